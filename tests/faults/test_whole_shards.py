@@ -133,6 +133,20 @@ def test_training_tells_what_was_expected_and_read(
 
 
 @pytest.mark.promise("I1")
+def test_the_log_counts_the_shards_that_the_manifest_does_not_list(
+    run: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = json.loads((run / "data/manifest.json").read_text())
+    del known["shards"]["b.tfrecord"]
+    (tmp_path / "manifest.json").write_text(json.dumps(known))
+    for name in "ab":
+        (tmp_path / f"{name}.tfrecord").write_bytes((run / f"data/{name}.tfrecord").read_bytes())
+    evaluation.main([f"--train_dir={run}/run", f"--eval_data_pattern={tmp_path}/*.tfrecord", "--run_once"])
+    said = "\n".join(caplog.messages)
+    assert f"1 of 2 shards are not in {tmp_path}/manifest.json, such as {tmp_path}/b.tfrecord: the numbers" in said
+
+
+@pytest.mark.promise("I1")
 def test_without_a_manifest_the_log_says_so(
     run: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -72,7 +72,7 @@ class _ParsedShard(NamedTuple):
 
 
 def fill_cache(config: CacheConfig, data: DataConfig) -> None:
-    """Parses the shards that the cache lacks, and writes them into it; prints how many records the cache then has.
+    """Parses the shards that the cache lacks, and writes them into it; prints how many records of all shards it has.
 
     Args:
       config: the flags.

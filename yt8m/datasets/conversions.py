@@ -88,7 +88,8 @@ def convert_file(path: str, keep_floats: bool = False) -> bytes:
         -2 to 2 under YouTube-8M's names.
 
     Raises:
-      RunError: the file is damaged, holds none of the features in `FEATURE_NAMES`, or has frames of unequal size.
+      RunError: the file is damaged or holds none of the features in `FEATURE_NAMES`; or a feature has no frame, frames
+        of unequal size, or values that are not floats, not finite or too large.
     """
     try:
         record = shards.parse(storage.read_bytes(path))
@@ -169,7 +170,7 @@ def json_to_csv(config: JsonToCsvConfig) -> int:
                 best = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
                 file.write(prediction_files.prediction_line(video_id, best[: config.top_k]))
         if not converted_ids:
-            raise RunError(f"{config.predictions} holds no prediction.")
+            raise RunError(f"{config.predictions} holds no prediction; expected a line of JSON for each video.")
     print(f"{len(converted_ids)} predictions are in {config.out}", file=sys.stderr)
     return 0
 

@@ -29,7 +29,7 @@ class VideoLabels(NamedTuple):
     Attributes:
       rows: {id: row number}; the ids are written as in prediction files.
       splits: int64 [V + 1]; the labels of row r are `labels[splits[r]:splits[r + 1]]`.
-      labels: int64, ascending in each row.
+      labels: int64 [number of all labels], ascending in each row.
     """
 
     rows: dict[str, int]
@@ -105,11 +105,13 @@ def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLab
     for location, record in read_contexts(pattern, flag):
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
-            raise RunError(f"{location}: video {name} appears twice.")
+            raise RunError(f"{location}: video {name} appears twice; name shards that have each video once.")
         labels.append(_sort_labels(record.values("labels"), num_classes, f"{location}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
-        raise RunError(f"{pattern} holds no label, so there is nothing to compare predictions with.")
+        raise RunError(
+            f"{pattern} holds no label, so there is nothing to compare predictions with; name shards with labels."
+        )
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 

@@ -96,7 +96,7 @@ class CountedShards:
         counts = _count_records(still_existing, self._data.max_bad_records > 0)
         differences = [f"{path} is gone" for path in changed if path not in stamps]
         differences += [text for path in still_existing if (text := self._describe_change(path, counts))]
-        differences += _differences(still_existing, counts, self._expected, False)
+        differences += _describe_differences(still_existing, counts, self._expected, False)
         _refuse(differences, "The shards changed after they were first counted: restore them, and start again.")
         self._counts = {path: n for path, n in self._counts.items() if path not in still_existing} | counts
         self._stamps = stamps
@@ -154,9 +154,9 @@ def check_input(
 ) -> CountedShards:
     """Refuses shards that are damaged or differ from the manifest. In training, a difference is only a warning.
 
-    After this call, the inputter reads only the files that matched its patterns during the call. Except in training, it
-    counts the records that it reads from each file. For a shard in a bucket, only the size is compared with the
-    manifest.
+    After this call, the inputter reads only the files that matched its patterns during the call. Except in training,
+    the inputter then counts the records that it reads from each file. For a shard in a bucket, only the size is
+    compared with the manifest.
 
     Args:
       inputter: the inputter to check.
@@ -167,7 +167,8 @@ def check_input(
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.
-      RunError: a shard is damaged or differs from the manifest; the message says what it holds and should hold.
+      RunError: a shard is damaged and no bad records are tolerated; or, except in training, a shard differs from the
+        manifest or is missing. The message says what the shard holds and should hold.
     """
     files = inputter.keep_files()
     # Taken before the records are counted, so that a change of a file during the count is noticed later.
@@ -180,7 +181,7 @@ def check_input(
             "(yt8m verify FILES --manifest=... writes one)",
             data.data_pattern,
         )
-    differences = _differences(files, counts, expected, bool(data.manifest))
+    differences = _describe_differences(files, counts, expected, bool(data.manifest))
     differences += _missing_shards(files, expected, data)
     if not is_training:
         _refuse(differences, manifest.REMEDY)
@@ -239,22 +240,25 @@ def _find_manifest(files: Sequence[str], data: DataConfig) -> Manifest:
     return manifest.read(data.manifest)
 
 
-def _differences(files: Sequence[str], counts: dict[str, int], expected: Manifest, must_be_named: bool) -> list[str]:
-    """Describes each difference between the shards and the manifest.
+def _describe_differences(
+    files: Sequence[str], counts: Mapping[str, int], expected: Manifest, must_be_listed: bool
+) -> list[str]:
+    """Describes the first difference between each shard and the manifest; one text for all unlisted shards together.
 
     Args:
       files: the shards.
       counts: {path: number of records} of the shards that were counted.
       expected: the manifest.
-      must_be_named: whether it is a difference if the manifest does not list a shard; otherwise this is only logged.
+      must_be_listed: whether it is a difference if the manifest does not list a shard; otherwise this is only logged.
     """
     differences: list[str] = []
-    unnamed = [path for path in files if expected.expected(path) is None]
-    if unnamed and must_be_named:
-        differences.append(f"{unnamed[0]} is not in {expected.sources[0]}")
-    elif unnamed and expected.shards:
+    unlisted_shards = [path for path in files if expected.expected(path) is None]
+    if unlisted_shards and must_be_listed:
+        differences.append(f"{unlisted_shards[0]} is not in {expected.sources[0]}")
+    elif unlisted_shards and expected.shards:
         logging.info(
-            "the numbers of records are not checked: %s does not list %s", ", ".join(expected.sources), unnamed[0]
+            "%d of %d shards are not in %s, such as %s: the numbers of records of these shards are not checked",
+            *(len(unlisted_shards), len(files), ", ".join(expected.sources), unlisted_shards[0]),
         )
     for path in files:
         content = {"records": counts[path]} if path in counts else {}

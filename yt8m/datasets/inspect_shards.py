@@ -29,7 +29,7 @@ from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import printable
 
-_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # largest numbers of them that are listed for a shard
+_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # so many ids, classes and problems at most are listed per shard
 
 
 class FeatureSummary:
@@ -159,6 +159,7 @@ class ShardSummary:
 
 
 def _min_mean_max(values: list[int]) -> dict[str, float] | None:
+    """{"least": ..., "mean": ..., "most": ...} of the values; None if there are none."""
     if not values:
         return None
     return {"least": min(values), "mean": sum(values) / len(values), "most": max(values)}
@@ -201,7 +202,8 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
       patterns: the shards: paths or patterns from the command line.
 
     Raises:
-      UsageError: no file is named, or none matches.
+      UsageError: no file is named, or none matches, or a flag contradicts the vocabulary.
+      RunError: a manifest or a vocabulary is damaged.
     """
     paths = storage.named_files(patterns, manifest.shards_among)
     # Each folder has its own vocabulary, because the shards may belong to different data sets.

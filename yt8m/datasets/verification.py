@@ -62,7 +62,8 @@ class VerifiedShard(NamedTuple):
 
     Attributes:
       path: path of the shard.
-      shard: number of records, size and checksum; if the shard is damaged, only of the part that could be read.
+      shard: number of records, size and checksum. If the shard cannot be read to its end: the number of records before
+        the damage, the size of the file (0 if the disk reports an error), and the checksum `00000000`.
       problems: a text for each thing that is wrong; empty if the shard is sound.
     """
 
@@ -72,7 +73,9 @@ class VerifiedShard(NamedTuple):
 
 
 def run(config: VerifyConfig, patterns: list[str]) -> int:
-    """Checks the shards and prints the results; returns the exit status, 1 if a shard is damaged or missing.
+    """Checks the shards and prints the results.
+
+    Returns the exit status, 1 if a shard is damaged, missing, or differs from the manifest.
 
     If all shards are sound, writes the manifest that --manifest names, unless it exists and --update is not set.
 
@@ -81,8 +84,8 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       patterns: the shards: paths or patterns from the command line.
 
     Raises:
-      UsageError: no file is named, or none matches.
-      RunError: the file named by --manifest is not a valid manifest.
+      UsageError: no file is named, or none matches, or a flag contradicts the manifest.
+      RunError: the file named by --manifest is not a valid manifest, or cannot be written.
     """
     paths, expected = storage.named_files(patterns, manifest.shards_among), _manifest_to_check(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
@@ -191,7 +194,12 @@ def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) ->
 
 
 class _ChecksumReader:
-    """Wraps a file and computes the size and CRC-32C of the bytes read from it."""
+    """Wraps a file and computes the size and the checksum of the bytes read from it.
+
+    Attributes:
+      crc: the CRC-32C of these bytes.
+      size: the number of these bytes.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.crc, self.size = file, 0, 0

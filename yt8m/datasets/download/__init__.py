@@ -61,7 +61,7 @@ class DownloadConfig(options.Checked):
     jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
     dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
-    retries: int = option(8, "number of tries without a new byte after which a file is given up", minimum=0)
+    retries: int = option(8, "number of retries in a row without a new byte, after which a file is given up", minimum=0)
     backoff_seconds: float = option(
         1.0, "seconds to wait before the second retry; the wait doubles with each retry, up to two minutes", minimum=0
     )
@@ -182,14 +182,14 @@ def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _M
         f"0 of {len(missing_files)} files",
         total=sum(missing_file.size or 0 for missing_file in missing_files.values()) or None,
     )
-    done, lock, has_bar = 0, threading.Lock(), sys.stderr.isatty()
+    fetched_count, lock, has_bar = 0, threading.Lock(), sys.stderr.isatty()
 
     def fetch(job: Job) -> None:
-        nonlocal done
+        nonlocal fetched_count
         transfer.fetch(client, job, lambda count: bar.advance(task, count))
         with lock:
-            done += 1
-            text = f"{done} of {len(missing_files)} files"
+            fetched_count += 1
+            text = f"{fetched_count} of {len(missing_files)} files"
             bar.update(task, description=text)
             if not has_bar:
                 print(f"{os.path.basename(job.target)} ({text})", file=sys.stderr, flush=True)
@@ -214,14 +214,14 @@ class _Workers:
         self.failed: dict[str, str] = {}
 
     def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
-        """Calls a function for each file; files for which it raises an error are noted in `failed`.
+        """Calls a function for each file; a `RunError` or `UsageError` that it raises is noted in `failed`.
 
         Args:
           work: the function.
           jobs: the files.
 
         Returns:
-          {file: result of `work`} of the files that did not fail.
+          {file: result of `work`} of the files for which it raised no error.
         """
         results: dict[Job, T] = {}
         pool = concurrent.futures.ThreadPoolExecutor(self._count)

@@ -71,7 +71,7 @@ class Client:
     """The HTTP client of a download. Several threads may call the methods at the same time.
 
     Args:
-      retries: number of tries in a row that may fail without a byte received.
+      retries: number of retries in a row that may fail without a byte received, after a first try that failed too.
       backoff_seconds: seconds to wait before the second retry; the wait doubles with each further retry.
       stall_seconds: number of seconds without data after which a connection is closed and opened again.
 
@@ -105,7 +105,7 @@ class Client:
             count of failed tries begins again.
 
         Raises:
-          RunError: too many tries in a row made no progress.
+          RunError: too many tries in a row made no progress, or `work` raised it.
           StoppedError: the download was stopped.
         """
         policy, earlier_progress = self._policy, progress()
@@ -169,7 +169,13 @@ class Client:
                 offset += len(block)
 
     def _open(self, method: str, url: str, start: int = 0) -> requests.Response:
-        """Sends a request for a file from byte `start` on; raises as `blocks`, before anything is yielded, does."""
+        """Sends a request for a file from byte `start` on, and returns the response when its header has arrived.
+
+        Raises:
+          BrokenError: there is no answer, or the server is busy.
+          WrongRangeError: the server cannot continue from byte `start`.
+          RunError: the server refuses the request, for example because there is no such file.
+        """
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
         try:
             response = self._thread_local.session.request(

@@ -120,14 +120,14 @@ def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
     Raises:
       UsageError, RunError: see `choose`, `make` and `weights.find`.
     """
-    chosen = choose(config.extractors, settings)
+    chosen_extractors = choose(config.extractors, settings)
     if config.fetch_weights:
-        for name, extractor in chosen:
+        for name, extractor in chosen_extractors:
             files = weights.find(extractor, name)
             for field, path in files.paths.items():
                 print(f"{name} {field}: {path}, sha256 {files.sha256[field]}")
     else:
-        make(config, chosen)
+        make(config, chosen_extractors)
     return 0
 
 
@@ -168,22 +168,22 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
         if not any(setting in field_names for field_names in fields.values()):
             raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")
     with about_flags():
-        chosen = [
+        chosen_extractors = [
             ChosenExtractor(
                 name, extractors.create(name, {key: value for key, value in flags.items() if key in fields[name]})
             )
             for name in kinds
         ]
-        for choice in chosen:
+        for choice in chosen_extractors:
             choice.extractor.refuse_unused()
-    features = [choice.extractor.feature for choice in chosen]
+    features = [choice.extractor.feature for choice in chosen_extractors]
     for feature in features:
         if features.count(feature) > 1 or len(kinds) < len(names):
             raise UsageError(
                 f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once. "
                 "A feature has the name of its extractor's file, folder or class: rename one of them."
             )
-    return chosen
+    return chosen_extractors
 
 
 class Extraction:
@@ -362,10 +362,12 @@ class Extraction:
             )
 
     def _allowed_bad(self) -> int:
+        """The value of --max_bad_videos, or else a tenth of all videos."""
         limit = self._config.max_bad_videos
         return self._count_videos() // 10 if limit is None else limit
 
     def _count_videos(self) -> int:
+        """The number of all videos, including those that are left out because their paths cannot be used."""
         return len(self._rows) + len(self._left_out)
 
     def _report_lines(self, journal: Journal) -> list[Mapping[str, Any]]:

@@ -1,5 +1,8 @@
 """Computes the features of videos. A batch has pictures, clips or windows of sound, which may be of several videos.
 
+The form of an extractor, an object of `Pictures`, `Clips` or `Sound`, says which of these the extractor takes, and how
+large they are.
+
 The batches and their order depend only on the videos and on the flags, not on the speed of decoding. So a shard that is
 extracted again has the same bytes.
 """
@@ -199,12 +202,12 @@ class Computer(Closing):
                 requested.append(number)
                 yield self._request(clip, path, threads)
 
-        done = 0
+        next_number = 0  # of the first clip for which no `_Video` was yielded
         for decoding in pool.decode(requests()):
             number = requested.popleft()
-            for other in range(done, number):
+            for other in range(next_number, number):
                 yield _Video(self.sizes, unreadable[other])
-            done = number + 1
+            next_number = number + 1
             video = _Video(self.sizes)
             try:
                 for message in decoding.messages():
@@ -214,7 +217,7 @@ class Computer(Closing):
             yield video
             if is_remote(clips[number].path):
                 copies.forget(clips[number].path)
-        for other in range(done, len(clips)):
+        for other in range(next_number, len(clips)):
             yield _Video(self.sizes, unreadable[other])
 
     def _request(self, clip: Clip, path: str, threads: int) -> Request:
@@ -222,8 +225,8 @@ class Computer(Closing):
         settings = self._settings
         pictures, clips, sounds = (tuple(self._forms_by_kind[kind]) for kind in ("picture", "clip", "sound"))
         scalings = tuple(form.scaling for form in pictures)
-        part = (path, settings.per_second, settings.max_frames, clip.start, clip.end)
-        return Request(*part, scalings, sounds, threads, clips)
+        limits = (settings.per_second, settings.max_frames, clip.start, clip.end)
+        return Request(path, *limits, scalings, sounds, threads, clips)
 
     def _add_message(self, video: _Video, message: Message, batches: _Batches) -> None:
         """Adds the pictures or windows of a message to the batches of all extractors that take this form."""
@@ -249,7 +252,7 @@ class _Video:
     Attributes:
       rows: for each extractor, {number of the picture, clip or window: the computed values}.
       pending: number of pictures, clips and windows that wait in a batch.
-      bad: as above.
+      bad: the argument of this name, or why decoding failed.
       summary: the number of frames, the seconds and the notes that the decoder reports at the end of the video.
     """
 
@@ -280,8 +283,9 @@ class _Video:
         """The feature of one extractor for each frame of the video, float32 [count, size].
 
         From clips, a frame gets the values of the clip whose middle is nearest to the frame's time. From sound, a frame
-        gets the values of the window that contains the frame's time; frames up to one hop after the last window get the
-        values of the last window. Frames without a picture or sound get 0.
+        gets the values of the window that contains the frame's time. A hop is the distance between the starts of two
+        windows; frames up to one hop after the last window get the values of the last window. Frames without a picture
+        or sound get 0.
 
         Args:
           index: the index of the extractor.

@@ -145,19 +145,19 @@ class Journal:
           level: its level.
           features: the features at this level.
         """
-        done = RecordsProgress(self.inputs, [list(feature) for feature in features])
-        done.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
+        progress = RecordsProgress(self.inputs, [list(feature) for feature in features])
+        progress.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:
-                done.shards[shard] = entry.levels[level]
-            counts = done.positives.setdefault(split, [])
+                progress.shards[shard] = entry.levels[level]
+            counts = progress.positives.setdefault(split, [])
             for index, count in entry.positives.items():
                 counts += [0] * (int(index) + 1 - len(counts))
                 counts[int(index)] += count
-            done.frames[split] = done.frames.get(split, 0) + entry.frames
-            done.longest, done.cut = max(done.longest, entry.longest), done.cut + entry.cut
-        output.progress = done
+            progress.frames[split] = progress.frames.get(split, 0) + entry.frames
+            progress.longest, progress.cut = max(progress.longest, entry.longest), progress.cut + entry.cut
+        output.progress = progress
 
     def bad(self) -> dict[int, str]:
         """{number of a row: why its video was left out}, over all finished shards."""

@@ -19,7 +19,7 @@ _CONTROL_CHARACTER_PROBLEM = "the path holds a line break or another control cha
 
 
 def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _ListedVideos | _VideoFiles:
-    """Opens the table of the videos; each row has an id, labels and a path that can be opened.
+    """Opens the table of the videos. Each row has an id, labels and a path that is valid in the current folder.
 
     Args:
       videos: path of a table (.csv, .parquet), a folder, or a pattern of video files.
@@ -39,7 +39,8 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
 class _ListedVideos:
     """The videos in a table, whose paths are relative to the folder of the table.
 
-    If the table has no column `id`, the path in the table is the id of a video.
+    If the table has no column `id`, the path in the table is the id of a video. If it has no column `labels`, and
+    labels are not the names of folders, the videos have no labels.
     """
 
     features: Sequence[str] = ()
@@ -118,7 +119,10 @@ class _VideoFiles:
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
 
     def _videos_among(self, paths: Sequence[str]) -> list[str]:
-        """The paths that are files, and for each folder the files with the ending of a video at any depth."""
+        """The paths that are files, and for each folder the video files in it at any depth, found by their endings.
+
+        Counts the files with an ending of `OTHER_ENDINGS` in `skipped_endings`.
+        """
         files: list[str] = []
         for path in paths:
             if not storage.is_dir(path):

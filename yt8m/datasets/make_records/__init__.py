@@ -104,11 +104,11 @@ class _RecordsMaker:
         self._rows = RowReader(self._table, config, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
-        decided, answered = set(self._corrections.videos), {video.encode() for video in self._answers}
-        missing = decided | answered
-        self._scan = self._rows.scan(missing.difference_update)  # removes the ids that the table has
-        _warn_of_missing_videos(f"--corrections={config.corrections}", missing & decided, config.table)
-        _warn_of_missing_videos(f"--labels={config.labels}", missing & answered, config.table)
+        corrected_ids, answered_ids = set(self._corrections.videos), {video.encode() for video in self._answers}
+        missing_ids = corrected_ids | answered_ids
+        self._scan = self._rows.scan(missing_ids.difference_update)  # removes the ids that the table has
+        _warn_of_missing_videos(f"--corrections={config.corrections}", missing_ids & corrected_ids, config.table)
+        _warn_of_missing_videos(f"--labels={config.labels}", missing_ids & answered_ids, config.table)
         self._classes = self._number_classes()
         self._class_numbers = np.zeros(0, np.int64)  # the class of each of `self._rows.names`; -1 if it has none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
@@ -192,16 +192,17 @@ class _RecordsMaker:
     def _write(self, output: Output) -> None:
         """Writes the records of all rows that are not done, and counts videos, labels and frames in the progress."""
         write = self._write_videos if self._config.level == "video" else self._write_frames
-        total, done = len(self._scan.splits), output.progress.rows
-        for batch in terminal.with_progress(self._batches(done), total, "rows", lambda batch: batch.rows.size, done):
+        total, skip = len(self._scan.splits), output.progress.rows
+        for batch in terminal.with_progress(self._batches(skip), total, "rows", lambda batch: batch.rows.size, skip):
             labels, indices = self._number_labels(batch)
-            labels, added, removed = self._corrections.apply(batch.ids, labels, self._classes)
+            labels, rows_of_added, rows_of_removed = self._corrections.apply(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, indices, contexts)
             for split in np.flatnonzero(np.bincount(batch.splits[indices])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count_videos(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
-                output.count_changed_labels(split, int(is_written[added].sum()), int(is_written[removed].sum()))
+                added, removed = (int(is_written[rows].sum()) for rows in (rows_of_added, rows_of_removed))
+                output.count_changed_labels(split, added, removed)
             output.progress.bad = {str(number): problem for number, problem in self._bad.problems.items()}
             output.mark_done(batch.rows.first + batch.rows.size - 1)
 

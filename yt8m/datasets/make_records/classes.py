@@ -1,7 +1,8 @@
-"""The flags of a data set, and the numbers of its classes.
+"""The flags that `make-records` and `extract` share, and the class index of each label.
 
-The class of a name is its index in the vocabulary; unknown names are appended to the vocabulary. If all labels are
-numbers, the numbers are the classes.
+The class of a label is the index of this name in the vocabulary. Names that the vocabulary lacks are appended to it,
+but with --vocabulary they get no class. If all labels consist of digits and none is a name in the vocabulary, the
+labels are the class indices themselves, unless --label_names is given.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Classes(NamedTuple):
     """The classes of a data set.
 
     Attributes:
-      number: {label, spelt as in the table: class}.
+      number: {label, spelt as in the table: class}; it lacks labels without a class, and may have names that are no
+        label of any video.
       vocabulary: the names of the classes; None if the labels are numbers without names.
       size: number of classes.
     """
@@ -87,7 +89,7 @@ class Classes(NamedTuple):
 
 
 def find_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
-    """The vocabulary in the file that the user named, or that of the data folder; None if there is neither.
+    """The vocabulary in the file that --vocabulary names, or else that of the folder --out; None if there is neither.
 
     Raises:
       UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
@@ -144,9 +146,8 @@ def match_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Cla
 def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str) -> Classes:
     """Gives each label its class.
 
-    If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
-    are names, and unknown names are appended to the vocabulary: the most frequent first, equally frequent ones by name.
-    If the flags name a vocabulary, unknown names get no class.
+    The beginning of this module says how. Names are appended to the vocabulary in the order of their frequency, the
+    most frequent first, and equally frequent ones in alphabetical order.
 
     Args:
       names: {label: number of videos}.
@@ -154,7 +155,8 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
       no_labels_text: the first sentence of the message if there is neither a label nor a vocabulary, without a period.
 
     Raises:
-      UsageError: there are no classes, the vocabulary has a label twice, or a number is too large.
+      UsageError: there are no classes, the vocabulary has a label twice, or a number is too large; or as for
+        `find_vocabulary`.
     """
     vocabulary_so_far = find_vocabulary(flags)
     if not names and vocabulary_so_far is None:
@@ -226,7 +228,7 @@ def _describe_similar_names(names: Collection[str]) -> str:
 
 
 def _describe_unused_numbers(names: Collection[str], classes: Classes) -> str:
-    """The text of a warning if labels are numbers and most numbers up to the largest are no label; else empty."""
+    """The text of a warning if labels are numbers, but at most a tenth of at least 100 classes are labels; or empty."""
     if classes.vocabulary is not None or classes.size < max(_FEW_CLASSES, _MOST_CLASSES_PER_LABEL * len(names)):
         return ""
     return (

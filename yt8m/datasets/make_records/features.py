@@ -198,21 +198,23 @@ class FeatureReader:
           {name of the feature: uint8 or float32 [..., size]}.
         """
         return {
-            feature.name: data_format.quantized(part, feature.range) if feature.range else part
-            for feature, part in zip(self.formats, values, strict=True)
+            feature.name: data_format.quantized(floats, feature.range) if feature.range else floats
+            for feature, floats in zip(self.formats, values, strict=True)
         }
 
     def quantize_rows(self, values: Sequence[NDArray[Any]], indices: NDArray[np.int64]) -> Arrays:
-        """`quantize` for some rows of the values, float32 [n, size] for each feature.
+        """`quantize` for some rows of the values. The next call in the same thread overwrites the result.
 
-        The next call in the same thread overwrites the result.
+        Args:
+          values: float32 [N, size] for each feature.
+          indices: int64 [n], the indices of the rows.
         """
         selected = [
-            encoding.scratch(f"feature {index}", (len(indices), part.shape[1]), np.float32)
-            for index, part in enumerate(values)
+            encoding.scratch(f"feature {index}", (len(indices), matrix.shape[1]), np.float32)
+            for index, matrix in enumerate(values)
         ]
-        for part, rows in zip(values, selected, strict=True):
-            np.take(part, indices, axis=0, out=rows, mode="clip")  # the default mode would buffer `out`
+        for matrix, rows in zip(values, selected, strict=True):
+            np.take(matrix, indices, axis=0, out=rows, mode="clip")  # the default mode would buffer `out`
         return self.quantize(selected)
 
     def values(self, batch: TableVideos, indices: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
@@ -229,7 +231,7 @@ class FeatureReader:
             yield from (arrays for _, arrays, _ in self.frames(batch, indices))
 
     def _use_arrays(self, rows: Rows, index: int, use: Callable[[Arrays], Any]) -> Any:
-        """Returns `use(arrays)` for the arrays of a row; if the row is bad, adds it to the bad rows, returns None."""
+        """Returns `use(arrays)` for the arrays of a row; None if the row is bad, which adds it to the bad rows."""
         try:
             return use(self._read_arrays(rows, index))
         except BadRowError as error:
@@ -237,7 +239,7 @@ class FeatureReader:
             return None
 
     def _average_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
-        """The mean of the frames of each feature, float32 [size]; a feature without frames is returned as it is."""
+        """The mean of the frames of each feature, float32 [size]; a feature that is one vector is returned as it is."""
         return [
             values if values.ndim == 1 else values.mean(axis=0, dtype=np.float64).astype(np.float32)
             for values in self._check_arrays(arrays)
@@ -418,6 +420,8 @@ def _parse_range(text: str, flag: str, words: Iterable[str]) -> Range:
 def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]) -> list[Range | None]:
     """Replaces each `LEARNED` by the range from the smallest to the largest value of the feature.
 
+    A feature whose only value is v gets v - 1 to v + 1; a feature without values gets the range of YouTube-8M.
+
     Args:
       ranges: for each feature `LEARNED`, (low, high), or None if it stays float.
       values: the values of the training videos: each item has one array for each feature.
@@ -427,11 +431,10 @@ def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]
     """
     lows, highs = [math.inf] * len(ranges), [-math.inf] * len(ranges)
     for arrays in values:
-        for index, part in enumerate(arrays):
-            if part.size:
-                lows[index] = min(lows[index], float(part.min()))
-                highs[index] = max(highs[index], float(part.max()))
-    # A constant feature gets a small range around its value; a feature without values gets the published range.
+        for index, array in enumerate(arrays):
+            if array.size:
+                lows[index] = min(lows[index], float(array.min()))
+                highs[index] = max(highs[index], float(array.max()))
     learned = [
         (low, high) if low < high else (low - 1, low + 1) if low == high else data_format.PUBLISHED
         for low, high in zip(lows, highs, strict=True)

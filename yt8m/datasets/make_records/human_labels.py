@@ -149,7 +149,10 @@ class Corrections:
 
     Attributes:
       path: path of the table.
-      count: number of decisions that change a label.
+      count: number of decisions that say that a label is wrong or missing.
+
+    Raises:
+      UsageError, RunError: as for `read_decisions`.
     """
 
     def __init__(self, path: str) -> None:
@@ -175,7 +178,7 @@ class Corrections:
 
     @property
     def videos(self) -> Collection[bytes]:
-        """The ids of the videos whose labels change."""
+        """The ids of the videos for which a decision says that a label is wrong or missing."""
         return self._changes.keys()
 
     def check(self, classes: Classes) -> None:
@@ -216,10 +219,10 @@ class Corrections:
         # Each pair (row, class) becomes one number, so that NumPy's functions of sets can compare the pairs.
         width = max(classes.size, int(labels.codes.max(initial=0)) + 1)
         pairs, changed = labels.rows * width + labels.codes, rows * width + codes
-        added = np.setdiff1d(changed[is_missing == 1], pairs)
-        removed = np.intersect1d(changed[is_missing == 0], pairs)
-        pairs = np.sort(np.concatenate([pairs[~np.isin(pairs, removed)], added]))
-        return CorrectedLabels(Labels(pairs // width, pairs % width), added // width, removed // width)
+        added_pairs = np.setdiff1d(changed[is_missing == 1], pairs)
+        removed_pairs = np.intersect1d(changed[is_missing == 0], pairs)
+        pairs = np.sort(np.concatenate([pairs[~np.isin(pairs, removed_pairs)], added_pairs]))
+        return CorrectedLabels(Labels(pairs // width, pairs % width), added_pairs // width, removed_pairs // width)
 
 
 def _class_lookup(classes: Classes) -> Callable[[str], int]:
@@ -336,18 +339,18 @@ def _chosen_classes(annotation: Mapping[str, Any]) -> frozenset[str]:
     """The classes chosen in an annotation; choices of controls other than `CONTROL` are ignored.
 
     Raises:
-      TypeError: the control is of another type than choices.
+      TypeError: the control is of another type than choices, or a choice is not text.
     """
     results = [result for result in annotation["result"] if result.get("from_name") == CONTROL]
     others = {str(result["type"]) for result in results} - {"choices"}
     if others:
         raise TypeError(f"the control {CONTROL} is of type {', '.join(sorted(others))}, not choices")
-    chosen = [result["value"]["choices"] for result in results]
-    if not all(isinstance(choices, list) for choices in chosen):
+    choice_lists = [result["value"]["choices"] for result in results]
+    if not all(isinstance(choices, list) for choices in choice_lists):
         raise TypeError("the choices are not a list")
-    if not all(isinstance(choice, str) for choices in chosen for choice in choices):
+    if not all(isinstance(choice, str) for choices in choice_lists for choice in choices):
         raise TypeError("a choice is not text")
-    return frozenset(choice.strip() for choices in chosen for choice in choices)
+    return frozenset(choice.strip() for choices in choice_lists for choice in choices)
 
 
 def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:

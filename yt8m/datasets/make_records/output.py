@@ -3,9 +3,9 @@
 `OUT/.video.making/` becomes `OUT/video/`. It contains `summary.json` and a folder for each split with the shards and
 their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent when it is complete.
 
-`.progress.json` says how many rows are done, and which size each shard had at that time. Before this file is written,
-the shards are synced to the disk. After a kill or a power cut, the next start compares the shards with the file, cuts
-them to these sizes and continues with the next row.
+`.progress.json` says how many rows are done, and which size each shard had after the last of these rows. Before
+`.progress.json` is written, the shards are synced to the disk. After a kill or a power cut, the next start compares the
+shards with `.progress.json`, cuts them to these sizes and continues with the next row.
 
 The records that are appended to a shard at once are called a chunk.
 """
@@ -344,7 +344,7 @@ class Output:
         self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
     def count_changed_labels(self, split: int, added: int, removed: int) -> None:
-        """Adds to the numbers of labels that decisions have added to, and removed from, the videos of a split."""
+        """Counts the labels that decisions added and removed in the split with the index `split`."""
         name = list(self._videos)[split]
         before = self.progress.corrected.get(name, [0, 0])
         self.progress.corrected[name] = [before[0] + added, before[1] + removed]
@@ -374,7 +374,8 @@ class Output:
     ) -> None:
         """Completes the records: writes the manifests, the summary and the vocabulary, and renames the folder.
 
-        Records of this level that an earlier command made are replaced.
+        Replaces the records of this level that an earlier command made. Writes a larger number of classes into the
+        manifests of other levels if there are new classes.
 
         Args:
           classes: the classes.
@@ -384,11 +385,11 @@ class Output:
             decisions in the manifest.
 
         Raises:
-          RunError: no row was good, so there is no video.
+          RunError: no row was good, so there is no video; or a file cannot be written.
         """
         self.wait()
         if not self.progress.shards:
-            raise RunError("no video is left: every row is bad.")
+            raise RunError("no video is left: every row is bad. Correct the rows, or the files that they name.")
         for split in self._videos:
             entry = corrections(*self.progress.corrected.get(split, [0, 0]))
             self._write_manifest(split, classes.size, extractors, entry)
@@ -436,7 +437,7 @@ class Output:
         return counts + [0] * (num_classes - len(counts))
 
     def _update_other_levels(self, num_classes: int) -> None:
-        """Raises the number of classes in the manifests of other levels, because all levels share the vocabulary."""
+        """Increases the number of classes in the manifests of other levels, since all levels share the vocabulary."""
         for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
             other_manifest = manifest.read(path)
             if other_manifest.data is not None and (other_manifest.data.num_classes or 0) < num_classes:

@@ -113,10 +113,10 @@ class Splits:
         expected = "expected names with shares that add up to 1, as in --splits=train:0.8,validate:0.1,test:0.1"
         pairs = [share.partition(":")[::2] for share in shares]
         try:
-            share_of = {name: float(part) for name, part in pairs}
+            share_of = {name: float(share) for name, share in pairs}
         except ValueError as error:
             raise UsageError(f"{flag}: {expected}.") from error
-        in_range = all(0 <= part <= 1 for part in share_of.values())
+        in_range = all(0 <= share <= 1 for share in share_of.values())
         if not in_range or abs(sum(share_of.values()) - 1) > 1e-6 or len(share_of) < len(pairs):
             raise UsageError(f"{flag}: {expected}.")
         if not all(map(_SPLIT_NAME.fullmatch, share_of)):
@@ -219,7 +219,8 @@ class RowReader:
         vocabulary = find_vocabulary(flags)
         self._known_names = set(vocabulary.names) if vocabulary else set()
         self.names: list[str] = []
-        self._index_of: dict[str, int] = {}  # {label, with the blanks around it or without them: its index in `names`}
+        # {label, with the blanks around it or without them: its index in `names`, or -1 if it is empty}
+        self._index_of: dict[str, int] = {}
         self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
 
     def scan(self, on_ids: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
@@ -283,7 +284,12 @@ class RowReader:
         return _digests(ids)
 
     def _read_splits(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
-        """The split that each row names, or else one that is drawn by `digests`, those of the ids, or by the group."""
+        """The split that each row names, or else one that is drawn by the row's group or id.
+
+        Args:
+          rows: the rows.
+          digests: the digest of each row's id; without --group_by it draws the split.
+        """
         splits_in_table = self._named_splits(rows)
         groups = digests[:0]
         if self._flags.group_by:

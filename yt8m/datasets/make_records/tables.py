@@ -30,7 +30,7 @@ COLUMNS = ("id", "path", "labels", "split", "start", "end")
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
 ENDINGS = (".csv", ".parquet")  # of the files that `open_columns` can read
 _NO_PATH_REMEDY = (
-    " It names a file of features for each row; --array=FILE takes the features of all rows from one file."
+    " The column path names a file of features for each row; --array=FILE takes the features of all rows from one file."
 )
 NAMELESS = "features"  # name of the array of a .npy file, unless the user gives it another name
 
@@ -330,7 +330,12 @@ def describe_zip_bomb(archive: zipfile.ZipFile) -> str:
 
 
 def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """Loads {name: array} of an NPZ file; refuses arrays with different numbers of rows."""
+    """Loads {name: array} of an NPZ file.
+
+    Raises:
+      UsageError: the arrays differ in their numbers of rows, or one of them is a single number.
+      RunError: the file is damaged, is not an NPZ file, or is a zip bomb.
+    """
     with _open_file(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:  # raises if this is not an NPZ file; `np.load` accepts other files
@@ -354,7 +359,8 @@ class TableWithArray:
       array: a `.npy` file, which is memory-mapped, or an NPZ file, whose arrays are held in memory.
 
     Raises:
-      UsageError: the file has no rows of numbers.
+      UsageError: the file has no rows of numbers, or a `.npy` file cannot be read.
+      RunError: an NPZ file cannot be read.
     """
 
     def __init__(self, table: Table, array: str) -> None:

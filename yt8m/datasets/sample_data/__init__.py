@@ -59,7 +59,7 @@ def run(config: SampleConfig) -> int:
 
 @dataclass(frozen=True)
 class SampleConfig(options.Checked):
-    """The flags of `yt8m sample-data`. A video depends on its seed, split and number, not on the number of videos."""
+    """The flags of `yt8m sample-data`. A larger number of videos adds videos, but does not change the earlier ones."""
 
     out: str = path_option(
         "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord",
