@@ -46,7 +46,7 @@ def average_precisions(
       starts: ascending indexes of the items at which a block (items of one list with the same score) begins.
       hits: [N], whether each item is a positive.
       num_positives: [L], number of positives of each list, including those that are not among the items.
-      n: only the first n ranks count, and at most n positives; None for all.
+      n: only the first n ranks count, and the divisor is at most n; None for all ranks and positives.
 
     Returns:
       The AP of each list, [L]; 0 for a list without positives.
@@ -125,12 +125,19 @@ _MIN_ITEMS_TO_DROP = 4096
 class ScoredLists:
     """Collects the items of L lists, and computes the AP of each list. Scores are float64.
 
-    With `top_n` only items that may still be among a list's n best are kept, so memory grows with
-    num_lists x top_n. All items that tie with the n-th best stay, since each of them changes the AP.
+    With `top_n`, items that cannot be among a list's n best any more are removed from time to time, so memory grows
+    with num_lists x top_n. All items that tie with the n-th best stay, since each of them changes the AP.
+
+    Args:
+      num_lists: number of lists, L.
+      top_n: how many items of each list count, the best ones; None for all.
 
     Attributes:
       num_positives: float64 [L], number of positives of each list so far.
-      top_n: how many items of each list count; None for all.
+      top_n: the argument.
+
+    Raises:
+      ValueError: top_n is not positive.
     """
 
     def __init__(self, num_lists: int, top_n: int | None = None) -> None:
@@ -254,7 +261,7 @@ class AveragePrecisionCalculator:
         self._items.clear()
 
     def peek_ap_at_n(self) -> float:
-        """AP of the items so far, as the sum of precisions / min(number of positives, top_n); 0 if there is no item."""
+        """AP of the items so far: sum of precisions / min(number of positives, top_n); 0 if there is no positive."""
         return float(self._items.average_precisions()[0])
 
     @staticmethod
@@ -276,7 +283,7 @@ class AveragePrecisionCalculator:
             result may exceed 1 if this is less than the items hold.
 
         Raises:
-          ValueError: shapes differ, a score is NaN, or n is not positive.
+          ValueError: shapes differ, a score is NaN, n is not positive, or total_num_positives is negative.
         """
         arrays.require_positive_int(n, "n", or_none=True)
         calculator = AveragePrecisionCalculator(n)
@@ -285,6 +292,7 @@ class AveragePrecisionCalculator:
 
 
 def _check_list(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Floats64, Bools]:
+    """(scores, whether each item is a positive), [N] each; raises ValueError if the shapes are not equal and 1-D."""
     scores = np.asarray(predictions, np.float64)
     if scores.ndim != 1:
         raise ValueError(f"predictions must be one list; the shape is {scores.shape}")

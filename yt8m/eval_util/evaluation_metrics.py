@@ -22,7 +22,7 @@ from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_o
 from yt8m.records.thresholds import OperatingPoints
 
 DEFAULT_THRESHOLD = 0.5  # the threshold of every class if none of the kept predictions is correct
-# If no score is lower than the one that must just reach a threshold, the threshold is below it by this share of it.
+# A threshold that the lowest score of a list must just reach is below that score by this share of it.
 _RELATIVE_MARGIN = 1e-3
 
 
@@ -52,9 +52,9 @@ class EvaluationMetrics:
           top_k: number of classes kept of each example; at most C.
           top_n: number of best entries of each class that count for its AP; None for all. GAP always uses all entries.
           metric_classes: the metrics to compute; None for the built-in ones.
-          class_counts: [C], number of training videos of each class. From it follow the third of the classes that is
-            the most frequent (head), the middle and the rarest third (tail), which have metrics of their own. None or
-            all 0 if it is not known.
+          class_counts: [C], number of training videos of each class. They divide the classes into the most frequent
+            third (head), the middle, and the rarest third (tail). GAP and mAP are then also computed for each third.
+            None, or all 0, if the numbers are not known.
 
         Raises:
           ValueError: num_class, top_k or top_n is not positive, or class_counts is not [C].
@@ -89,12 +89,13 @@ class EvaluationMetrics:
           predictions: float [B, C]; a class with the score -inf is not ranked at all.
           labels: [B, C], positive if above 0.
           loss: mean loss of the batch, or the losses [B]; None if there is no loss.
-          label_weights: [B, C]; pairs with a weight of 0 or less were not rated and are left out of every metric, as
-            if the example did not have the class; an example without a rated pair is not counted.
+          label_weights: [B, C]; (example, class) pairs with a weight of 0 or less were not rated and are left out of
+            every metric; an example without a rated pair is not counted. None if all pairs were rated.
 
         Returns:
           `hit_at_one`, `perr`, `loss` and `gap` of this batch alone, and those of further metrics that apply to
-          batches, by key. An example without labels counts as 0. Without `loss` the returned loss is nan.
+          batches, by key. In hit_at_one and perr an example without labels counts as 0. Without `loss` the returned
+          loss is nan.
 
         Raises:
           ValueError: shapes differ from [B, num_class], or a score is NaN.
@@ -200,7 +201,9 @@ class EvaluationMetrics:
         for name in ("num_class", "top_k", "top_n", "metric_classes"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                raise ValueError(f"metrics with {name}={mine} cannot merge those with {name}={theirs}")
+                raise ValueError(
+                    f"metrics with {name}={mine} cannot merge those with {name}={theirs}; make both with one {name}"
+                )
         counts = [None if each.class_counts is None else each.class_counts.tolist() for each in (self, other)]
         if counts[0] != counts[1]:
             raise ValueError("metrics with different class_counts cannot merge; make both with the same class_counts")
@@ -214,12 +217,13 @@ class EvaluationMetrics:
         """The metrics of all batches.
 
         Returns:
-          avg_hit_at_one, avg_perr, avg_loss: means over examples (those without labels count as 0);
-          gap; map, the mean of `aps`; with class_counts gap_head, gap_middle, gap_tail and map_head, map_middle,
-          map_tail; further metrics by their `figure_key`;
+          avg_hit_at_one, avg_perr, avg_loss: means over examples (in the first two, one without labels counts as 0);
+          gap; map, the mean of `aps`; map_at_n, if `accumulate_pairs` was called; with class_counts gap_head,
+          gap_middle, gap_tail and map_head, map_middle, map_tail; further metrics by their `figure_key`;
           aps: float64 [P], AP of each class that has a positive; aps_class: int64 [P], which class;
           aps_positives: int64 [P], the number of its positives; num_examples. Without any positive, `aps` is empty,
-          `map` is nan and the rest is 0; without any loss, avg_loss is nan.
+          avg_hit_at_one, avg_perr and gap are 0, and map and the values of the thirds are nan. Without any loss,
+          avg_loss is nan.
         """
         ranked = self.ranked()
         values = {metric.figure_key(): metric.compute(ranked) for metric in self._metrics}
@@ -246,7 +250,7 @@ class EvaluationMetrics:
         """The numbers of true positives, false positives, true negatives and false negatives: [4, num_thresholds].
 
         Counted are all (example, class) pairs. Threshold i is i / (num_thresholds - 1). The pairs predicted as positive
-        are the top_k classes of each example with that score or more, as for GAP; all other pairs are negatives.
+        are the top_k classes of each example with that score or more, as for GAP; all others are predicted negatives.
         """
         keys = self._entries.all()
         steps = np.floor(arrays.score_of(keys) * np.float32(num_thresholds - 1))
@@ -269,7 +273,7 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
     """The best threshold of each class, and the precision, recall and F1 that such thresholds have on other videos.
 
     If several thresholds give the best F1, the highest is used. A threshold is half-way between the lowest score
-    that reaches it and the next lower score (if there is none, a thousandth below that score), so that rounding changes
+    that reaches it and the next lower score (if there is none, a thousandth below the former), so that rounding changes
     no decision. A class gets the common threshold if it has fewer than `min_positives` labels, or no label among its
     entries. The common threshold is the one with the best F1 of all entries in one list, or DEFAULT_THRESHOLD if none
     of them is a hit.

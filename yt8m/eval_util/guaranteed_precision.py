@@ -122,7 +122,7 @@ class PrecisionCalibration:
         return self._operating_points(thresholds, Guarantee(target, tested, enough), np.isfinite(thresholds))
 
     def choose_common_threshold(self, target: PrecisionTarget) -> CommonThreshold:
-        """Chooses one threshold for all classes."""
+        """Chooses one threshold for all classes; it is inf if none passed its test."""
         return _choose_common_threshold(self._planning.entries(), self._testing.entries(), target)
 
     def points_at_common_threshold(self, common: CommonThreshold, target: PrecisionTarget) -> OperatingPoints:
@@ -286,6 +286,9 @@ def _choose_common_threshold(planning: Keys, testing: Keys, target: PrecisionTar
     Args:
       planning, testing: entries [N, K] of each part, a row for each video.
       target: what the threshold must fulfil.
+
+    Returns:
+      The last threshold that passed its test; inf if the first one did not.
     """
     plan, test = (
         _VideoPredictions(arrays.score_of(entries), arrays.hit_of(entries)) for entries in (planning, testing)
@@ -387,6 +390,7 @@ def _log_probability(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64
 
 
 def _log_factorials(numbers: Ints64) -> Floats64:
+    """The natural logarithms of the factorials of N numbers, [N]."""
     return np.array([math.lgamma(number + 1) for number in numbers.tolist()], np.float64)
 
 

@@ -50,7 +50,7 @@ class ScoredBatch(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The description of a metric. It is enough to show and compare values without the code of the metric."""
+    """What is needed to show and compare values of a metric without its code; the fields are those of `Metric`."""
 
     name: str
     key: str
@@ -126,7 +126,11 @@ class Metric(abc.ABC):
 
 
 class MeanMetric(Metric):
-    """A metric that is the mean of one number per example; `of_examples` gives the numbers."""
+    """A metric that is the mean of one number per example; `of_examples` gives the numbers.
+
+    Attributes:
+      value_without_examples: the value if there is no example.
+    """
 
     prefix = "Avg_"
     value_without_examples: ClassVar[float] = 0.0
@@ -311,10 +315,10 @@ def names_of_details() -> frozenset[str]:
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
-    """The built-in metrics, then those called `names`, each of which is tried on an evaluation without examples.
+    """The built-in metrics, then the user's metrics that are called `names`.
 
     Args:
-      names: texts such as `package.module:Class`.
+      names: texts such as `package.module:Class`; each metric is tried on an evaluation without examples.
       reserved: keys that no metric may have.
 
     Raises:
@@ -339,7 +343,8 @@ def find(name: str) -> type[Metric]:
     """The built-in metric with this name or key, in upper or lower case, or the class `package.module:Class`.
 
     Raises:
-      UsageError: there is no such metric; the message lists the names.
+      UsageError: there is no such metric (the message lists the built-in ones), or the class cannot be loaded or is no
+        metric.
     """
     built_in = next((metric for metric in metrics.all() if name.lower() in (metric.name.lower(), metric.key)), None)
     if built_in is not None:

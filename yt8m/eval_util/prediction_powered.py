@@ -59,7 +59,8 @@ class ClassShares(NamedTuple):
       count_low, count_high: float64, the confidence intervals of the number of the unlabelled videos that show the
         class.
       weights: float64, the weight of the scores, from 0 to 1; 0 if only the labels count.
-      is_corrected: bool, False for a class with too few labelled videos: its interval is Wilson's, from labels only.
+      is_corrected: bool, False if too few labelled videos have, or lack, the class: its interval is Wilson's, from
+        labels only.
       positives: int64, number of labelled videos with the class.
     """
 
@@ -90,10 +91,10 @@ def class_shares(labelled: ScoreSums, others: ScoreSums, level: float = 0.95) ->
     weights = tuned_weights(labelled, others)
     rate, mean = labelled.labels / n, labelled.sums / n
     shares = weights * others.sums / count + rate - weights * mean
-    of_scores = others.squares / count - (others.sums / count) ** 2
+    score_variance = others.squares / count - (others.sums / count) ** 2
     residuals = _residual_variance(labelled, weights)
     width = NormalDist().inv_cdf((1 + level) / 2)
-    half = width * np.sqrt(weights**2 * of_scores / count + residuals / n)
+    half = width * np.sqrt(weights**2 * score_variance / count + residuals / n)
     # The number of unlabelled videos that show the class differs from the estimate for two reasons: the scores err on
     # these videos, and the sample shows the size of these errors only roughly.
     half_of_count = width * np.sqrt(residuals * (1 / n + 1 / count))

@@ -1,4 +1,4 @@
-"""Requirements of an evaluation, such as `gap>=0.82`: parses them, and says whether the metrics meet them."""
+"""Requirements that the metrics of an evaluation must meet, such as `gap>=0.82`: parses and checks them."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def parse_requirements(texts: Sequence[str]) -> list[Requirement]:
 
 
 def _parse_requirement(text: str) -> Requirement:
+    """Parses one text; raises as `parse_requirements` does."""
     match = _SYNTAX.fullmatch(text)
     try:
         bound = float(match[3]) if match else math.nan
@@ -64,7 +65,7 @@ def _parse_requirement(text: str) -> Requirement:
 def with_keys(
     requirements: Sequence[Requirement], metric_classes: Sequence[type[Metric]], has_frequencies: bool
 ) -> list[Requirement]:
-    """The requirements, in which each metric is named by its key.
+    """Copies of the requirements, in which each metric is named by its key.
 
     Args:
       requirements: their metrics are names or keys, in upper or lower case.
@@ -93,12 +94,14 @@ def with_keys(
 
 
 def _has_interval(metric: type[Metric], has_frequencies: bool) -> bool:
+    """Whether an evaluation gives a metric an interval; the metrics of thirds need known class frequencies."""
     if metric.key in _OF_THIRDS:
         return has_frequencies
     return issubclass(metric, MeanMetric) or metric in (Gap, MeanAveragePrecision)
 
 
 def _list_usable(keys: Sequence[str]) -> str:
+    """The sentence of a message that names the metrics that can be required."""
     return f"The metrics with an interval are {', '.join(keys)}."
 
 

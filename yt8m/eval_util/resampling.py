@@ -26,7 +26,7 @@ from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
 from yt8m.eval_util.videos import Videos
 
 MOST_CLASS_APS = 1000  # resamples whose AP of each class is kept: 30 MB with 3862 classes
-# The metrics of several sets of videos are computed together: of as many as have about this many ranked entries.
+# Drawn sets of videos are computed in groups, so many at once that they have about this many ranked entries together.
 ENTRIES_AT_ONCE = 100_000
 
 
@@ -219,6 +219,13 @@ class _Resampler:
         }, by_class
 
     def _figures_of_thirds(self, counts: Ints64, label_counts: Floats64, by_class: Floats64) -> dict[str, Floats64]:
+        """{key: float64 [R]} of GAP and corrected mAP of each third of the classes; {} if frequencies are not known.
+
+        Args:
+          counts: int64 [R, N], how often each resample has each video.
+          label_counts: float64 [R, C], number of labels of each class.
+          by_class: float64 [R, C], the corrected AP of each class.
+        """
         if not self._thirds:
             return {}
         labels = np.stack([label_counts[..., classes].sum(-1) for classes in self._thirds], axis=-1)

@@ -19,11 +19,11 @@ from yt8m.records import prediction_files
 from yt8m.records.prediction_files import SEGMENTS_HEADER, video_name
 from yt8m.records.shards import id_text
 
-NO_SEGMENT = "the data hold no frame: there is no segment to rank."
+NO_SEGMENT = "the data hold no frame, so there is no segment to rank; name records with frames."
 
 _BLOCK = 4096  # number of segments that are gathered before they are inserted class by class
 _NUMBER_BITS = np.uint64((1 << 32) - 1)  # the bits of an entry that hold the number of its segment
-_SLACK = 8  # the row of a class has room for 1/8 more entries than are kept, so that it is rarely cut down
+_SLACK = 8  # the row of a class has room for at least 1/8 more entries than are kept, so it is rarely cut down
 
 
 class SegmentRanking:
@@ -93,7 +93,7 @@ class SegmentRanking:
                 self._store_waiting()
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Yields (class, its segments, best first) by ascending class."""
+        """Yields (class, its segments, best first) by ascending class; lists a segment once if it was added twice."""
         is_named_once = len(set(self._videos)) == len(self._videos)
         for number, names, _ in self.scored_lines():
             yield number, names if is_named_once else list(dict.fromkeys(names))
@@ -237,7 +237,7 @@ class Candidates:
         self._allowed = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
 
     def among(self, segments: Sequence[bytes], scores: np.ndarray) -> np.ndarray:
-        """Replaces the scores of classes that are not candidates of the segment's video by -inf.
+        """A copy of the scores, with -inf for classes that are not candidates of the segment's video.
 
         Args:
           segments: [B], names `video:start`.

@@ -79,7 +79,9 @@ def mean_average_precision_at_n(
     """
     arrays.require_positive_int(top_n, "top_n", or_none=True)
     ratings = _join_ratings(rated_classes, rated_segments, rated_scores)
-    hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
+    hits, classes = _ranked_ratings(
+        *_to_pair_arrays(submitted_classes, submitted_segments, "submitted"), ratings, top_n
+    )
     present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
     judged = np.isin(classes, present)
     lists = np.searchsorted(present, classes[judged])
@@ -87,8 +89,16 @@ def mean_average_precision_at_n(
     return SegmentFigures.of_classes(aps, present)
 
 
-def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
-    """Converts classes to int64 [N] and names of segments to text [N]; `name` is for the message of the error."""
+def _to_pair_arrays(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
+    """The classes of N pairs as int64 [N], and the names of their segments as text [N].
+
+    Args:
+      classes, segments: as for `mean_average_precision_at_n`.
+      name: `submitted` or `rated`, for the message of the error.
+
+    Raises:
+      ValueError: the arrays are not 1-D and of one length.
+    """
     numbers, names = np.asarray(classes, np.int64), np.asarray(segments)
     if numbers.ndim != 1 or numbers.shape != names.shape:
         raise ValueError(
@@ -100,8 +110,8 @@ def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[
 
 
 def _join_ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayLike) -> _Ratings:
-    """Joins the ratings of each pair; the arguments are as for `mean_average_precision_at_n`."""
-    numbers, names = _pairs(classes, segments, "rated")
+    """Joins several ratings of a pair to one; the arguments are the rated ones of `mean_average_precision_at_n`."""
+    numbers, names = _to_pair_arrays(classes, segments, "rated")
     positive = arrays.positive_mask(scores, numbers.shape, "rated_scores")
     segments_rated, index = np.unique(names, return_inverse=True)
     codes, pair = np.unique(numbers * len(segments_rated) + index, return_inverse=True)
@@ -111,7 +121,10 @@ def _join_ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.A
 def _ranked_ratings(
     classes: Ints64, segments: npt.NDArray[np.str_], ratings: _Ratings, top_n: int | None
 ) -> tuple[Bools, Ints64]:
-    """(whether it is positive, its class) of each submitted pair that is rated, by class and then from the best."""
+    """(whether it is positive, its class) of each submitted pair that was rated, class by class, each from the best.
+
+    Only the first `top_n` pairs of a class are read (None: all). A pair that was submitted twice counts once.
+    """
     order = np.argsort(classes, kind="stable")
     classes, segments = classes[order], segments[order]
     if top_n is not None:

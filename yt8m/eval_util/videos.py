@@ -85,6 +85,10 @@ class VideoSample:
 
     The choice depends only on the ids (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing Data using Bottom-k
     Sketches, PODC 2007). So two runs keep the same videos, whatever the order of the batches.
+
+    Attributes:
+      most: the largest number of videos that are kept.
+      seen: the number of judged videos that were added.
     """
 
     def __init__(self, most: int = MAX_VIDEOS) -> None:

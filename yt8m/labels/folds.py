@@ -177,7 +177,7 @@ class FoldSets:
 
 
 def _group(video: str, groups: Mapping[str, str]) -> str:
-    """The group of a video; its id if there are no groups. Raises UsageError if only this video has none."""
+    """The group of a video; its id if there are no groups. Raises UsageError if `groups` lacks only this video."""
     if not groups:
         return video
     if not groups.get(video):
