@@ -359,7 +359,7 @@ def test_flags_are_refused_as_on_the_command_line(given: dict, problem: str) -> 
 def test_a_cluster_is_refused(world: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "chief", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    with pytest.raises(yt8m.UsageError, match="TF_CONFIG makes this process part of a cluster"):
+    with pytest.raises(yt8m.UsageError, match="TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster"):
         fit(world, "cluster")
 
 

@@ -145,6 +145,17 @@ def test_two_classes_may_share_a_name_only_with_one_meaning() -> None:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class OtherType:
+    size: float = option(2.0, "how large")
+
+
+def test_two_declarations_that_differ_only_in_the_type_are_told_apart() -> None:
+    problem = "Fitting.size is int 'how large', OtherType.size is float 'how large', and --size would set both"
+    with pytest.raises(UsageError, match=problem):
+        refuse_two_meanings({"a:Fitting": Fitting, "a:OtherType": OtherType})
+
+
 def test_only_classes_of_the_project_may_give_one_name_two_meanings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Other, "__module__", "yt8m.tools")
     with pytest.raises(UsageError, match="both declare size"):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 
 class UsageError(Exception):
-    """The user asked for something impossible. The command ends with exit status 2 before it has written anything.
+    """The user asked for something impossible. The command ends with exit status 2, if possible before it writes files.
 
     The message says what is wrong and where, what was expected, and what to do.
     """

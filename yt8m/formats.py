@@ -33,7 +33,10 @@ def refuse_newer(path: str, number: Any, newest: int) -> None:
       RunError: it is not a whole number from 1 on.
     """
     if not isinstance(number, int) or number < 1:
-        raise RunError(f"{path} is damaged: its format is {number!r}, which must be a whole number from 1 on.")
+        raise RunError(
+            f"{path} is damaged: its format is {number!r}, which must be a whole number from 1 on. "
+            "Restore the file from a copy."
+        )
     if number > newest:
         raise NewerFormatError(
             f"{path} has format {number}, and this version of yt8m reads formats up to {newest}: use the version that "

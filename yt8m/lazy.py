@@ -35,9 +35,10 @@ def quiet_native_stderr() -> Iterator[None]:
     """Drops what is written to file descriptor 2 inside the block: messages of TensorFlow's C++ code.
 
     At import and at the first search for devices, TensorFlow prints lines about CPU features and missing CUDA, before
-    it reads its log level. They hide the lines that matter. Nothing is dropped if TF_CPP_MIN_LOG_LEVEL is 0 in the
-    environment, or if the process was started without stderr (`2>&-`): then descriptor 2 is closed or belongs to
-    another file.
+    it reads its log level. These lines would hide the messages that matter. Nothing is dropped if TF_CPP_MIN_LOG_LEVEL
+    is 0 in the environment, or if the process was started without stderr (`2>&-`): then descriptor 2 is closed or
+    belongs to another file.
+
     Several threads may be inside at once: the first redirects the descriptor, the last restores it.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0" or sys.stderr is None:

@@ -28,7 +28,7 @@ class Option(NamedTuple):
     """One declared option.
 
     Attributes:
-      type: bool, int, float, str or a tuple of them.
+      type: the type annotation: bool, int, float, str, a tuple of one of these, or a union of one of these with None.
       default: the option's default.
       help: one line, which `--help` shows.
       shapes: what a change of the value affects; see `option`.
@@ -141,7 +141,7 @@ def type_hints(cls: type) -> Mapping[str, Any]:
 
 
 def declared(cls: type) -> dict[str, Option]:
-    """{name: option} of a dataclass: its own, then those of inherited parts; empty if it is not a dataclass.
+    """{name: option} of a dataclass, the keyword-only fields last; empty if `cls` is not a dataclass.
 
     Mappings (the options of a part, such as a classifier) are left out, because they have no flag of their own.
     """
@@ -181,7 +181,7 @@ def fields_of(cls: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Fie
 
 
 def paths_where(cls: Any, **facts: Any) -> list[str]:
-    """The paths of the options that are declared so, for example `paths_where(TrainConfig, is_path=True)`."""
+    """The paths of the options whose declarations have these values: `paths_where(TrainConfig, is_path=True)`."""
     return [
         path for path, field in fields_of(cls) if all(field.metadata[fact] == value for fact, value in facts.items())
     ]
@@ -193,7 +193,7 @@ def changed(config: Any) -> dict[str, Any]:
 
 
 def shaping_values(config: Any) -> dict[str, Any]:
-    """{name: value} of the options of a config without sections; options with `shapes="nothing"` are left out."""
+    """{name: value} of the options of a config that has no sections; options with `shapes="nothing"` are left out."""
     fields = dict(fields_of(config))
     return {name: getattr(config, name) for name in fields if fields[name].metadata["shapes"] != "nothing"}
 
@@ -337,7 +337,8 @@ class Checked:
     """The base class of dataclasses that check their options when an instance is created.
 
     Raises:
-      UsageError: for the reasons of `check`; or a required option is missing; or an option lacks another that it needs.
+      UsageError: for the reasons of `check`; or a required option is missing; or an option lacks another that it needs;
+        or a path that must be local is in a bucket.
     """
 
     shapes: ClassVar[Shapes | None] = None
@@ -371,7 +372,10 @@ class Checked:
 
 @contextlib.contextmanager
 def about_flags(beginning: str = "") -> Iterator[None]:
-    """Puts `beginning` before the errors of the block; errors of a config class name the flag, not class and field."""
+    """Puts `beginning` before the messages of UsageErrors in the block.
+
+    The messages of `check` then name the flag, `--batch_size must be ...`, instead of the class and the field.
+    """
     try:
         yield
     except UsageError as error:

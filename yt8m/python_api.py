@@ -1,6 +1,6 @@
 """The Python interface: `yt8m.fit` trains a model, `yt8m.load` opens a trained one, `yt8m.extract` computes features.
 
-`yt8m.read_records` is in `records`.
+`yt8m.read_records` is in `yt8m.records.batches`.
 
 model = yt8m.load("runs/mine")
 for video in model.predict("data/video/test/*.tfrecord", top_k=3):
@@ -253,7 +253,8 @@ class FittedRun:
       status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
       step: the last training step.
       message: how the training ended, in words.
-      figures: the values of the last log line: `loss`, `GAP` and other metrics of one batch.
+      figures: the last row of metrics.jsonl that has no `mode`: `step`, `loss`, `GAP` and other metrics of one batch;
+        empty if there is none.
       validations: if `eval_data_pattern` was given, the metrics of each validation with its `step`, including the
         validations of earlier starts of the run. `load` with `checkpoint="best"` loads the best one by `best_metric`.
     """
@@ -274,12 +275,15 @@ def fit(**flag_values: Any) -> FittedRun:
         values. None stands for a flag that is not given.
 
     Raises:
-      UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.
+      UsageError: a flag is wrong, as on the command line; or TF_CONFIG or CLUSTER_SPEC describes a cluster in which
+        several processes train.
       RunError: the training failed; the message says why.
     """
     cluster_config = cluster.from_environment()
     if cluster_config is not None and cluster_config.is_distributed:
-        raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
+        raise UsageError(
+            "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
+        )
     with _call_scope(), program.shown_log():
         config, outcome = training_run.train(flags.train_config(_command_line(flag_values)))
     if outcome.status is runner.Status.FAILED:

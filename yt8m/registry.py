@@ -286,7 +286,8 @@ def refuse_two_meanings(classes: Mapping[str, type], shared: Collection[str] = (
       shared: names of fields that may be declared differently, because one flag is meant to set them all.
 
     Raises:
-      UsageError: the type or the help text of a field differs; the message has both declarations.
+      UsageError: the type or the help text of a field differs; the message has both help texts, and the types if they
+        differ.
     """
     for (name, cls), (other_name, other) in itertools.combinations(classes.items(), 2):
         if cls.__module__.startswith("yt8m.") and other.__module__.startswith("yt8m."):
@@ -294,8 +295,17 @@ def refuse_two_meanings(classes: Mapping[str, type], shared: Collection[str] = (
         first, second = declared(cls), declared(other)
         for field in sorted(first.keys() & second.keys() - set(shared)):
             if (first[field].type, first[field].help) != (second[field].type, second[field].help):
+                shows_type = first[field].type != second[field].type
                 raise UsageError(
                     f"{name} and {other_name} both declare {field}, with two meanings: "
-                    f"{cls.__name__}.{field} is {first[field].help!r}, {other.__name__}.{field} is "
-                    f"{second[field].help!r}, and --{field} would set both; rename one of them."
+                    f"{cls.__name__}.{field} is {_describe_option(first[field], shows_type)}, "
+                    f"{other.__name__}.{field} is {_describe_option(second[field], shows_type)}, "
+                    f"and --{field} would set both; rename one of them."
                 )
+
+
+def _describe_option(option: Option, shows_type: bool) -> str:
+    """The help text of an option in quotes; with `shows_type` its type comes first, as in `int 'how large'`."""
+    if not shows_type:
+        return repr(option.help)
+    return f"{option.type.__name__ if isinstance(option.type, type) else option.type} {option.help!r}"

@@ -95,7 +95,7 @@ class CountedWork:
           done: number of parts that are done, including those that were done before.
           amount: the amount of work that was done since the start of the block, for the speed.
           unit: the unit of `amount`.
-          detail: a further text in the line, which ends with a comma and a space.
+          detail: a further text for the line, which must end with a comma and a space; a bar does not show it.
         """
         now = time.monotonic()
         speed = f"{amount / max(now - self._start, 1e-3):.1f} {unit}/s"
@@ -157,5 +157,5 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped, so that a file from somebody else cannot control the terminal."""
+    """The text with unprintable characters escaped (`\\x1b`), so that somebody's file cannot control the terminal."""
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

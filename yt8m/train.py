@@ -11,7 +11,7 @@ from yt8m.command_line import flags, program
 
 def run(words: list[str]) -> int:
     """Trains as the flags in `words` say; returns the exit status."""
-    program.set_up_log()  # before the flags are read, because that logs which flags the data set
+    program.set_up_log()  # first, because reading the flags logs the values that were taken from the data
     if os.environ.get("TF_CONFIG"):
         # If a process of the cluster dies, TensorFlow logs ten lines, which say less than the one line of `Watch`. The
         # variable is set before the flags are read, because the module that --model names may import TensorFlow.

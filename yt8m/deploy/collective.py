@@ -25,9 +25,8 @@ def collective_config() -> tf.ConfigProto:
     """The configuration for a server that takes part in collectives, and for the sessions on this server."""
     config = tf.ConfigProto()
     config.experimental.collective_group_leader = _LEADER
-    config.experimental.collective_nccl = (
-        True  # has an effect on GPUs only; CPUs always use TensorFlow's ring algorithm
-    )
+    # This has an effect on GPUs only; CPUs always use TensorFlow's ring algorithm.
+    config.experimental.collective_nccl = True
     return config
 
 
@@ -113,8 +112,9 @@ class AllReduce:
     def sum_gradients(self, gradients: GradientsAndVariables, combine: str = "mean") -> list[tuple[Any, Any]]:
         """The weighted sum of the replicas' gradients; every replica gets the same bits.
 
-        Gradients are sent in buckets of at least 4 MiB, those of the last variables first: backpropagation computes
-        these first, so their bucket is sent while the other gradients are computed.
+        The gradients of the last variables are sent first: backpropagation computes these first, so they are sent while
+        the others are computed. Each call of a collective sends a bucket: gradients of one dtype, collected until they
+        reach 4 MiB.
 
         Args:
           gradients: (gradient, variable) pairs of this replica's mean loss. A sparse gradient becomes dense.
@@ -185,7 +185,7 @@ class AllReduce:
         return tf.group(*assignments)
 
     def gather(self, values: tf.Tensor) -> tf.Tensor:
-        """int64 [replicas, ...]: the int64 `values` of each replica; for any `Round` except a step."""
+        """int64 [replicas, ...]: the int64 `values` of each replica; run it as any `Round` other than STEP."""
         return self._gather(_Chain(self), values)
 
     def digests(self, variables: Sequence[tf.Variable]) -> tf.Tensor:

@@ -303,9 +303,9 @@ def _compute_gradients(
 ) -> list[tuple[Any, Any]]:
     """The (gradient, variable) pairs of `loss`.
 
-    An optimizer that overrides `compute_gradients`, as one that scales the loss does, is given `loss`. For all other
-    optimizers backpropagation starts at `roots`. SyncReplicasOptimizer counts as one of the others, since its override
-    only passes the call on.
+    If the optimizer overrides `compute_gradients`, as one that scales the loss does, its method is called with `loss`
+    (if there is a loss). Otherwise backpropagation starts at `roots`. The override of SyncReplicasOptimizer does not
+    count, since it only passes the call on.
 
     Args:
       roots: pairs (tensor, d loss / d tensor).
@@ -358,8 +358,8 @@ class DeployedModel(NamedTuple):
     """The result of `deploy`.
 
     Attributes:
-      train_op: scalar tensor; running it takes one step and gives the total loss. None without an
-        optimizer or a loss.
+      train_op: scalar tensor; running it takes one step and gives the total loss before the step. None if there is no
+        optimizer, no loss or no gradient.
       summary_op: one op that merges all summaries: those made before, those of the first clone, each clone's loss,
         the regularisation, the total loss and, on request, the gradients; None if there are none.
       total_loss: scalar, or None if no clone has a loss.

@@ -58,7 +58,7 @@ VALIDATE = "validate"  # the value of `mode` in rows of validations; rows of tra
 
 
 def rows(train_dir: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a run's metrics.jsonl, each with an integer `step`. An incomplete last line is left out.
+    """Yields the rows of a run's metrics.jsonl, each with an integer `step`. Lines that are no such rows are left out.
 
     Args:
       train_dir: the folder of the run, local or gs://.
