@@ -67,8 +67,8 @@ class Reader(abc.ABC):
         The default values are those of YouTube-8M's video-level records.
 
         Raises:
-          UsageError: the numbers of names and sizes differ, a name is repeated, a size or the class count is
-            below 1, or the policy is unknown.
+          UsageError: the numbers of names, sizes and ranges differ, a name is repeated, a size or the class count is
+            below 1, a range is wrong, or the policy is unknown.
         """
         if nan_policy not in ("refuse", "zero"):
             raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
@@ -264,8 +264,8 @@ def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
       video.
     """
     expected = f" values, expected {size} (0: it is missing); check --feature_names and --feature_sizes"
-    right = _require_size(feature.row_lengths(), size, name, expected, ids)
-    return tf.reshape(after_checks(feature.values, [right]), [-1, size])
+    has_right_size = _require_size(feature.row_lengths(), size, name, expected, ids)
+    return tf.reshape(after_checks(feature.values, [has_right_size]), [-1, size])
 
 
 def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
@@ -275,14 +275,21 @@ def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) 
     """
     strings = tf.reshape(fixed_size(feature, name, 1, ids), [-1])
     expected = f" bytes, expected {size}; check --feature_sizes"
-    right = _require_size(tf.strings.length(strings), size, name, expected, ids)
-    return tf.reshape(tf.io.decode_raw(after_checks(strings, [right]), tf.uint8), [-1, size])
+    has_right_size = _require_size(tf.strings.length(strings), size, name, expected, ids)
+    return tf.reshape(tf.io.decode_raw(after_checks(strings, [has_right_size]), tf.uint8), [-1, size])
 
 
 def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: tf.Tensor) -> tf.Tensor:
-    """A check, for `after_checks`, that each of `lengths` [B] is `size`.
+    """A check, for `after_checks`, that each of the lengths is `size`.
 
     The message is `video ID: feature NAME has LENGTH`, then the text `expected`.
+
+    Args:
+      lengths: integers [B], the length of the feature in each record.
+      size: the length that it must have.
+      name: the name of the feature.
+      expected: the end of the message.
+      ids: string [B], the ids of the records.
     """
     return require_of_video(
         tf.equal(lengths, size),
@@ -388,7 +395,13 @@ def row_of_value(ragged: tf.RaggedTensor, indices: tf.Tensor) -> tf.Tensor:
 
 
 def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """A check, for `after_checks`, that every label of int64 [B, (labels)] is in 0..num_classes-1."""
+    """A check, for `after_checks`, that every label is in 0..num_classes-1.
+
+    Args:
+      labels: int64 [B, (labels)], the list of each record.
+      ids: string [B], the ids of the records, for the message.
+      num_classes: number of classes.
+    """
     return require_of_video(
         tf.logical_and(labels.values >= 0, labels.values < num_classes),
         id_of_value(labels, ids),

@@ -44,7 +44,7 @@ class BatchQueue(Inputter):
       expected_records: {path: number of records that the file should have}; empty if they were not counted.
       class_weights: float32 [C], the weights of class-balanced sampling (see `readers.pipeline`) in shuffled epochs;
         None for no balancing.
-      threads: how many batches are parsed and prefetched in parallel.
+      threads: how many batches are parsed in parallel, and how many parsed ones may wait.
     """
 
     class_weights: NDArray[np.float32] | None = None
@@ -67,7 +67,8 @@ class BatchQueue(Inputter):
         Args:
           reader: parses the records.
           pattern: file patterns, local or gs://, separated by commas or in a list.
-          batch_size: number of examples of a batch, which is what each tower gets in a step.
+          batch_size: number of examples of a batch. In a training with several towers, each tower gets one batch per
+            step.
           num_epochs: number of passes over the files; None for no end.
           shuffle: whether files and records are shuffled.
           shuffle_buffer: number of records from which the next one is drawn; None for 4096 at video level, 256 at frame
@@ -115,6 +116,7 @@ class BatchQueue(Inputter):
 
         Raises:
           UsageError: the settings contradict each other, or the reader cannot be made.
+          ValueError: there is no such mode.
         """
         if mode not in ("train", "eval", "infer"):
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
@@ -156,7 +158,10 @@ class BatchQueue(Inputter):
         return manifest.shards_at(self._patterns)
 
     def keep_files(self) -> list[str]:
-        """Returns the paths that match now, which `files` returns from now on, whatever is added or removed later."""
+        """Fixes the list of files to those that match now, and returns it; a later call returns the same list.
+
+        `files` returns this list from now on, whatever is added or removed later. Raises like `files`.
+        """
         self._files = self.files()
         return list(self._files)
 
@@ -175,7 +180,7 @@ class BatchQueue(Inputter):
             self._cache.reopen()
 
     def reads(self) -> dict[str, int]:
-        """{path: number of records that the last pass read}; all numbers are 0 unless `count_reads` was called."""
+        """{path: number of records that the last pass read}; all numbers are 0 if `count_reads` was not called."""
         counts = self._counts or ReadCounts()
         return {path: counts.of_file(number) for number, path in enumerate(self.files())}
 

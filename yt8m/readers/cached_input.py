@@ -34,7 +34,8 @@ class CachedInput:
       tolerance: counts damaged records; None if the first damaged record is an error.
 
     Attributes:
-      failure: the first error while a shard was cached or read, except `DamagedError`; None if there is none.
+      failure: the first error while a shard was cached or read, other than a `DamagedError` or an error after `close`;
+        None if there is none.
     """
 
     def __init__(self, records: CachedRecords, reader: Any, tolerance: Tolerance | None = None) -> None:
@@ -76,7 +77,7 @@ class CachedInput:
         )
 
     def labels(self, numbers: tf.Tensor) -> tf.Tensor:
-        """The labels of the records with these numbers, int64 [N]: bool [N, C]."""
+        """The labels, bool [N, C], of the records with the `numbers`, int64 [N]."""
         (labels,) = self._call(self._read_labels, numbers, [tf.bool])
         return tf.ensure_shape(labels, [None, self._reader.num_classes])
 

@@ -220,7 +220,7 @@ class Tolerance:
     Attributes:
       skipped: {path of a shard that was not read to its end: its first damaged record}.
       failure: the error that was raised because there were too many damaged records; None if there were not.
-      local_path: maps the path of a shard to that of its local copy; by default to itself.
+      local_path: function from the path of a shard to the path of its local copy; by default it returns the same path.
     """
 
     def __init__(self, check: RecordCheck, limit: int) -> None:

@@ -79,7 +79,7 @@ class Frames(NamedTuple):
         return tf.ensure_shape(means, [None, self.size])
 
     def _decode(self, values: tf.Tensor) -> tf.Tensor:
-        """Some of `values` as uint8 or float32 [K, size]."""
+        """Decodes K frames, taken from the attribute `values`, to uint8 or float32 [K, size]."""
         if values.dtype == tf.string:
             values = tf.io.decode_raw(values, tf.uint8)
         if self.bounds:

@@ -242,7 +242,7 @@ def in_epochs(
       files: string [F].
       begun: int64 scalar, the number of shards to skip: those of whole epochs, then the first ones of the next epoch.
       num_epochs: number of epochs, including skipped ones; None for no end.
-      seed: seed of the orders.
+      seed: the seed of the run.
       read: returns the records of an epoch, given three arguments: a dataset of the paths of its shards, a dataset of
         their numbers (counted over all epochs), and the number of the epoch (int64 scalar).
     """
@@ -267,7 +267,7 @@ def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
 
     Args:
       count: number of files.
-      seed: seed of the orders.
+      seed: the seed of the run.
       epoch: number of the epoch, from 0.
     """
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
@@ -435,7 +435,7 @@ def has_remote(patterns: Sequence[str]) -> bool:
 
 
 def is_staged(patterns: Sequence[str]) -> bool:
-    """Whether shards are in a bucket and are downloaded before they are read (--gs_reading=staged)."""
+    """Whether some shards are in a bucket, and are downloaded before they are read (--gs_reading=staged)."""
     return has_remote(patterns) and base.current_settings().gs_reading == "staged"
 
 

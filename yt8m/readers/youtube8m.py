@@ -85,8 +85,8 @@ class YT8MFrameFeatureReader(Reader):
         them.
       segment_labels: whether the examples are rated segments, rather than videos.
       segment_size: number of frames of a segment.
-      film_mean: whether a batch of segments has `film_means`: for each segment the mean of the first `max_frames`
-        frames of its whole video (its film).
+      film_mean: whether a batch of segments has `film_means`: for each segment, the mean of the first `max_frames`
+        frames of its whole video, which is called the film of the segment.
     """
 
     film_mean: bool = False
@@ -120,8 +120,9 @@ class YT8MFrameFeatureReader(Reader):
           [B, T, size] (float32 for floats, and for bytes of another range than -2..2), 0 past num_frames; T is the
           number of frames of the longest video, at least 1 and at most max_frames; for segments it is segment_size.
           The computation of the batch fails with InvalidArgumentError, whose message has the video's id, on a feature
-          that is missing or of another size or type, on features with unequal numbers of frames, on labels outside of
-          0..C-1 and on segment lists of unequal length.
+          that is missing or of another size or type, on features with unequal numbers of frames, on floats that are
+          NaN, infinite or too large (with the nan_policy `refuse`), on labels outside of 0..C-1, and on ratings that
+          `flat_frames.find_segments` refuses.
         """
         ids = base.parse_ids(serialized)
         types = {name: tf.float32 if self._has_floats(name) else tf.string for name in self.feature_names}
@@ -211,9 +212,9 @@ class YT8MFrameFeatureReader(Reader):
 class EverySegmentReader(YT8MFrameFeatureReader):
     """Reads all segments of each video, rated or not, for segment inference.
 
-    Segments of `seconds` frames follow one another from the start of the video. The last one of a video may be shorter,
-    as in YouTube-8M's published code. `video_ids` of a batch are `video:start`, with the start in seconds. A video
-    without frames has no segments.
+    Segments of `seconds` frames follow one another from the start of the video to its end, or to frame `max_frames`.
+    The last one of a video may be shorter, as in YouTube-8M's published code. `video_ids` of a batch are `video:start`,
+    with the start in seconds. A video without frames has no segments.
 
     Attributes:
       seconds: length of a segment, and number of seconds between the starts of two segments; a frame is a second.
@@ -335,7 +336,11 @@ def own_reader_class(name: str) -> Any:
 
 
 def _make_own_reader(data: DataConfig) -> Reader:
-    """Makes an instance of the user's class that --reader names, and checks what it returns."""
+    """Makes an instance of the user's class that --reader names, and checks the batch that it returns.
+
+    Raises:
+      UsageError: the class cannot be loaded, called or used; or a flag that it does not support was given.
+    """
     if data.film_mean:
         raise UsageError(f"--film_mean needs records of YouTube-8M's layout; leave it or --reader={data.reader} out.")
     cls = own_reader_class(data.reader)
@@ -389,6 +394,9 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
 
 
 def _has_shapes(shapes: list[Any], expected: list[list[int | None]]) -> bool:
-    """Whether the ranks and the last dimensions are as expected; the other dimensions may differ."""
+    """Whether the ranks and the last dimensions of `shapes` are those of `expected`; other dimensions may differ.
+
+    A shape of unknown rank, None, is not as expected.
+    """
     ranks_and_sizes = [(len(shape), shape[-1]) for shape in shapes if shape]
     return ranks_and_sizes == [(len(shape), shape[-1]) for shape in expected]
