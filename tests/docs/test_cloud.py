@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ import venv
 import pytest
 
 import yt8m
+from docs import command_blocks
 from yt8m import options
 from yt8m.command_line import cli, flags
 from yt8m.config.programs import InferenceConfig
@@ -142,6 +144,32 @@ def test_the_lines_of_the_dockerfile_install_the_code_as_it_is(tmp_path: pathlib
     command = [tmp_path / "installed/bin/python", "-c", code]
     shown = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
     assert shown.stdout == f"{yt8m.__version__}\n", shown.stderr
+
+
+def docker_commands(command: str) -> list[list[str]]:
+    """The words after `docker build` or `docker run` of all pages for users."""
+    pages = [block for page in sorted((ROOT / "docs/users").glob("*.md")) for block in command_blocks.blocks(page)]
+    lines = "".join(block.text for block in pages if block.language in command_blocks.COMMANDS).replace("\\\n", " ")
+    return [
+        shlex.split(words.partition("&&")[0]) for words in re.findall(rf"^docker {command} (.*)$", lines, re.MULTILINE)
+    ]
+
+
+def test_a_tag_on_the_pages_names_one_image_and_is_run_as_that_image_starts():
+    built: dict[str, tuple[str, ...]] = {}
+    for words in docker_commands("build"):
+        tag = words[words.index("-t") + 1]
+        options_of_build = tuple(word for word in words if word not in ("-t", tag, "."))
+        assert built.setdefault(tag, options_of_build) == options_of_build, tag
+    ran = [(words, next(tag for tag in words if tag in built)) for words in docker_commands("run")]
+    assert {tag for _, tag in ran} == {"yt8m-serve", "yt8m-tensorflow"}
+    for words, tag in ran:
+        given = built[tag]
+        dockerfile = given[given.index("-f") + 1] if "-f" in given else "Dockerfile"
+        entry = json.loads(re.findall(r"^ENTRYPOINT (.*)$", (ROOT / dockerfile).read_text(), re.MULTILINE)[-1])
+        started = [*entry, *words[words.index(tag) + 1 :]]
+        assert started[:2] == ["yt8m", "serve"]
+        assert all(word.startswith("--") for word in started[2:])
 
 
 @pytest.mark.heavy

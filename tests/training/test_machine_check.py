@@ -57,6 +57,18 @@ def test_without_steps_tensorflow_is_not_imported() -> None:
     assert "One training step" not in done.stdout
 
 
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_steps_without_tensorflow_are_refused_in_one_line(flags: list[str]) -> None:
+    words = "import sys; sys.modules['tensorflow'] = None; from yt8m.command_line import cli; sys.exit(cli.main())"
+    command = [sys.executable, "-c", words, "doctor", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "yt8m doctor: error: the training steps need TensorFlow, which is not installed: run pip install "
+        "'tensorflow>=2.21,<2.22', or leave out the steps by --nosteps."
+    ]
+
+
 @pytest.mark.heavy
 @pytest.mark.long
 def test_the_devices_of_this_machine_agree(capsys: pytest.CaptureFixture[str]) -> None:
