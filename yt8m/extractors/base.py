@@ -2,6 +2,7 @@
 
 An extractor turns the pictures, the clips of pictures, or the sound of a video into one feature. A feature has one row
 of numbers for each frame of the video, a frame being a moment at which the video is sampled, usually once per second.
+The form of its inputs (`Form`) says what they are: pictures, clips or windows of sound, of which size and how often.
 """
 
 from __future__ import annotations
@@ -98,9 +99,10 @@ Form = Pictures | Clips | Sound
 
 
 def blank(form: Form) -> NDArray[Any]:
-    """One input of this form: a black picture or clip, or a silent window.
+    """An array with one input of this form: a black picture or clip, or a silent window.
 
-    An extractor that computes this input shows how many values its feature has.
+    An extractor that computes this input shows how many values its feature has. A picture has the size that the form
+    asks for; 64 x 64 pixels if it asks for none.
     """
     if isinstance(form, Sound):
         return np.zeros((1, form.window), np.float32)
@@ -157,10 +159,10 @@ def weights(help: str, source: PublishedFile | None = None) -> Any:
 
 
 def form_option(form: type[Form], default: Any, help: str, **bounds: Any) -> Any:
-    """Declares a field of an extractor that has an effect only if the extractor takes one form of inputs.
+    """Declares a field of an extractor that has an effect only if the extractor takes inputs of the form `form`.
 
     Args:
-      form: the form.
+      form: the form: `Pictures`, `Clips` or `Sound`.
       default: the default value of the field.
       help: one line for `--help`.
       bounds: the limits of the value, such as `minimum`; see `options.option`.
@@ -253,7 +255,7 @@ class Extractor(options.Checked, abc.ABC):
         return path, {}
 
     def refuse_unused(self) -> None:
-        """Raises `UsageError` if a setting of the user would have no effect."""
+        """Raises `UsageError` if a setting of the user would have no effect; here it refuses nothing."""
         return
 
     def files_of(self, path: str) -> list[str]:
@@ -311,7 +313,11 @@ hyper_parameters = _catalogue.hyper_parameters
 
 
 def get(name: str) -> type[Extractor]:
-    """The class of the extractor `name`. Unlike `split_name`, it accepts `onnx` without a file after it."""
+    """The class of the extractor `name`. Unlike `split_name`, it accepts `onnx` without a file after it.
+
+    Raises:
+      UsageError: there is no such class, or it is not an `Extractor`.
+    """
     return _catalogue.get(name) if name in _catalogue.names() else split_name(name)[0]
 
 

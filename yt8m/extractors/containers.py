@@ -90,7 +90,10 @@ def states_length(file: BinaryIO, error: type[Exception]) -> bool:
 
 
 def _mp4_length(content: _Content) -> Length:
-    """ISO base media (mp4): each box states its size. If there are fragments, a box `mfra` follows the last box."""
+    """ISO base media (mp4): each box states its size.
+
+    A file of fragments (boxes `moof`) states its end only if a box `mfra` follows the last one.
+    """
     offset, kinds = 0, set[bytes]()
     while offset < content.size:
         content.file.seek(offset)
@@ -212,12 +215,13 @@ def _asf_length(content: _Content) -> Length:
 
 
 def _transport_stream_length(content: _Content) -> Length:
-    """MPEG transport stream: no length is stated, but the file ends with a whole packet, and all have the same size."""
+    """MPEG transport stream: no length is stated, but all packets have the same size, so a part of one shows a cut."""
     packet = next(packet for packet, offset in _TRANSPORT if _is_transport(content.head, packet, offset))
     return Length(-(-content.size // packet) * packet, False)
 
 
 def _is_transport(head: bytes, packet: int, offset: int) -> bool:
+    """Whether the first packets, of `packet` bytes each, have the byte 0x47 at `offset`, as in a transport stream."""
     marks = head[offset : offset + 5 * packet : packet]
     return len(marks) > 1 and set(marks) == {0x47}
 

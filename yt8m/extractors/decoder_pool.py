@@ -1,9 +1,9 @@
 """Child processes that decode videos, with limits on time and memory. A malicious file can end only a child.
 
 A child gets one request after another as JSON. It answers with messages (see `decoding.Message`): a JSON header and raw
-bytes, never pickles. It can only read files, and writes only its answers. For each video that is being decoded, a
-thread of the parent reads the messages ahead, up to 64 MiB. So the next videos are decoded while the parent computes
-the features of the first.
+bytes, never pickles. A limit keeps it from writing files. For each video that is being decoded, a thread of the parent
+reads the messages ahead, up to 64 MiB. So the next videos are decoded while the parent computes the features of the
+first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
 from yt8m.types import Closing
 
-_MOST_WAITING_BYTES = 64 << 20  # for each video, the size of the decoded values from which on reading ahead pauses
+_MOST_WAITING_BYTES = 64 << 20  # for each video: reading ahead pauses while so many bytes wait to be taken
 _POLL_SECONDS = 0.5  # time between two checks whether a child's answers are still needed
 _MOST_MESSAGE_BYTES = 1 << 30  # largest size of a message
 _EXIT_SECONDS = 5.0  # time in which a child that has closed its pipe must end
@@ -61,7 +61,8 @@ class DecoderPool(Closing):
     def decode(self, requests: Iterable[Request]) -> Iterator[Decoding]:
         """Yields a `Decoding` for each request, in order, while the next videos are already being decoded.
 
-        Take the messages of a `Decoding` before the next one: then it is closed, and drops messages not yet taken.
+        Take all messages of a `Decoding` before you ask for the next `Decoding`: that closes the former one, which
+        drops its other messages.
         """
         begun: deque[tuple[_Child, Decoding]] = deque()
         idle, unsent = deque(self._children), iter(requests)
@@ -121,7 +122,7 @@ class Decoding:
                 self._changed.notify_all()
 
     def _put(self, item: Message | DecodeError, size: int) -> bool:
-        """Adds an item as soon as less than the largest size waits to be taken.
+        """Adds an item once the values that wait to be taken have fewer than _MOST_WAITING_BYTES bytes.
 
         Args:
           item: a message, or the error to raise from `messages`.
@@ -211,8 +212,8 @@ class _Child:
         """Starts the process, unless it runs."""
         if self._process is not None:
             return
-        to_child, requests = os.pipe()
-        answers, from_child = os.pipe()
+        to_child, request_pipe = os.pipe()
+        answer_pipe, from_child = os.pipe()
         words = [sys.executable, "-m", __name__, str(to_child), str(from_child), str(self._limits.megabytes)]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
@@ -221,8 +222,8 @@ class _Child:
         )
         os.close(to_child)
         os.close(from_child)
-        self._requests = Connection(requests, readable=False)
-        self._answers = Connection(answers, writable=False)
+        self._requests = Connection(request_pipe, readable=False)
+        self._answers = Connection(answer_pipe, writable=False)
 
     def _send_request(self, request: Request) -> None:
         with contextlib.suppress(OSError):  # if the child is dead, `_receive` raises the error
@@ -238,21 +239,21 @@ class _Child:
         Raises:
           DecodeError: no message comes.
         """
-        answers = self._connection(self._answers)
-        while not answers.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
+        answer_pipe = self._connection(self._answers)
+        while not answer_pipe.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
             if is_cancelled():
                 raise DecodeError("its decoding was cancelled")  # ends `_messages`; no user sees this text
             if time.monotonic() >= deadline:
                 raise DecodeError(f"decoding takes longer than {self._limits.seconds:g} seconds")
         try:
-            return _receive_message(answers)
+            return _receive_message(answer_pipe)
         except (OSError, EOFError) as error:
             raise DecodeError(self._describe_exit()) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DecodeError("it makes the decoder process send bytes that are no message") from error
 
     def _describe_exit(self) -> str:
-        """Describes how the child ended, whose pipe was closed in the middle of a video."""
+        """The text of the error if the child closed its pipe in the middle of a video: how the child ended."""
         try:
             status = self._process.wait(_EXIT_SECONDS) if self._process is not None else 0
         except subprocess.TimeoutExpired:
@@ -265,6 +266,7 @@ class _Child:
 
     @staticmethod
     def _connection(connection: Connection | None) -> Connection:
+        """The connection; raises `DecodeError` if `end` has closed it meanwhile."""
         if connection is None:
             raise DecodeError("it was not decoded to its end, because this program closed the decoder process")
         return connection
@@ -280,33 +282,33 @@ class _Child:
         self._process = self._requests = self._answers = None
 
 
-def _receive_message(answers: Connection) -> Message:
+def _receive_message(answer_pipe: Connection) -> Message:
     """Receives a message from a child: JSON, then the bytes of the values if the JSON gives their shape.
 
     Raises:
       OSError, EOFError: the child closed its pipe, or sends more bytes than a message may have.
       ValueError, TypeError, KeyError, AttributeError: the bytes are no message.
     """
-    head = json.loads(answers.recv_bytes(1 << 20))
+    head = json.loads(answer_pipe.recv_bytes(1 << 20))
     values = None
     if head["shape"] is not None:
         dtype = np.float32 if head["kind"] == "sound" else np.uint8
-        values = np.frombuffer(answers.recv_bytes(_MOST_MESSAGE_BYTES), dtype).reshape(head["shape"])
+        values = np.frombuffer(answer_pipe.recv_bytes(_MOST_MESSAGE_BYTES), dtype).reshape(head["shape"])
     return Message(str(head["kind"]), int(head["form_index"]), int(head["row"]), values, head["details"])
 
 
-def _send_message(answers: Connection, message: Message) -> None:
+def _send_message(answer_pipe: Connection, message: Message) -> None:
     """Sends a message to the parent, in the form that `_receive_message` reads."""
     shape = None if message.values is None else message.values.shape
-    answers.send_bytes(json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
+    answer_pipe.send_bytes(json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
     if message.values is not None:
-        answers.send_bytes(message.values.reshape(-1).view(np.uint8).data)
+        answer_pipe.send_bytes(message.values.reshape(-1).view(np.uint8).data)
 
 
 def _set_limits(megabytes: int) -> None:
-    """Limits the memory and the files of this process, and makes Linux kill it when its parent ends.
+    """Limits the address space of this process, forbids it to write files, and lets it end with its parent.
 
-    It may write no files. Linux kills the process when the thread that started it ends, not only the parent process.
+    Linux kills it when the thread of the parent that started it ends, not only when the parent process does.
     """
     import ctypes
     import resource
@@ -325,16 +327,16 @@ def _run_child(words: list[str]) -> None:
     Args:
       words: the file descriptors of the requests and of the answers, and the limit on the address space in MiB.
     """
-    requests, answers = Connection(int(words[0]), writable=False), Connection(int(words[1]), readable=False)
+    request_pipe, answer_pipe = Connection(int(words[0]), writable=False), Connection(int(words[1]), readable=False)
     _set_limits(int(words[2]))
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            request: list[Any] = json.loads(requests.recv_bytes())
+            request: list[Any] = json.loads(request_pipe.recv_bytes())
             try:
                 for message in decode(Request.from_json(request)):
-                    _send_message(answers, message)
+                    _send_message(answer_pipe, message)
             except DecodeError as error:
-                _send_message(answers, Message("error", details={"reason": str(error)}))
+                _send_message(answer_pipe, Message("error", details={"reason": str(error)}))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from yt8m.extractors import containers
 from yt8m.extractors.base import Clips, Scaling, Sound
 from yt8m.extractors.sampling import NearestClips, NearestFrames, Windows, nearest_rows, samples_of
 
-_TOLERANCE = 0.5  # seconds that may be missing at the end of a stream, because containers round their durations
+_TOLERANCE = 0.5  # so many seconds may be missing at the end of a stream, because containers round their durations
 # To decode a part of a video, the decoder first seeks to this many seconds before the start of the part, because
 # decoding can begin only at a keyframe. The second value is tried if the first fails.
 _SEEK_LEADS = (2.0, 15.0)
@@ -42,7 +42,7 @@ class DecodeError(Exception):
 
 
 class Request(NamedTuple):
-    """The video to decode, and the forms of pictures, clips and sound to make from it.
+    """The video to decode, and the forms of the pictures, clips and windows of sound to make from it (see `base.Form`).
 
     Attributes:
       path: local path of the video.
@@ -94,7 +94,7 @@ class Message(NamedTuple):
     Attributes:
       kind: `picture`, `clip`, `sound`, `end`, or `error`.
       form_index: for a picture, clip or sound, the index of its form in `Request.pictures`, `clips` or `sounds`.
-      row: number of the frame, of the clip, or of the first of the n windows.
+      row: for a picture, the number of its frame; for a clip, its number; for sound, the number of the first window.
       values: picture uint8 [H, W, 3] (RGB), clip uint8 [frames, H, W, 3], or sound float32 [n, window].
       details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": texts that say what was
         unusual}; for `error`, {"reason": text}.
@@ -126,10 +126,11 @@ def import_av() -> Any:
 
 
 def decode(request: Request) -> Iterator[Message]:
-    """Yields the pictures, clips and windows of a video in order, then one message `end`.
+    """Yields the pictures, clips and windows of a video as messages, each once it is complete, then one message `end`.
 
     Raises:
-      DecodeError: the file is empty, damaged, cut, or not a video.
+      UsageError: the libraries for decoding are not installed.
+      DecodeError: the file cannot be read, is empty, damaged, cut, or not a video; or it needs too much memory.
     """
     av = import_av()
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -55,7 +55,8 @@ def locate_network(network: str, revision: str, *, with_code: bool) -> tuple[str
       (the local folder of the network, the commit of its revision; empty if the user named a folder).
 
     Raises:
-      UsageError: there is no such repository or revision, or safetensors files are missing.
+      UsageError: there is no such repository or revision, safetensors files are missing, or transformers is not
+        installed.
       RunError: huggingface.co cannot be reached.
     """
     if storage.is_dir(network):
@@ -185,12 +186,15 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
       settings: {field: value} of the extractor, a `HuggingFaceNetwork`.
 
     Raises:
-      UsageError: the network takes neither pictures nor clips nor sound, or has no processor.
+      UsageError: the network takes neither pictures nor clips nor sound, or has no processor that can be used.
     """
     config, modalities = network.config, network.input_modalities
     frames = getattr(config, "frames_per_clip", 0) or getattr(config, "num_frames", 0)
     if not frames and not any(kind in modalities for kind in ("video", "audio", "image")):
-        raise UsageError(f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound.")
+        raise UsageError(
+            f"{folder} has a {type(network).__name__}, which takes neither pictures nor clips nor sound. Use a network "
+            "that takes one of them."
+        )
     descriptions = [path for name in _DESCRIPTION_FILES if storage.exists(path := storage.join(folder, name))]
     for path in descriptions:
         read_settings(path)  # refuses a damaged file with a clearer message than that of transformers
@@ -200,7 +204,7 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
             "Get that file from the source of the network, or store its processor there by save_pretrained(FOLDER)."
         )
     load_options = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
-    with _explain_processor_errors(folder):
+    with _explain_processor_errors(folder, descriptions):
         if frames or "video" in modalities:
             return _clip_processor(transformers, network, folder, frames, settings, load_options)
         if "audio" in modalities:
@@ -209,15 +213,24 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
 
 
 @contextlib.contextmanager
-def _explain_processor_errors(folder: str) -> Iterator[None]:
-    """Turns errors that transformers raises for a processor's settings into a `UsageError` that names the folder."""
+def _explain_processor_errors(folder: str, descriptions: Sequence[str]) -> Iterator[None]:
+    """Turns errors that transformers raises for a processor's settings into a `UsageError`.
+
+    Errors that ask for the permission to execute code (`trust_remote_code`) are left to the caller.
+
+    Args:
+      folder: the folder of the network's files.
+      descriptions: paths of the files that describe the processor.
+    """
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if "trust_remote_code" in str(error):
             raise
+        names = " and ".join(os.path.basename(path) for path in descriptions)
         raise UsageError(
-            f"{folder} has a preprocessor_config.json that describes no usable processor: {first_line(error)[:200]}."
+            f"{folder} has no usable processor: transformers cannot make one from {names}: {first_line(error)[:200]}. "
+            "Fetch the network again, or use another one."
         ) from error
 
 

@@ -83,7 +83,7 @@ class HuggingFaceNetwork(Extractor):
         return self.feature_name or os.path.basename(self.hf_model.rstrip("/"))
 
     def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
-        """See `Extractor`; the setting `hf_revision` becomes the commit that is found."""
+        """See `Extractor`; `hf_revision` becomes the commit that is found, empty for a folder that the user named."""
         folder, commit = hub_networks.locate_network(path, self.hf_revision, with_code=self.trust_code)
         return folder, {"hf_revision": commit}
 
@@ -123,7 +123,7 @@ class HuggingFaceNetwork(Extractor):
         yield OpenedExtractor(compute, processor.form)
 
     def processor(self, transformers: Any, network: Any, folder: str) -> Processor:
-        """The processor of a network with this extractor's settings; for arguments and errors see `processor_of`."""
+        """The processor of a network, which prepares its inputs; for arguments and errors see `processor_of`."""
         return processor_of(transformers, network, folder, self.settings())
 
 
@@ -252,7 +252,8 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
       prompts: for each class, the texts that describe it.
 
     Raises:
-      UsageError: the network takes no texts, or lacks a part.
+      UsageError: the network does not compare pictures with texts, or weights or its tokenizer cannot be read.
+      RunError: torch fails.
     """
     name = f"hf:{extractor.hf_model}"
     transformers = hub_networks.import_transformers(name)

@@ -74,8 +74,8 @@ class PictureModel(Extractor):
         super().__post_init__()
         if self.shorter_side and self.shorter_side < self.picture_size:
             raise UsageError(
-                f"--shorter_side={self.shorter_side} is less than --picture_size={self.picture_size}; a square of that "
-                "size cannot be cut out."
+                f"--shorter_side={self.shorter_side} is less than --picture_size={self.picture_size}, so a square of "
+                f"that size cannot be cut out; give at least --shorter_side={self.picture_size}, or leave it out."
             )
 
     @property
@@ -141,7 +141,9 @@ class OnnxModel(PictureModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.mean) != 3 or len(self.deviation) != 3 or 0 in self.deviation:
-            raise UsageError(f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, none 0.")
+            raise UsageError(
+                f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, and no deviation of 0."
+            )
 
     def files_of(self, path: str) -> list[str]:
         """See `Extractor`.
@@ -187,7 +189,10 @@ class OnnxModel(PictureModel):
         return self.output or str(names[0])
 
     def _normalise(self, pictures: NDArray[Any], input_type: str) -> NDArray[Any]:
-        """Converts uint8 pictures to what an input of onnxruntime's type `input_type` takes."""
+        """Converts uint8 pictures to onnxruntime's type `input_type`.
+
+        For a type of floats they are divided by 255 and normalised by `mean` and `deviation`; for uint8 they stay.
+        """
         if input_type == "tensor(uint8)":
             return pictures
         scale = np.float32(255) * np.asarray(self.deviation, np.float32)

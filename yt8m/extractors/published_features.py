@@ -255,7 +255,8 @@ def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequenc
 def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -> Iterator[Compute]:
     """Builds a graph; yields the function from values of its input to the values of its output.
 
-    The session uses a GPU if there is one, and allocates GPU memory as needed.
+    The session uses a GPU if there is one, and allocates GPU memory as needed. The function raises `RunError` if
+    TensorFlow fails, for example because memory is short.
 
     Args:
       build: builds the graph; returns (input, output).
@@ -304,7 +305,10 @@ def project(network: Compute, mean: NDArray[np.float64], matrix: NDArray[np.floa
     def compute(inputs: NDArray[Any]) -> NDArray[np.float32]:
         values = network(inputs)
         if values.shape[1] != len(mean):
-            raise UsageError(f"{path}: this PCA takes {len(mean)} values, but the network gives {values.shape[1]}")
+            raise UsageError(
+                f"{path}: this PCA takes {len(mean)} values, but the network gives {values.shape[1]}; give a PCA and a "
+                "network that belong together."
+            )
         return np.asarray((values - mean) @ matrix, np.float32)
 
     return compute
@@ -318,7 +322,8 @@ def archive_member(path: str, name: str) -> bytes:
       name: the name of the file in the archive.
 
     Raises:
-      UsageError: there is no such file, or the archive is damaged.
+      UsageError: the archive is damaged, or lacks the file.
+      RunError: the file `path` cannot be read.
     """
     if not path.lower().endswith(ARCHIVES):
         return storage.read_bytes(path)

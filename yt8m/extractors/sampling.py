@@ -38,7 +38,7 @@ class NearestFrames(Generic[F]):
         return self._next is None
 
     def add(self, time: float, frame: F) -> Iterator[tuple[int, F]]:
-        """Takes the next frame of the video; yields what can now be chosen.
+        """Takes the next frame of the video; yields the frame for each time up to that of the new frame.
 
         Args:
           time: the time of the frame in seconds.
@@ -64,8 +64,8 @@ class NearestFrames(Generic[F]):
 def nearest_rows(per_second: float, start: float, end: float | None, most: int) -> NearestFrames[Any]:
     """Chooses the frame for each row of a feature: row k gets the frame nearest to second `start + k / per_second`.
 
-    The last row is the one whose second is nearest to the time of the last frame. Source: MediaPipe's
-    PacketResamplerCalculator with a frame rate, the base timestamp 0, and the last packet flushed.
+    If neither `end` nor `most` comes first, the last row is the one nearest to the time of the last frame. Source:
+    MediaPipe's PacketResamplerCalculator with a frame rate, the base timestamp 0, and the last packet flushed.
 
     Args:
       per_second: rows per second.
