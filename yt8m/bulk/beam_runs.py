@@ -36,7 +36,7 @@ from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.storage import copies
 
 _MOST_ATTEMPTS = 3
-# One of these texts is in the error that Beam raises after a worker process died.
+# If a worker process died, the text of Beam's error has one of these texts.
 _DEAD_WORKER_TEXTS = (
     *("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED"),
 )
@@ -52,7 +52,7 @@ class BeamJob(NamedTuple):
       workers: number of worker processes of DirectRunner.
       beam_words: the user's command-line options of Beam.
       outcomes_path: path of the JSON file to which the pipeline writes the outcomes of its tasks.
-      log_folder: the folder of `workers.log`; on a bucket, the file is in the folder for temporary files instead.
+      log_folder: the folder of `workers.log`; if it is in a bucket, the file is in the folder for temporary files.
       unit: what a shard holds, such as `records`; the progress lines name it.
     """
 
@@ -85,8 +85,8 @@ class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
 def run_tasks(job: BeamJob, tasks: Sequence[Any], build: Callable[[Any], Any]) -> list[Done]:
     """Runs a pipeline on the tasks; returns the outcome of each task, in any order.
 
-    If a worker process dies, the whole pipeline starts again, at most three times in all. A task that has already
-    written its file finds the file, and does not repeat the work.
+    If a worker process dies, the whole pipeline starts again; there are at most three attempts. A task of `infer` or
+    `extract` whose file exists from an earlier attempt does not make it again; other tasks are repeated.
 
     Args:
       job: how the pipeline is run.

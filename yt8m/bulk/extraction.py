@@ -43,7 +43,7 @@ class _Settings(NamedTuple):
 
     Attributes:
       config: the flags.
-      extractor_settings: the settings of the extractors that the user gave.
+      extractor_settings: {field: value} of the settings of extractors that the user gave.
       weights_sha256: {field: sha256} of the weights of each extractor, on the machine that started the job.
       inputs: hash of all inputs that determine the records.
       folders: {level of the records (frame or video): the folder to which its shards are written}.
@@ -59,12 +59,12 @@ class _Settings(NamedTuple):
 
 
 def run(config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: Sequence[str]) -> int:
-    """Extracts the features; returns the exit status.
+    """Extracts the features; returns the exit status 0.
 
     Args:
       config: the flags.
-      extractor_settings: the settings of the extractors that the user gave.
-      beam_words: options of Beam.
+      extractor_settings: {field: value} of the settings of extractors that the user gave.
+      beam_words: the user's command-line options of Beam.
 
     Raises:
       UsageError, RunError: see `extract.make` and `run_tasks`.
@@ -123,12 +123,17 @@ class _Worker:
     def extract(self, task: VideosTask) -> Done:
         """Makes a shard, unless it exists: another worker may have got the same task, or made the shard and then died.
 
+        The outcome has the number of videos of the shard, including bad ones, which become no records.
+
         Raises:
           RunError: this worker has met too many bad videos, or the shard cannot be written.
         """
         if not self._journal.load(task.shard, task.newest):
             if self._bad > self.settings.most_bad:
-                raise RunError("more videos are bad than --max_bad_videos allows")
+                raise RunError(
+                    "more videos are bad than --max_bad_videos allows; correct the files, or allow more by "
+                    "--max_bad_videos=N"
+                )
             # Each shard gets a new pool. Linux kills a decoder when the thread that started it ends (PR_SET_PDEATHSIG),
             # and Beam may run the next shard in another thread.
             with self._extractor.pool() as pool:

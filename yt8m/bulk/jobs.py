@@ -46,7 +46,7 @@ class FinishedJob(NamedTuple):
 
 
 def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
-    """Runs a command: writes its results into the folder --out, and returns the exit status.
+    """Runs a command: writes its results into the folder --out, and returns the exit status 0.
 
     Args:
       name: `infer`, `rank` or `eval`.
@@ -54,8 +54,9 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
       beam_words: the user's command-line options of Beam.
 
     Raises:
-      UsageError: there is no such model or data, or the output folder is in use or holds other files.
-      RunError: a shard failed, too many records are bad, or workers died in each of three attempts.
+      UsageError: there is no such model or data, an option of Beam is wrong, or the output folder holds other files.
+      RunError: another process writes to the output folder, a shard failed or differs from --manifest, too many records
+        are bad, or workers died in each of three attempts.
     """
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fix_checkpoint(config)
@@ -90,7 +91,7 @@ def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     """
     if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):
-            raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
+            raise UsageError(f"--model={config.model}: there is no such run, export, archive or ONNX file.")
         if config.cache and not config.model.endswith(scoring.ARCHIVES):
             raise UsageError(f"--cache needs the folder of a run or its archive; {config.model} is an export.")
         DataConfig(data_pattern=config.data, cache=config.cache).check_cache()
@@ -184,7 +185,7 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
 
 
 def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
-    """Logs the bad records, and writes the list of them into the output folder.
+    """Logs the bad records; writes the list of them, if there are any, into the output folder.
 
     Raises:
       RunError: a shard failed, or more records are bad than --max_bad_records allows.

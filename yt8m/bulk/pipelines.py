@@ -84,9 +84,9 @@ class _BestSegments(beam.CombineFn):
         """An accumulator without segments."""
         return []
 
-    def add_input(self, accumulator: list[RankedSegments], added: RankedSegments) -> list[RankedSegments]:
+    def add_input(self, accumulator: list[RankedSegments], segments: RankedSegments) -> list[RankedSegments]:
         """Adds the list of a shard."""
-        return self.merge_accumulators([accumulator, [added]])
+        return self.merge_accumulators([accumulator, [segments]])
 
     def merge_accumulators(self, lists: Iterable[list[RankedSegments]]) -> list[RankedSegments]:
         """Joins several lists into one."""

@@ -159,7 +159,10 @@ class _LoadedModel:
         return _group(_read_sound_records(self._check, path, bad), self.batch_size)
 
     def _cached_batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """Batches of the numbers by which the cache knows a shard's records, up to the first bad record."""
+        """Batches of numbers, by which the cache finds a shard's records, up to the first bad record.
+
+        A bad record is added to `bad`.
+        """
         shard, (start, end) = self.cached.begin_shard(path)
         if shard.damage is None:
             check_record_count(path, len(shard), manifest.find([path]))
@@ -260,7 +263,7 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
 def read_outcome(config: BulkConfig, shard: ShardTask) -> Done:
     """Reads the outcome of a shard whose predictions are complete.
 
-    If a finished job has removed the file of the outcome, the outcome has the number of the shard alone.
+    A finished job removes the file of the outcome. Then the result has only the number of the shard: 0 records.
     """
     path = _outcome_path(config, shard)
     return Done(*storage.read_json(path)) if storage.exists(path) else Done(shard.number)

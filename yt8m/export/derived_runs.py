@@ -96,13 +96,13 @@ _DEFAULT_LAST = 5  # number of checkpoints that are averaged if the user gives n
 
 
 def run(config: AverageConfig) -> int:
-    """Averages checkpoints: writes the folder of a run, `--out` (see `write_run`); returns the exit status.
+    """Averages checkpoints: writes the folder of a run, `--out` (see `write_run`); returns the exit status 0.
 
     The new run has the step of the newest of the averaged checkpoints.
 
     Raises:
-      UsageError: there is no such run or checkpoint, there are too few, or the folder exists already.
-      RunError: a checkpoint cannot be read, or belongs to another model.
+      UsageError: there is no such run or checkpoint, there are too few, or `--out` exists already.
+      RunError: a checkpoint cannot be read or belongs to another model, or the folder cannot be written.
     """
     refuse_used(config.out)
     run = open_run(config.train_dir, trust_code=config.trust_code)
@@ -258,7 +258,10 @@ def scale_points(points: OperatingPoints, scaling: PlattScaling) -> OperatingPoi
 
 
 def _scale_variable(name: str, value: np.ndarray, scaling: PlattScaling) -> np.ndarray:
-    """The value of a variable of a LogisticModel after calibration; `name` may be the name of its moving average."""
+    """The value of a variable of a LogisticModel after calibration.
+
+    Only the weights, the biases and the moving averages of both change, which are recognised by `name`.
+    """
     if not name.startswith((_WEIGHTS, _BIASES)):
         return value
     scaled = value.astype(np.float64) * scaling.slope

@@ -75,7 +75,7 @@ class EnsembleConfig(options.Checked):
         if self.weights and self.fit_on:
             raise UsageError("--weights and --data both set the weights; give one of them.")
         if self.train_dir and (self.fit_on or self.mean == "rank"):
-            raise UsageError("--data and --mean=rank are for --predictions.")
+            raise UsageError("--data and --mean=rank are for prediction files; leave them out, or give --predictions.")
         if not (self.out or self.output_model_tgz or self.output_onnx or self.fit_on):
             other_outputs = (
                 "--output_onnx or --output_model_tgz" if self.train_dir else "records with labels, to fit on, as --data"
@@ -125,8 +125,10 @@ def join_files(config: EnsembleConfig) -> None:
     With --data, fits the weights of the files and prints them; with --out, writes the weighted means of the scores.
 
     Raises:
-      UsageError: there is no such file.
-      RunError: a line of a file is damaged.
+      UsageError: there is no such file, --num_classes contradicts the vocabulary, or SciPy, which fits, is not
+        installed.
+      RunError: a line or record is damaged, the files are of different videos, too few of them have labels to fit on,
+        or the file `--out` cannot be written.
     """
     num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
     weights = _fit_and_print(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
@@ -157,7 +159,7 @@ def _fit_and_print(config: EnsembleConfig, num_classes: int) -> Floats64:
 
 
 def _write_joined(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
-    """Writes the joined file `--out`; returns the number of its videos."""
+    """Writes the joined file `--out` with the `--top_k` best classes of each video; returns the number of videos."""
     count = 0
     with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)
@@ -318,7 +320,7 @@ class ScoredPairs(NamedTuple):
 
     @classmethod
     def stack(cls, videos: list[_ScoredVideo]) -> ScoredPairs:
-        """Pads the videos to the largest number of classes."""
+        """Makes the arrays of these videos, which are padded to the largest number of classes of a video."""
         width = max((len(hits) for _, hits, _ in videos), default=1)
         scores = np.zeros((len(videos), width, videos[0][0].shape[1] if videos else 1), np.float32)
         hits = np.zeros((len(videos), width), np.bool_)
@@ -327,7 +329,7 @@ class ScoredPairs(NamedTuple):
         return cls(scores, hits, sum(count for _, _, count in videos))
 
     def gap(self, weights: Floats64, k: int) -> float:
-        """GAP of the weighted mean of the scores.
+        """GAP of the weighted mean of the scores. A class whose mean is 0 does not count as predicted.
 
         Args:
           weights: [N], the weights of the files, which add up to 1.
@@ -344,7 +346,7 @@ class ScoredPairs(NamedTuple):
 def halves(
     videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
 ) -> tuple[ScoredPairs, ScoredPairs]:
-    """Splits the first MOST_VIDEOS videos, by a checksum of their ids, into two halves.
+    """Splits the first MOST_VIDEOS videos into two halves of about equal size, by a checksum of their ids.
 
     Args:
       videos: the rows of each video, see `side_by_side`.

@@ -35,15 +35,16 @@ SAVED_MODEL = "saved_model"  # the default of --format, and the folder of the Sa
 
 
 def run(config: ExportConfig) -> int:
-    """Writes `--out` completely or not at all; returns the exit status.
+    """Writes `--out` completely or not at all; returns the exit status 0.
 
     `--format` says what is written: a folder with saved_model/, inference_model/, config.json and README.md; an ONNX
     file; or the folder of a web page. The folder with saved_model/ can take the place of a run's folder in
     `yt8m inference --model` and `yt8m train --teacher`.
 
     Raises:
-      UsageError: there is no such run or checkpoint, or the folder exists already.
-      RunError: the checkpoint cannot be read.
+      UsageError: there is no such run or checkpoint, `--out` exists already, or a package that the format needs is not
+        installed.
+      RunError: the checkpoint cannot be read, the model cannot be converted, or `--out` cannot be written.
     """
     refuse_used(config.out)
     write_model = {SAVED_MODEL: _export_folder, "onnx": _export_onnx, "web": _export_page}[config.format]
@@ -55,7 +56,10 @@ def run(config: ExportConfig) -> int:
 
 
 def _export_folder(config: ExportConfig, model: TrainedModel) -> None:
-    """Writes the folder `--out` with the SavedModel and the inference model; prints their sizes, and the GAP lost."""
+    """Writes the folder `--out` with the SavedModel and the inference model; prints their sizes.
+
+    With --eval_data_pattern, it also evaluates the checkpoint and the export, and prints the GAP lost.
+    """
     run, train_dir, step = model.run.config, model.run.folder, model.step
     data = model.run.data_for(config, config.eval_data_pattern, run.data.segment_labels)
     names = model.run.names_for(data)
@@ -63,7 +67,7 @@ def _export_folder(config: ExportConfig, model: TrainedModel) -> None:
     model.log()
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as new_folder:
-        # Read the checkpoint first, because training may delete it at any time.
+        # The checkpoint is read before all else, because training may delete it at any time.
         parameters = _write_models(new_folder, config, model, created)
         # The SavedModel gets the thresholds too, because users often copy its folder alone.
         for folder in (new_folder, os.path.join(new_folder, SAVED_MODEL)):
@@ -80,14 +84,17 @@ def _export_folder(config: ExportConfig, model: TrainedModel) -> None:
 
 
 def _export_onnx(config: ExportConfig, model: TrainedModel) -> None:
-    """Writes the ONNX file `--out`; prints its size, and the GAP lost."""
+    """Writes the ONNX file `--out`; prints its size and, with --eval_data_pattern, the GAP lost."""
     size = _write_onnx(config.out, config, model)
     print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
     logging.info("the model is in %s", config.out)
 
 
 def _export_page(config: ExportConfig, model: TrainedModel) -> None:
-    """Writes the folder of the web page, `--out`; prints its size, the GAP lost, and whether it accepts videos."""
+    """Writes the folder of the web page, `--out`; prints its size, and whether the page accepts videos.
+
+    With --eval_data_pattern, it also prints the GAP lost.
+    """
     runtime = web_page.runtime_files(config.onnxruntime_web)
     with replaced_folder(config.out.rstrip("/")) as new_folder:
         _write_onnx(os.path.join(new_folder, web_page.MODEL), config, model)
@@ -99,7 +106,7 @@ def _export_page(config: ExportConfig, model: TrainedModel) -> None:
 
 
 def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
-    """Writes the ONNX file, and prints the GAP lost; returns the size of the file in bytes."""
+    """Writes the ONNX file `path`; with --eval_data_pattern, prints the GAP lost. Returns the file's size in bytes."""
     run, data = model.run.config, model.run.data_for(config, config.eval_data_pattern, False)
     names = model.run.names_for(data)
     model.log()

@@ -45,8 +45,9 @@ def export(config: EnsembleConfig) -> None:
     These are a SavedModel (`out`), an ONNX file (`output_onnx`) and a packed inference model (`output_model_tgz`).
 
     Raises:
-      UsageError: there is no such run, the runs have different features or classes, or the folder exists already.
-      RunError: a run has no checkpoint.
+      UsageError: there is no such run, the runs have different features or classes, the folder `out` exists already, or
+        tf2onnx, which writes ONNX files, is not installed.
+      RunError: a run has no checkpoint, the ensemble cannot be converted to ONNX, or a file cannot be written.
     """
     if config.out:
         refuse_used(config.out)
@@ -110,7 +111,7 @@ def _refuse_different(runs: Sequence[OpenedRun]) -> None:
 
 
 def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
-    """The vocabulary that all runs share; empty if they have none.
+    """The vocabulary that the runs share; empty if none of them has one.
 
     Raises:
       UsageError: the vocabularies of two runs differ.

@@ -115,8 +115,8 @@ def text(
 def flags(run: TrainConfig) -> list[str]:
     """The flags of a run as texts --NAME=VALUE, sorted.
 
-    These are the flags that differ from their defaults, and the flags in `run_dir.PUBLISHED`. Flags of a start of the
-    training, such as the paths of folders, are left out.
+    These are the flags that differ from their defaults, and the flags in `run_dir.PUBLISHED`. Flags that say where or
+    how one start of the training runs, such as paths of folders, are left out.
     """
     shown_paths = options.changed(run).keys() | run_dir.PUBLISHED
     values = {

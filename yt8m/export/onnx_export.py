@@ -37,7 +37,8 @@ OPSET = 13  # the newest version of ONNX's operators that onnxruntime's reduced 
 _WRONG_OPTIMIZER = "reshape_optimizer"
 _LARGEST_FILE = 2**31 - 1  # largest number of bytes of a protobuf message, which an ONNX file is
 
-# A function of the exported model and the number of its parameters. It returns {name: text} for the file's metadata.
+# A function that is called with the exported model and its number of parameters, and returns {name: text} for the
+# metadata of the file.
 Describe = Callable[[OnnxFile, int], Mapping[str, str]]
 
 
@@ -68,7 +69,7 @@ def export_onnx(
     Raises:
       UsageError: tf2onnx is not installed; a custom reader reads the records; or `input_type` is uint8, but the records
         store features as floats.
-      RunError: the model cannot be converted, or the converted model gives other scores.
+      RunError: the model cannot be converted, the converted model gives other scores, or the file cannot be written.
     """
     input_format = data_fit.format_of(data)
     _check_input(input_format, data.reader, input_type)
@@ -199,9 +200,9 @@ def _constants_to_initializers(graph: Any) -> None:
 
 
 def _pack_weights(weights: Any) -> tuple[list[Any], list[Any]]:
-    """(initializers, nodes that compute the floats), which replace the initializer `weights`.
+    """(initializers with the stored bytes, nodes that compute the floats from them), which replace `weights`.
 
-    If these would not be smaller, they are `weights` itself and no nodes.
+    If the stored form would not be smaller, this is ([`weights`], []).
     """
     from onnx import helper, numpy_helper
 

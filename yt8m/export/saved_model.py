@@ -38,7 +38,8 @@ RECORDS, MEDIAPIPE = "records", "mediapipe"
 FILE = "saved_model.pb"  # the file of the graph; TensorFlow gives it this name
 ABOUT = "yt8m_about"  # name of the graph's collection that describes the model as JSON, see `_description`
 ASSETS = "assets"  # the folder for the assets of a SavedModel; TensorFlow gives it this name
-# What programs read from the folder of a SavedModel; `saved_model.pb` comes first, since without it there is no model.
+# What programs read from the folder of a SavedModel. `saved_model.pb` is removed first: without it, no program takes
+# what is left for a model.
 _OF_A_SAVED_MODEL = (FILE, "fingerprint.pb", "variables", ASSETS, "assets.extra", thresholds.NAME)
 
 
@@ -103,6 +104,9 @@ def export_saved_model(
 
     Returns:
       `folder`.
+
+    Raises:
+      RunError: the checkpoint belongs to another model, or the folder cannot be written.
     """
 
     def build() -> dict[str, Any]:
@@ -133,7 +137,7 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
     Args:
       reader: parses the records.
       modeler: the model.
-      about: what the description says besides `_description`.
+      about: further entries of the description, besides those of `_description`.
     """
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
@@ -240,6 +244,9 @@ def write_inference_model(
 
     Returns:
       The path of the files without their endings, `folder`/inference_model.
+
+    Raises:
+      RunError: the checkpoint belongs to another model, or the folder cannot be written.
     """
 
     def build() -> None:
@@ -301,7 +308,7 @@ def copy_saved_model(source: str, target: str) -> None:
     """Copies the folder of a SavedModel into the folder `target`, in place of a SavedModel that is there.
 
     The old `saved_model.pb` is removed first and the new one is written last, so no program can load a mixture of both
-    models. Files in `target` that belong to no SavedModel stay.
+    models. Files in `target` that belong to no SavedModel stay. If both paths are the same folder, nothing happens.
 
     Raises:
       RunError: a file cannot be read, written or removed.
@@ -318,7 +325,7 @@ def copy_saved_model(source: str, target: str) -> None:
 
 
 def _copy_folder(source: str, target: str) -> None:
-    """Copies the files of a folder, `saved_model.pb` as the last one."""
+    """Copies all files of a folder and of the folders in it, `saved_model.pb` as the last one."""
     for name in sorted(storage.listdir(source), key=lambda name: name == FILE):
         path = storage.join(source, name)
         if storage.is_dir(path):
@@ -351,7 +358,7 @@ def replaced_folder(folder: str) -> Iterator[str]:
     uploaded at the end (see `sending.replaced_folder`).
 
     Raises:
-      RunError: the disk is full, or TensorFlow cannot write for another reason.
+      RunError: the folder cannot be written (full disk, no permission).
     """
     replace_folder = sending.replaced_folder if storage.is_remote(folder) else LocalStore().replaced_folder
     new_folder = folder

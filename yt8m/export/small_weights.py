@@ -92,7 +92,7 @@ class _PackedVariables:
         return codes * step + self._variable(getter, f"{name}/minimum", packed.minimum, arguments)
 
     def load(self, session: tf.Session) -> None:
-        """Assigns the packed values by feeding them, so that they are not stored in the graph as constants."""
+        """Assigns the packed values in a session. They are fed, so that the graph does not hold them as constants."""
         for variable, value in self._initial_values.values():
             assign(session, variable, value)
 
@@ -159,6 +159,6 @@ def restored(
 
 
 def cpu_session(graph: tf.Graph) -> tf.Session:
-    """A session on `graph` that sees no GPU."""
+    """A new session on `graph` that uses no GPU."""
     with quiet_native_stderr():  # TensorFlow logs errors if there is no GPU
         return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))

@@ -57,6 +57,7 @@ def runtime_files(folder: str) -> Files:
 
     Raises:
       UsageError: there is no such package, its version is another, or a file is missing or not the published one.
+      RunError: a file cannot be read.
     """
     install = f"run npm install onnxruntime-web@{VERSION}, or name the folder of the package by --onnxruntime_web"
     package_json = storage.join(folder, "package.json")
@@ -97,9 +98,9 @@ def _read_version(package_json: str) -> str:
     return version
 
 
-def _damage_error(found: str) -> UsageError:
-    """The error about a damaged npm package: what was found, and how to replace the package."""
-    return UsageError(f"{found}. Remove the package and install it again: npm install onnxruntime-web@{VERSION}.")
+def _damage_error(problem: str) -> UsageError:
+    """The error about a damaged npm package, whose message is `problem` and how to replace the package."""
+    return UsageError(f"{problem}. Remove the package and install it again: npm install onnxruntime-web@{VERSION}.")
 
 
 def write(folder: str, runtime: Files) -> str:
@@ -180,10 +181,10 @@ class PageNetwork(NamedTuple):
 
 
 def networks_of(model: OnnxFile) -> list[PageNetwork]:
-    """The networks that compute the model's features, in the order of the features.
+    """The networks that compute the model's features, one for each feature, in the order of the features.
 
     Raises:
-      UsageError: a browser cannot compute a feature; the message says why.
+      UsageError: the records are not from `yt8m extract`, or a browser cannot compute a feature; the message says why.
       RunError: an extractor's file cannot be read.
     """
     entries = model.about["extractors"]

@@ -21,7 +21,8 @@ from yt8m.serving.server import ServeConfig
 from yt8m.serving.service import Answer, Service
 
 _ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
-# If too many requests are in progress, a new request is refused. This is the time limit for receiving its body before.
+# Seconds for which the body of a request is received and dropped, before the request is refused because too many are in
+# progress. Clients read no answer while they are sending.
 _DROP_SECONDS = 2.0
 
 

@@ -47,8 +47,8 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
       port: the port; 0 for a free one.
 
     Raises:
-      UsageError: `host` has not the form of a host name or of an address.
-      RunError: the address does not belong to this machine, or the port is in use.
+      UsageError: `host` can be neither a host name nor an address, because of its form.
+      RunError: the host is unknown or another machine, or the port is in use or may not be opened.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -137,7 +137,8 @@ class _ParserProcess:
     def ask(self, content_type: str, body: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
         """Lets the child parse a body; returns the child's message (see `_parse_to_message`).
 
-        If the child dies while it parses, a new process replaces it, and the message is a refusal.
+        If the child dies while it parses, a new process replaces it, and the message is a refusal that names memory:
+        the child exceeded its limit, or `kill` ended it, after which nobody reads the message.
         """
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)

@@ -20,12 +20,13 @@ from yt8m.scoring.predictions import PredictConfig
 
 
 def run(config: ServeConfig) -> int:
-    """Serves until SIGTERM or Ctrl-C; returns the exit status.
+    """Serves until SIGTERM or Ctrl-C; after SIGTERM, prints the number of answers, and returns the exit status 0.
 
     Args:
       config: the flags.
 
     Raises:
+      KeyboardInterrupt: Ctrl-C stopped the server.
       UsageError: there is no such model, --host has no valid form, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
@@ -37,7 +38,7 @@ def run(config: ServeConfig) -> int:
 
 
 def _serve(config: ServeConfig) -> int:
-    """Serves until SIGTERM or Ctrl-C; returns the number of answers."""
+    """Serves until SIGTERM; returns the number of answers with predictions. Raises like `run`."""
     from yt8m import scoring
     from yt8m.serving import app, connections
     from yt8m.serving.service import Service
