@@ -218,6 +218,7 @@ def test_what_does_not_fit_is_refused(world: pathlib.Path, data: yt8m.Records) -
             "the model takes video level with clip of 8; these records are",
         ),
         ([{"clip": batch.features["clip"]}], "expected a file pattern, what read_records gives"),
+        (5, "expected a file pattern, what read_records gives, .*; found a int"),
         (
             yt8m.NumpyBatch(["a"], {"clip": np.zeros((1, 7))}, np.ones(1), batch.labels[:1]),
             r"this batch has clip \[1, 7\]",

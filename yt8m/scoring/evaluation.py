@@ -171,12 +171,15 @@ def evaluate_with(
 def _evaluate_and_write(
     config: EvalConfig, model: TrainedModel, task: EvaluationTask, results: Results
 ) -> runner.Outcome | None:
-    """Evaluates one checkpoint and writes its results; adds the conditions that it does not fulfil to `results.missed`.
+    """Evaluates one checkpoint and writes its results.
+
+    Stores in `results.missed`, under the path of the checkpoint, how many conditions of --require it does not fulfil.
+    If the evaluation itself fails, nothing is written or stored.
 
     Args:
       config: the config of the evaluation.
       model: the run with the checkpoint.
-      task: the parts of the evaluation.
+      task: the parts of the evaluation that are the same for every checkpoint.
       results: where the results are written.
 
     Returns:
@@ -320,10 +323,10 @@ def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tu
 def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
     """Yields the newest checkpoint, then each newer one as it appears, until the training has recorded its end.
 
-    A training that was killed records no end, so this waits until the training is started again and ends. If
-    --checkpoint names another checkpoint than the newest, only that one is yielded.
+    A training that was killed records no end, so this waits until the training is started again and ends.
 
-    With --run_once a newer checkpoint is yielded only if training deleted the first before it was evaluated.
+    With --run_once or --checkpoint, one checkpoint is yielded: the newest, or the one that --checkpoint names. Only if
+    training deleted it before it was evaluated, the newest one follows.
 
     Args:
       run: the run.
@@ -372,7 +375,11 @@ def _find_newer(train_dir: str, evaluated_last: str) -> str | None:
 def _replacement_of_deleted(deleted: str, train_dir: str) -> Iterator[str]:
     """Yields the newest checkpoint, to be evaluated instead of `deleted`.
 
-    `copies.hold` keeps the yielded checkpoint readable even if training deletes it during its evaluation.
+    `copies.hold` keeps the yielded checkpoint readable even if training deletes it during its evaluation. If training
+    deletes it before `copies.hold` has its files, the next newest one is taken.
+
+    Raises:
+      RunError: no checkpoint newer than the deleted one can be read.
     """
     while True:
         newest = checkpoints.newest_readable(train_dir)
@@ -394,7 +401,7 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
     Args:
       config: the config of the evaluation.
       model: the run with the checkpoint.
-      task: the parts of the evaluation.
+      task: the parts of the evaluation that are the same for every checkpoint.
       events: the event file, to which the metrics of the logged batches are written.
 
     Raises:
@@ -410,7 +417,7 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
 
 
 def _write_report(folder: str, result: EvaluationResult, run: TrainConfig, media: str) -> None:
-    """Writes eval/thresholds.csv, the results of sampled videos and the HTML report; does nothing without a sample.
+    """Writes eval/thresholds.csv, the results of the sampled videos and the HTML report, if any videos were sampled.
 
     Args:
       folder: the folder of the results.

@@ -48,9 +48,10 @@ class FedGraph:
       cached: records in a cache, for a graph that is fed with their numbers; None for any other graph.
 
     Attributes:
-      modeler: builds the graph; its `completed` adds to the reports of a step what NumPy computes from them.
+      modeler: builds the graph; its `completed` turns the reports of a step into those that an evaluator takes.
       scores: what `run` computes for a prediction: ids and scores.
-      reports: what `run` computes for an evaluation: reports, number of examples, and the loss if there is one.
+      reports: what `run` computes for an evaluation: arrays for the metrics, number of examples, and the loss if there
+        is one.
 
     Raises:
       RunError: the checkpoint belongs to another model, or cannot be read.
@@ -112,7 +113,8 @@ class FedGraph:
 
         Args:
           fetches: the attribute `scores` or `reports`, or a part of it.
-          videos: the videos, in the form that the graph is fed with.
+          videos: the videos, of the kind for which the graph was built: serialized records, arrays, or numbers of
+            cached records.
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
@@ -203,7 +205,7 @@ class GraphScorer(Scorer):
         Args:
           mode: infer or eval, see `FedGraph`.
           dtypes: the types of the features, if the graph is fed with arrays; else None.
-          settings: how an evaluation counts.
+          settings: the settings of an evaluation; `USUAL_SETTINGS` for predictions.
           is_cached: whether the graph is fed with numbers of cached records; otherwise, if `dtypes` is None, it is fed
             with serialized records.
         """
@@ -243,10 +245,10 @@ class GraphScorer(Scorer):
         return list(ids), values["scores"][: len(videos)]
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """See `Scorer.evaluated`; a run that was trained on rated segments is evaluated on the rated segments.
+        """See `Scorer.evaluated`; a run that was trained on rated segments is evaluated on them, unless it gets arrays.
 
-        `rows` is ignored for rated segments, and if a GPU has summed the reports over the rows: the reports of repeated
-        videos cannot be removed from either.
+        The batch is filled up to `rows` videos only if the reports have one row per video, so that the rows of the
+        added videos can be removed. Reports of rated segments, and those that a GPU sums over the videos, have not.
         """
         segments = self._rates_segments(settings) and not isinstance(videos, NumpyBatch)
         settings = settings._replace(segment_labels=segments)

@@ -41,7 +41,7 @@ def infer(config: InferenceConfig) -> int:
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.
-      RunError: the model cannot be read.
+      RunError: the model or the data cannot be read.
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
@@ -97,6 +97,7 @@ def _unpack_folder(folder_in_flag: str) -> Iterator[str]:
 
 
 def _infer_with_model(config: InferenceConfig, model: TrainedModel) -> int:
+    """Predicts for videos or segments, packs the model, or both, as the flags ask; returns the exit status, 0."""
     if not config.output_file and not config.output_model_tgz:
         if config.input_model_tgz:
             raise UsageError("--output_file is missing: name the CSV file to write.")
@@ -126,6 +127,7 @@ def _announce_replacement(path: str) -> None:
 
 
 def _fit_data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
+    """Checks that the data fit the run; returns the data config for reading them, and the names of the classes."""
     data = run.data_for(config, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data
@@ -149,7 +151,14 @@ def _pack_model(path: str, model: TrainedModel, modeler: VideoModeler, names: Vo
 
 
 class _InferenceTask(NamedTuple):
-    """The parts of an inference that `_rank_segments` and `_predict_videos` share."""
+    """The parts of an inference that `_rank_segments` and `_predict_videos` share.
+
+    Attributes:
+      config: the flags of the inference.
+      model: the run with chosen weights.
+      data: the config for reading the data.
+      modeler: builds the graph of the model.
+    """
 
     config: InferenceConfig
     model: TrainedModel
@@ -244,13 +253,19 @@ def segment_consumer(
 
 
 def _predict_videos(task: _InferenceTask) -> None:
-    """Writes the predictions, one line per video; the output file appears only when it is complete."""
+    """Writes the predictions, one line per video; the output file appears only when it is complete.
+
+    Raises:
+      RunError: the data hold no record, or for the reasons of `_run_model`.
+    """
     inputter = readers.BatchQueue.for_config(task.data, "infer")
     with storage.write_atomic(task.config.output_file, "w") as file:
         writer = PredictionWriter(file, task.config.top_k)
         _run_model(task, inputter, writer)
         if not writer.count:
-            raise RunError(f"{task.data.data_pattern} holds no record: there is nothing to predict.")
+            raise RunError(
+                f"{task.data.data_pattern} holds no record, so there is nothing to predict: name other files."
+            )
     logging.info("%d predictions are in %s", writer.count, task.config.output_file)
 
 
@@ -258,7 +273,7 @@ def _run_model(task: _InferenceTask, inputter: readers.BatchQueue, consumer: Any
     """Runs the model on all data and passes the predictions of each step to `consumer`.
 
     Raises:
-      RunError: the run failed (the error has its exit status), or a shard changed during the run.
+      RunError: the runner failed or was stopped (the error has the `exit_code` of its outcome), or a shard changed.
     """
     config = task.config
     counted_shards = input_check.check_input(inputter, task.data)

@@ -83,7 +83,12 @@ class ModelInput:
         return self.has_own_reader or all(ranges[feature.name] == feature.range for feature in self.format.features)
 
     def types_of(self, kind: InputKind) -> Types:
-        """The types of the features in a batch that `arranged` makes of such input; None for serialized records."""
+        """The types of the features in a batch that `arranged` makes of such input.
+
+        Returns:
+          The types, in the order of the features; None if the model gets serialized records, because `kind` is
+          `records` or the model has a custom reader.
+        """
         if kind == "records" or self.has_own_reader:
             return None
         are_usual = all(feature.range in (None, PUBLISHED) for feature in self.format.features)
@@ -159,7 +164,8 @@ def batches_of(data: Any) -> Iterable[NumpyBatch]:
     """
     if isinstance(data, Mapping):
         return _split_arrays(data)
-    return [data] if isinstance(data, NumpyBatch) else map(_refuse_other_type, data)
+    is_batch_or_unfit = isinstance(data, NumpyBatch) or not isinstance(data, Iterable)
+    return [_refuse_other_type(data)] if is_batch_or_unfit else map(_refuse_other_type, data)
 
 
 def types_of(videos: Videos) -> Types:
@@ -202,6 +208,7 @@ def refuse_nan_in(videos: Videos) -> None:
 
 
 def _as_fed(values: Any) -> Any:
+    """Returns an array as a graph is fed with it: uint8 as it is, any other type as float32."""
     return values if values.dtype == np.uint8 else np.asarray(values, np.float32)
 
 
@@ -238,6 +245,7 @@ def _as_array(values: Any) -> NDArray[Any]:
 
 
 def _refuse_other_type(batch: Any) -> NumpyBatch:
+    """Returns `batch`; raises `UsageError` if it is no `NumpyBatch`."""
     if not isinstance(batch, NumpyBatch):
         raise UsageError(
             f"expected a file pattern, what read_records gives, batches of yt8m.NumpyBatch, or arrays by name; found "

@@ -109,8 +109,8 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
 
     Args:
       config: the flags.
-      settings: the settings of the extractors of videos.
-      patterns: video files, or files of records.
+      settings: {name: value} of settings of the extractors, for videos.
+      patterns: paths or patterns of video files, or of TFRecord files.
 
     Raises:
       UsageError: there is no such model or file, the records do not fit the model, or the extractors of a video cannot
@@ -145,6 +145,16 @@ def _are_videos(paths: Sequence[str]) -> bool:
 
 
 def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> int:
+    """Prints the best classes or the tags of the first records in files; returns the exit status, 0.
+
+    Args:
+      config: the flags.
+      files: paths of TFRecord files.
+      where: the files as the user named them, for the error message.
+
+    Raises:
+      UsageError, RunError: for the reasons of `run`.
+    """
     raws = list(itertools.islice(_read_records(files, config.video_id), config.count))
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"

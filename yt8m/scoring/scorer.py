@@ -122,10 +122,17 @@ class Scorer(Closing, abc.ABC):
         return vocabulary.shown_for(self.num_classes, names)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
-        """The thresholds that choose the tags of a video; None if there are none.
+        """The thresholds that choose the tags of a video, which are the classes whose scores reach their thresholds.
 
         Args:
           thresholds_file: a file of thresholds; empty for the thresholds of the model itself.
+
+        Returns:
+          The thresholds; None if the model has none and no file is named.
+
+        Raises:
+          UsageError: there is no such file.
+          RunError: the file is damaged, or has thresholds of another number of classes.
         """
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
@@ -168,7 +175,7 @@ class Scorer(Closing, abc.ABC):
         """Opens the records of files.
 
         Args:
-          pattern: the files.
+          pattern: paths of TFRecord files, or patterns that match them.
           batch_size: number of videos in a batch; None for `videos_in_batch`.
 
         Raises:
@@ -203,8 +210,8 @@ class Scorer(Closing, abc.ABC):
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
-          UsageError: an array holds NaN.
-          RunError: the model fails on the videos, or a score is NaN.
+          UsageError: a score is NaN, and an array holds NaN or an infinity.
+          RunError: the model fails on the videos, or a score is NaN for another reason.
         """
         ids, scores = self.compute(videos, rows)
         if np.isnan(scores).any():
@@ -270,7 +277,7 @@ ScoredClasses = list[tuple[int, float]]  # (class, score), best first
 
 
 def best_classes(scores: NDArray[np.float32], count: int) -> ScoredClasses:
-    """The `count` best classes of a video with the scores [C]."""
+    """The `count` best classes of a video with the scores [C]; of equal scores, the one with the lower index first."""
     best = top_k(scores[np.newaxis], count)
     return list(zip(best.classes[0].tolist(), best.scores[0].tolist(), strict=True))
 

@@ -67,7 +67,10 @@ class VideoFeatures(Closing):
         self._computer.close()
 
     def extract_features(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
-        """Yields each path with its features: float32 [T, size] for each extractor, rounded like values in records."""
+        """Yields (path, features) of each video: float32 [T, size] for each extractor, rounded like values in records.
+
+        If a video cannot be decoded, its `Features.bad` says why, and it has no arrays.
+        """
         clips = [Clip(path) for path in paths]
         threads = os.cpu_count() or 1
         for path, features in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
@@ -112,13 +115,13 @@ def for_model(
 ) -> VideoFeatures:
     """Opens the extraction of features for a model that is to score videos.
 
-    It uses exactly the extractors that made the model's training data.
+    Without `names`, it uses exactly the extractors that made the model's training data, with the same weights.
 
     Args:
       takes: the input of the model.
       flags: {name: value} of settings of the extractors and of paths of their weights; they take precedence over those
         that the model names.
-      names: names of the extractors to use; needed if the model names none.
+      names: names of extractors to use in place of those that the model names; needed if it names none.
       trust_code: whether to import the code, or load the SavedModels, that the model names.
 
     Raises:
@@ -139,6 +142,11 @@ def for_model(
 def _choose_by_name(
     takes: ModelInput, names: Sequence[str], flags: Mapping[str, Any]
 ) -> tuple[Sequence[Entry], list[LocatedExtractor]]:
+    """Opens the extractors that the user names; the arguments and errors are those of `for_model`.
+
+    Returns:
+      The extractors as manifests describe them, and the same extractors with their weights.
+    """
     if not names:
         raise UsageError(
             f"{takes.folder} does not name the extractors of its features {', '.join(takes.format.sizes())}, "
@@ -152,7 +160,11 @@ def _choose_by_name(
 
 
 def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of the extractors whose features the model takes, in the order of the model's features."""
+    """Selects the entries of the extractors whose features the model takes, in the order of the model's features.
+
+    Raises:
+      UsageError: the model takes a feature that none of the extractors computes.
+    """
     matching_entries = []
     for name in takes.format.sizes():
         match = entry_of(name, entries)
