@@ -1,7 +1,8 @@
 """`yt8m import-checkpoint`: makes a run from a checkpoint that the published code of another group wrote.
 
-Every variable of the checkpoint becomes one variable of the model, or the command fails and names it. Values are
-copied, never summed, averaged or cut. `yt8m.models.published` declares which variable becomes which.
+`yt8m.models.published` declares which variable of the network becomes which variable of the model, and which ones have
+no effect and are left out. If a variable of the network is not declared, or one of the model gets no value, the command
+fails and names it. Values are copied, never summed, averaged or cut. The optimizer's variables are left out.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 STEP = "global_step"
-# Models with this number of classes and with one more are built, to see how shapes depend on the number of classes.
+# A model with this number of classes and one with a class more are built; the difference between their shapes shows how
+# the shapes depend on the number of classes.
 _FEW = 2
-# Names of the variables of an optimizer: `a/w/Adam` for the weight `a/w`, and the powers of Adam's two decays.
+# Names of an optimizer's variables: its state of the weight `a/w` is in `a/w/Adam`, and the powers of Adam's two decay
+# rates are in `beta1_power` and `beta2_power`.
 _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
 
@@ -55,7 +58,7 @@ def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int
     Args:
       request: the flags of the command.
       config: the config of the run to write.
-      flag_names: names of the model's hyper-parameters that the user gave.
+      flag_names: names of the model's hyper-parameters that the user gave, by flags or by --config.
 
     Raises:
       UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
@@ -261,8 +264,8 @@ def _possible_class_counts(few: Shapes, with_one_more: Shapes, checkpoint_shapes
     """
     for name in few.keys() & with_one_more.keys() & checkpoint_shapes.keys():
         for low, high, size in zip(few[name], with_one_more[name], checkpoint_shapes[name], strict=False):
-            each = high - low
-            count, remainder = divmod(size - low, each) if each else (0, 1)
+            per_class = high - low
+            count, remainder = divmod(size - low, per_class) if per_class else (0, 1)
             if not remainder and count + _FEW > 0:
                 yield count + _FEW
 
@@ -287,22 +290,24 @@ def _refuse_misfits(
       RunError: variables do not match; the message names those that only one side has, and those of other shapes.
     """
     takers = Counter(variable.name for variable in variables_by_name.values() if variable.name)
-    left_over = [
+    untaken = [
         name
         for name, counterpart in variables_by_name.items()
         if counterpart.name and (counterpart.name not in model_shapes or takers[counterpart.name] > 1)
     ]
     lacking = sorted(model_shapes.keys() - takers.keys() - {STEP})
     pairs = [(name, shape, variables_by_name[name]) for name, shape in weights.items()]
-    other = [
+    other_shapes = [
         f"{name} has {list(shape)}, and {variable.name} has {list(model_shapes[variable.name])}"
         for name, shape, variable in pairs
         if variable.name in model_shapes and variable.shape(shape) != model_shapes[variable.name]
     ]
     problems = [
-        f"no variable of the model takes {', '.join(left_over)}" if left_over else "",
+        f"no variable of the model takes {', '.join(untaken)}" if untaken else "",
         f"the checkpoint has no variable for {', '.join(lacking)}" if lacking else "",
-        f"shapes differ (those of the checkpoint are in its own layout): {'; '.join(other)}" if other else "",
+        f"shapes differ (those of the checkpoint are in its own layout): {'; '.join(other_shapes)}"
+        if other_shapes
+        else "",
     ]
     if any(problems):
         raise RunError(
@@ -313,6 +318,8 @@ def _refuse_misfits(
 
 def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, names: Vocabulary, origin: str) -> None:
     """Writes the folder of a run with the given weights, either complete or not at all.
+
+    Later commands take the run for one that this user made on this machine, so they import the code that it names.
 
     Args:
       config: the config of the run; `train_dir` is the folder to write.
@@ -330,6 +337,8 @@ def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, 
 
 def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
     """Saves a checkpoint of the run's training graph, with the given weights and the initial state of the optimizer.
+
+    Variables without a given value get the initial values of a training.
 
     Args:
       path: the prefix of the checkpoint to write.
@@ -367,13 +376,13 @@ def _report_import(
     """
     for name, variable in variables_by_name.items():
         logging.info("%s -> %s", name, variable.name or "left out: it has no effect in the softmax over the frames")
-    of_optimizer = [name for name in left_out if name != STEP]
-    if of_optimizer:
-        logging.info("left out: %s", ", ".join(of_optimizer))
+    optimizer_variables = [name for name in left_out if name != STEP]
+    if optimizer_variables:
+        logging.info("left out: %s", ", ".join(optimizer_variables))
     taken = sum(bool(counterpart.name) for counterpart in variables_by_name.values())
     print(
         f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {checkpoint.step()}, "
-        f"{taken} variables of {checkpoint.path}; left out: {len(of_optimizer)} of its optimizer\n"
+        f"{taken} variables of {checkpoint.path}; left out: {len(optimizer_variables)} of its optimizer\n"
         f"{training_run.next_commands(config.train_dir)}",
         flush=True,
     )

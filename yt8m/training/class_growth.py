@@ -115,6 +115,8 @@ class Comparison(NamedTuple):
 def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust_code: bool = False) -> Comparison:
     """Compares two runs on videos that have labels of the new run; classes of the old run are matched by their names.
 
+    The comparison ends early, after the batch in which the scores of one model exceed 33 million.
+
     Args:
       old_run, new_run: folders of the runs.
       pattern: pattern of the TFRecord files.
@@ -139,10 +141,10 @@ def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust
             if videos * len(sources) > _MOST_SCORES:
                 break
     before, after = (np.array(calculator.peek_map_at_n()) for calculator in calculators)
-    carried, added = (sources >= 0) & (counts > 0), (sources < 0) & (counts > 0)
-    measured = ((before, carried), (after, carried), (after, added))
-    means = (float(values[chosen].mean()) if chosen.any() else None for values, chosen in measured)
-    return Comparison(videos, int(carried.sum()), int(added.sum()), *means)
+    kept, added = (sources >= 0) & (counts > 0), (sources < 0) & (counts > 0)
+    measured = ((before, kept), (after, kept), (after, added))
+    means = (float(values[classes].mean()) if classes.any() else None for values, classes in measured)
+    return Comparison(videos, int(kept.sum()), int(added.sum()), *means)
 
 
 def _score_batches(

@@ -65,7 +65,7 @@ def check_flags(config: TrainConfig, cluster: ClusterConfig) -> None:
 
 
 def _refuse_validation(config: TrainConfig) -> None:
-    """Raises `UsageError` for flags of a validation by the training process: in a cluster the evaluator validates."""
+    """Raises `UsageError` for flags that say how the training process validates, which only the evaluator does here."""
     for name in [name for name in options.changed(config.validation) if name != "eval_data_pattern"]:
         raise UsageError(
             f"--{name} is for training on one machine: in a cluster the evaluator evaluates each checkpoint on "
@@ -87,8 +87,9 @@ def _train_as_worker(config: TrainConfig, cluster: ClusterConfig) -> int:
 def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Trains as a chief without workers; returns the exit status.
 
-    During the training this process accepts connections at its address, and after it it writes the last step into the
-    run marker (cluster.json), so that an evaluator can see whether the training is alive and when it has ended.
+    During the training this process accepts connections at its address, so that an evaluator can see that it is alive.
+    If the training succeeds, the process writes its last step into the run marker (cluster.json), so that the evaluator
+    can see that it has ended.
     """
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # removes the step at which an earlier start ended

@@ -137,7 +137,7 @@ def _memory_bytes() -> dict[str, int]:
 
 
 def _read_fields(path: str) -> dict[str, str]:
-    """{name: first value} of the lines `name: value` in a file of the Linux kernel; empty if there is no such file."""
+    """{name: first value} of the lines `name: value` in a file of the Linux kernel; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             pairs = [line.partition(":") for line in file]
@@ -151,8 +151,8 @@ def _nvidia_driver() -> str | None:
     if shutil.which("nvidia-smi") is None:
         return None
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.split()[0] if done.returncode == 0 and done.stdout.strip() else None
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.split()[0] if process.returncode == 0 and process.stdout.strip() else None
 
 
 def missing_packages() -> dict[str, list[str]]:
@@ -209,17 +209,24 @@ def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict
       output} if the process fails.
     """
     command = [sys.executable, "-m", trial_steps.__name__, place]
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
     )
-    if done.returncode == 0:
-        outcome: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if process.returncode == 0:
+        outcome: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
         return outcome
-    lines = done.stderr.strip().splitlines()
-    return {"error": f"ended with status {done.returncode}: {lines[-1] if lines else 'no message'}"}
+    lines = process.stderr.strip().splitlines()
+    return {"error": f"ended with status {process.returncode}: {lines[-1] if lines else 'no message'}"}
 
 
 def _compare_steps(place: str, outcome: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterable[Trial]:
+    """Yields the comparison of each training step with the same step of one tower on the CPU in float32.
+
+    Args:
+      place: the device that the comparison names, see `Trial`.
+      outcome: what `_run_steps` returned for the device; if it is an error, one failed `Trial` is yielded.
+      expected: {name of a model: its step on the CPU}.
+    """
     if "error" in outcome:
         yield Trial(place, "every model", "float32", None, outcome["error"])
         return

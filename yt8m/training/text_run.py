@@ -115,7 +115,7 @@ def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, l
       flag: the flag that names the table, for error messages.
 
     Raises:
-      UsageError: there is no such file, it has no column `name`, or a row has no usable name.
+      UsageError: there is no such file, it has no column `name` or no rows, or a row has no usable name.
       RunError: the file cannot be read.
     """
     prompts: dict[str, list[str]] = {}
@@ -130,7 +130,7 @@ def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, l
                 raise UsageError(f"--{flag}={path}, row {number}: the name {problem}.")
             prompts.setdefault(name, []).append(str(prompt or "").strip() or template.replace("{}", name))
     if not prompts:
-        raise UsageError(f"--{flag}={path} has no classes.")
+        raise UsageError(f"--{flag}={path} has no classes: add a row for each class.")
     return prompts
 
 

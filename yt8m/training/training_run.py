@@ -98,8 +98,8 @@ def train(
       The complete config, and how the training ended.
 
     Raises:
-      UsageError: the folder holds a run of another model, a folder for outputs cannot be used, or no data are found;
-        nothing was written.
+      UsageError: the folder holds a run of another model, a folder for outputs cannot be used, or no data are found.
+        The run in the folder is unchanged.
       RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
     """
     for flag in ("train_dir", "export_dir", "log_dir"):
@@ -224,6 +224,9 @@ def _callback_options(
 def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
     """The config of the runner that trains the run of `config`.
 
+    If the teacher's predictions are in a bucket, they are copied to this machine. The graph reads the copy, so the
+    signature, which says whether a saved graph can be used again, has the path of the copy.
+
     Args:
       config: the complete config of the run.
       cluster: the cluster, if this process trains with others; else None.
@@ -239,7 +242,9 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """Adds what the user did not give: the vocabulary of the data, the sample data, and a new folder under runs/.
+    """Adds what the user did not give: sample data, the path of the data's vocabulary, and a new folder under runs/.
+
+    The folder is only named, not made. The seed of the run becomes the seed of the data.
 
     Raises:
       UsageError: the vocabulary has another number of classes than the config.

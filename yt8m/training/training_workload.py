@@ -52,6 +52,7 @@ def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
 
 
 def _open_predictions(path: str, num_classes: int) -> PredictionTeacher:
+    """Checks every line of the file of --distill_from; copies the file to this machine if it is in a bucket."""
     storage.refuse_missing(path, "distill_from")
     count = 0
     for row in prediction_files.read_predictions(path, num_classes):
@@ -81,6 +82,7 @@ def _can_look_up(video_id: str) -> bool:
 
 
 def _open_teacher_model(folder: str, data: DataConfig) -> ModelTeacher:
+    """Opens the inference model in the folder of --teacher, for data with the features and classes of `data`."""
     if not storage.is_dir(folder):
         raise UsageError(
             f"--teacher={folder}: {storage.why_no_folder(folder)}; name the folder of an evaluated run or of an export."
@@ -99,7 +101,7 @@ def create_training(config: TrainConfig) -> Workload:
     """Creates the workload of a training run, with the teacher and the augmentation of the config.
 
     Raises:
-      UsageError: a value in the config is not valid.
+      UsageError: a value in the config is not valid, or for the reasons of `teacher_for`.
       RunError: the teacher's predictions are damaged.
     """
     created = workload.create(config.data, config.model, "train")
@@ -122,7 +124,7 @@ def create_training(config: TrainConfig) -> Workload:
 
 
 def find_checkpoint(folder: str) -> str:
-    """The newest checkpoint in the folder of --init_from.
+    """The path of the newest checkpoint that can be read in the folder of --init_from.
 
     Raises:
       UsageError: there is no such folder.
@@ -177,10 +179,10 @@ def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
       names: the vocabulary of the training data; empty if they have none.
 
     Returns:
-      None if the names of the classes of either are not known.
+      The matching; None if the names of the training's classes are not known, or those of the classes of --init_from.
 
     Raises:
-      UsageError: the names of the classes of either are not known although --rename is given, or do not fit it.
+      UsageError: --rename is given, and either names are not known or do not fit it; or a class cannot be found.
     """
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
@@ -191,7 +193,9 @@ def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
         return match_classes(old, new, renames)
     if renames:
         missing = "data" if old else config.init_from
-        raise UsageError(f"--rename={config.rename}: the names of the classes of {missing} are not known.")
+        raise UsageError(
+            f"--rename={config.rename}: the names of the classes of {missing} are not known; leave out --rename."
+        )
     return None
 
 

@@ -29,7 +29,7 @@ _DEPLOYMENTS = {
 }
 PRECISIONS = ("float32", "bfloat16")
 _VIDEOS, _FRAMES, _SIZE, _CLASSES = 16, 6, 64, 10
-# A mixture of experts, and a network whose recurrent loop runs on the device.
+# {name: hyper-parameters}: a video-level model of matrix products, and a frame-level one with a recurrent loop.
 _MODELS = {"MoeModel": {}, "LstmModel": dict(lstm_cells=16, lstm_layers=1)}
 
 

@@ -185,8 +185,8 @@ def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, 
       is_sampled: whether only some of the videos are evaluated (--eval_max_videos).
 
     Returns:
-      `pattern` and `max_videos`, the flags that name the data, and `fingerprint`, a hash of the paths and the sizes of
-      the files and of `max_videos`.
+      `pattern`, the value of --eval_data_pattern; `max_videos`, that of --eval_max_videos, or None if all videos are
+      evaluated; and `fingerprint`, a hash of the paths and the sizes of the files and of `max_videos`.
     """
     most = validation.eval_max_videos if is_sampled else None
     stamps = storage.stamps(storage.glob(validation.eval_data_pattern))
@@ -198,7 +198,12 @@ def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, 
 def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
     """Copies the `most` videos whose ids have the smallest hashes to the shard `path`.
 
-    So the choice depends only on the ids of the videos.
+    So the choice depends only on the ids of the videos, and each validation evaluates the same ones.
+
+    Args:
+      data: the config for reading the validation data.
+      most: the value of --eval_max_videos.
+      path: the path of the shard to write.
 
     Returns:
       The data config with `path` as its only file. If there are at most `most` videos, nothing is copied and `data` is
@@ -213,23 +218,23 @@ def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
             f"--eval_max_videos finds the ids of YouTube-8M's records, not of --reader={data.reader}; leave it out."
         )
     files = storage.glob(data.data_pattern)
-    # The videos drawn so far, as a heap of (-hash, -number of the file, -number of the record). The first one to be
-    # removed from it is that with the largest hash.
-    chosen: list[tuple[int, int, int]] = []
+    # The videos drawn so far, as a heap of (-hash, -index of the file, -number of the record). Its smallest entry is
+    # the video with the largest hash, which `heappushpop` removes.
+    heap: list[tuple[int, int, int]] = []
     total = 0
-    for place, file in enumerate(files):
+    for file_index, file in enumerate(files):
         for number, (_, record) in enumerate(_read_until_damage(file, data)):
             key = int(hashes([record.id()])[0])
-            add = heapq.heappush if len(chosen) < most else heapq.heappushpop
-            add(chosen, (-key, -place, -number))
+            add = heapq.heappush if len(heap) < most else heapq.heappushpop
+            add(heap, (-key, -file_index, -number))
             total += 1
     if total <= most:
         return data
-    drawn = {(-place, -number) for _, place, number in chosen}
+    drawn = {(-file_index, -number) for _, file_index, number in heap}
     with storage.write_atomic(path) as out:
-        for place in sorted({place for place, _ in drawn}):
-            for number, (payload, _) in enumerate(_read_until_damage(files[place], data)):
-                if (place, number) in drawn:
+        for file_index in sorted({file_index for file_index, _ in drawn}):
+            for number, (payload, _) in enumerate(_read_until_damage(files[file_index], data)):
+                if (file_index, number) in drawn:
                     out.write(shards.framed(payload))
     logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
     return dataclasses.replace(data, data_pattern=path)
