@@ -1,4 +1,4 @@
-"""One training, evaluation or prediction graph, for any workload."""
+"""Builds the graph of a training, evaluation or prediction from any workload, an `Inputter` and a `Modeler`."""
 
 import importlib
 from typing import Any
@@ -28,7 +28,8 @@ __all__ += ["restore_predict", "restore_train", "summary_tags"]
 
 
 def __getattr__(name: str) -> Any:
-    # The published code has `build_graph` here. It depends on the video workload, so it is in a higher layer.
+    # The published code has `build_graph` here. Ours depends on the video workload, which this package must not import
+    # when it is loaded.
     if name != "build_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module("yt8m.video.modeler").build_graph

@@ -55,7 +55,7 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
     def _decay(self, after: list[tf.Tensor], variable: Any) -> list[tf.Operation]:
         """The op that subtracts the decay from a variable, in a list; an empty list if the variable does not decay.
 
-        Adam's step may run after this op, because it does not read the weights.
+        Adam's step runs after this op. The decay does not change that step, because it does not read the weights.
 
         Args:
           after: tensors to compute first: the gradient, which depends on the weight before the decay.

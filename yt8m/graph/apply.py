@@ -28,9 +28,10 @@ class Gradients(NamedTuple):
 
     Attributes:
       combined: (gradient, variable) pairs of V variables, combined over the towers.
-      norms: float32 [V], the norm of each combined gradient.
-      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none. Always -1 if
-        the towers depend on each other, since a NaN in one tower then reaches all.
+      norms: float32 [V], the norm of each combined gradient, in the order of `combined`.
+      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none, or if only the
+        sum over the towers is not finite. Always -1 if the towers depend on each other, since a NaN in one tower then
+        reaches all.
     """
 
     combined: list[tuple[Any, Any]]
@@ -45,14 +46,16 @@ def tower_gradients(
     all_reduce: deploy.AllReduce | None = None,
     columns: Columns | None = None,
 ) -> Gradients:
-    """Combines the gradients of the towers, weighted by shares of the batch, or by 1 with --combine_gradients=sum.
+    """Combines the gradients of the towers, weighted by shares of the batch; with --combine_gradients=sum, adds them.
+
+    Of several towers, one without examples does not count.
 
     Args:
       towers: the towers of the step and their outputs.
       optimizer: computes the gradients.
       config: says how gradients are combined, and by which factor the regularisation is multiplied.
-      all_reduce: sums the gradients over all replicas; `bad_tower` is then a tower of this replica, or -1. None on one
-        machine and with parameter servers.
+      all_reduce: combines the gradients of all replicas; `bad_tower` is then a tower of this replica, or -1. None on
+        one machine and with parameter servers.
       columns: {name of a variable: which of its columns learn}. Other variables get no gradient, and gradients are 0 in
         the other columns. None: everything learns.
     """
@@ -87,7 +90,7 @@ def tower_gradients(
 def _find_bad_tower(
     pairs_of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor, is_alone: bool
 ) -> tf.Tensor:
-    """int64 scalar: the first tower with a gradient that is not finite; -1 if there is none.
+    """int64 scalar, `Gradients.bad_tower`: the first tower with a gradient that is not finite, or -1.
 
     Args:
       pairs_of_towers: the (gradient, variable) pairs of each tower. They are read only if a norm is not finite.
@@ -168,7 +171,7 @@ def apply_gradients(
 
 
 def _clip(gradients: Pairs, config: OptimizerConfig, norms: tf.Tensor | None = None) -> Pairs:
-    """The pairs with clipped gradients, if the settings say so. `norms` are the gradients' norms, if known."""
+    """The pairs with clipped gradients, if --clip_gradient_norm is above 0; `norms` saves computing the norms again."""
     if config.clip_gradient_norm <= 0:
         return gradients
     clip = deploy.clip_by_global_norm if config.clip_by == "global" else deploy.clip_gradient_norms
@@ -184,9 +187,9 @@ def _accumulate(
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
     """`apply_gradients` for groups of --accumulate_steps batches.
 
-    Every batch adds its gradients to sums. After the last batch of a group, the mean of the group is applied and the
-    sums are set to 0. The sums are saved in the checkpoint, so a run that stops in the middle of a group continues
-    there.
+    Every batch adds its gradients, times its number of examples, to sums. After the last batch of a group, the mean
+    over the examples of the group is applied and the sums are set to 0. The sums are saved in the checkpoint, so a run
+    that stops in the middle of a group continues there.
     """
     example_sum = tf.get_variable(_EXAMPLES, [], tf.float32, tf.zeros_initializer(), trainable=False)
     gradient_sums = [_create_gradient_sum(variable) for _, variable in gradients]

@@ -48,7 +48,7 @@ def build(
       signature: the options that shaped this graph; they are stored in it, so that a resumed run can compare them. If
         the input calls Python, they are not stored, because a resumed run cannot use the graph.
       synchrony: how the replicas of a cluster take each step together; None if they take steps independently. With
-        `AllReduce` a step after the end of the data raises no error; its `examples` is 0.
+        `AllReduce` a step after the end of the data of all replicas raises no error; its `examples` is 0.
       columns: {name of a variable: bool [size of its last axis], which of its columns learn}; all other variables and
         columns are frozen. None: everything learns. Not to be used together with `synchrony`.
 
@@ -142,8 +142,8 @@ def _check_arguments(
     check_workload(inputter, modeler)
     if optimizer.accumulate_steps > 1 and deployment.num_ps_tasks and deployment.num_replicas > 1:
         raise UsageError(
-            f"--accumulate_steps={optimizer.accumulate_steps} works on one machine only: the replicas of a cluster "
-            "share the global step, by which batches are grouped. Leave the flag out."
+            f"--accumulate_steps={optimizer.accumulate_steps} does not work with parameter servers: replicas share "
+            "the global step, by which batches are grouped. Leave the flag out."
         )
 
 
@@ -200,7 +200,7 @@ def keep_order_of_sums(graph: tf.Graph) -> None:
 
 
 def build_predictions(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: Any) -> PredictOps:
-    """Builds predictions in evaluation mode, apart from the towers but with their variables; computed only if fetched.
+    """Builds predictions in evaluation mode, apart from the towers but with the same variables; computed if fetched.
 
     Args:
       modeler: the model.
@@ -273,7 +273,7 @@ def _build_update(
 def _build_common_update(
     towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable, all_reduce: deploy.AllReduce
 ) -> _Update:
-    """As `_build_update`, with the gradients of all replicas.
+    """Does what `_build_update` does, with the gradients of all replicas, which `all_reduce` combines.
 
     A step in which no replica has an example changes no variable.
     """

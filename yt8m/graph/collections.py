@@ -1,6 +1,9 @@
-"""The names of all graph collections; publishes handles to collections, and recovers them from a meta-graph.
+"""Stores the handles of a graph in its collections, and recovers them after the graph was imported from a file.
 
-The names are those of the published code (`global_step`, `loss`, `predictions`, `input_batch_raw`, ...). So this
+A handle is an op, a tensor or a text by which a program uses a graph, such as `train_op`. A meta-graph is the file of a
+graph; it holds the collections too.
+
+The names of the collections are those of the published code (`global_step`, `loss`, `predictions`, ...). So this
 project can read meta-graphs that the published code wrote, and scripts for the published code can read those of this
 project.
 """
@@ -72,7 +75,7 @@ def publish_eval(ops: EvalOps) -> None:
 
 
 def publish_predict(ops: PredictOps) -> None:
-    """Puts the predictions of a graph without an input, and the tensors that can be fed, into collections."""
+    """Puts the predictions of a graph, the tensors that can be fed, and the version of the format into collections."""
     _add_to_collections(_PREDICT, ops)
     publish_format()
 
@@ -81,12 +84,15 @@ def recover_train() -> TrainOps:
     """The handles of the training graph that was imported into the current graph.
 
     Raises:
-      RunError: the graph was not built by `graph.build`; it may be one of the published code.
+      RunError: the graph was not built by `graph.build` (it may be one of the published code), or its inputter calls
+        Python, which a meta-graph cannot hold.
     """
     items = tf.get_collection(_TEXTS)
     texts = storage.parse_json(items[0]) if items else {}
     if "signature" not in texts:
-        raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
+        raise RunError(
+            "this meta-graph holds no training step that a run can continue; build the graph from the model's code"
+        )
     return TrainOps(
         **_first_items(_TRAIN),
         gradient_variables=tuple(texts["gradient_variables"]),

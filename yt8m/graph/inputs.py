@@ -1,7 +1,7 @@
-"""The input of a graph: the placeholder of files, an iterator over batches, the saver of its position, and the shares.
+"""The input of a graph: the placeholder of files, an iterator over batches, the saver of the iterator's position.
 
-Batches are split into one share for each tower, and the values that the towers compute are combined. A step reads its
-batch when it runs, or takes it from the towers' devices, to which the previous step has copied it (prefetch_to_device).
+Each tower gets a share of every batch, and the values that the towers compute are combined. A step reads its batch
+when it runs; with --prefetch_to_device it takes it from the towers' devices, to which the previous step has copied it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _cut_share(batch: Any, rows: tf.Tensor, start: tf.Tensor, end: tf.Tensor) ->
 
 
 def join_batches(batches: Sequence[Any]) -> list[RowShare]:
-    """The shares of the towers if tower i gets all of batches[i]."""
+    """The shares of the towers if tower i gets the whole of batches[i]; the weights add up to 1."""
     rows = [count_rows(batch) for batch in batches]
     total = tf.cast(tf.add_n(rows), tf.float32)
     return [RowShare(batch, n, tf.cast(n, tf.float32) / total) for batch, n in zip(batches, rows, strict=True)]
@@ -175,7 +175,7 @@ def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], I
 
 
 def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
-    """The results of `count` calls of `read`, whose ops control dependencies make run in the order of the calls."""
+    """The results of `count` calls of `read`; control dependencies make their ops run in the order of the calls."""
     results: list[Any] = []
     for _ in range(count):
         previous = tf.nest.flatten(results[-1:], expand_composites=True)
@@ -285,7 +285,7 @@ def _read_endless(iterator: Any, ops: InputOps, towers: int, split: bool) -> Ste
 
 
 def _read_prefetched(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, split: bool) -> StepInput:
-    """The input of a step, taken from buffers that the previous step has filled.
+    """Builds the input of a step, which takes its shares from buffers that the previous step has filled.
 
     A step that finds the buffers empty, such as the first, fills them itself. So no batch is lost or repeated, and
     the order is that of the iterator. If the data end while a step reads ahead, the buffers stay empty, and the next

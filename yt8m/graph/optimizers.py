@@ -1,4 +1,4 @@
-"""Optimizers by name, the learning rate as a function of the examples read, and the common steps of replicas.
+"""Optimizers by name, the learning rate as a function of the examples read, and common steps of a cluster's replicas.
 
 In a common step all replicas together apply one gradient, by TensorFlow's SyncReplicasOptimizer (arXiv:1604.00981).
 """
@@ -33,7 +33,7 @@ _DEFAULT_ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum
 # {name of a variable: bool [size of its last axis], which of its columns learn}; all other variables are frozen.
 Columns = Mapping[str, NDArray[np.bool_]]
 
-_EXAMPLES = "examples_of_step"  # key of the table that replicas share
+_EXAMPLES = "examples_of_step"  # key of the number of examples of a common step, in the table that replicas share
 
 
 def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: int) -> tf.Tensor:
@@ -77,6 +77,7 @@ def _cosine(config: OptimizerConfig, examples: tf.Tensor) -> tf.Tensor:
 
 
 def _constant(config: OptimizerConfig, _: tf.Tensor) -> tf.Tensor:
+    """The base rate at every step."""
     return tf.constant(config.base_learning_rate, tf.float32)
 
 
@@ -126,7 +127,9 @@ def check_optimizer(name: str, weight_decay: float | None = None) -> None:
     if not (isinstance(cls, type) and issubclass(cls, tf.train.Optimizer)):
         raise UsageError(f"expected a class derived from tf.train.Optimizer; found {cls!r}.")
     if weight_decay is not None and "weight_decay" not in (arguments_of(cls) or ()):
-        raise UsageError(f"its constructor takes no weight_decay: leave --weight_decay={weight_decay:g} out.")
+        raise UsageError(
+            f"the constructor of {cls.__name__} takes no weight_decay: leave --weight_decay={weight_decay:g} out."
+        )
 
 
 class Synchrony:
@@ -222,7 +225,7 @@ class Synchrony:
             quiet_runner.create_threads(session, coord, daemon=True, start=True)
 
     def _store_examples(self, mean_examples: tf.Tensor) -> tf.Operation:
-        """The op that writes the number of examples of a common step to the table; given is their mean per replica."""
+        """The op that writes the number of examples of a common step to the table, from their mean per replica."""
         total = tf.cast(tf.round(mean_examples * self.replicas), tf.int64)
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=_EXAMPLES, values=total)
 

@@ -29,13 +29,13 @@ class Inputter(abc.ABC):
     Attributes:
       batch_size: number of examples per tower and step.
       num_epochs: number of passes over the files; None if endless or unknown.
-      records: number of records of one epoch, from the headers in the shards; None if not known. If it is known,
-        training counts the records read from each shard and compares every epoch with `expected_records`.
+      records: number of records of one epoch; None if not known. If it is known, training counts the records that it
+        reads from each shard, and compares them with `expected_records` for every epoch.
       expected_records: {path of a file: number of records that it should have}.
       shard_order: {name: JSON value} of the settings, besides the files, that decide the order of shards, such as a
         seed. If it is not None, the engine calls `numbered_dataset` in place of `dataset`, and a resumed run skips the
-        shards that were already begun. None: shards have no numbers, and a resumed run without `exact_resume` reads all
-        files again from the start.
+        shards that the former run has begun. None: shards have no numbers, and a resumed run without `exact_resume`
+        reads all files again from the start.
       example_order: {name: JSON value} of the other settings that decide which examples come in which order. With
         `exact_resume`, a saved position is not used if `example_order` has changed.
       calls_python: whether the dataset calls Python functions. A meta-graph cannot hold these, so a resumed run builds
@@ -132,7 +132,7 @@ class Inputter(abc.ABC):
 
 
 class _PartialInputter(Inputter):
-    """An inputter that reads some of the files of another inputter.
+    """An inputter that reads some of the files of another inputter; its shards have no numbers.
 
     Args:
       inputter: the other inputter, which makes the datasets.
@@ -283,7 +283,7 @@ class MeanLoss:
         return {}
 
     def get(self) -> dict[str, Any]:
-        """`Avg_Loss`, the mean over the steps that had a loss."""
+        """{"Avg_Loss": the mean over the steps that had a loss}; {} if no step had one."""
         return {"Avg_Loss": float(np.mean(self._losses))} if self._losses else {}
 
     def clear(self) -> None:

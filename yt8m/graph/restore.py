@@ -41,7 +41,7 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
 
 
 def warn_of_program(path: str) -> None:
-    """Logs a warning that the graph in a file can execute code; call it before the graph is executed."""
+    """Logs a warning that the graph in the file `path` is a program; call this before the graph runs."""
     logging.warning("%s: a model is a program that runs on this machine; use only models whose origin you trust", path)
 
 
@@ -65,8 +65,8 @@ def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
 def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     """Imports a graph with a collection `predictions` into the current graph, without the devices of its ops.
 
-    The graph may have been written by TensorFlow 1. A meta-graph can execute code: load only files whose origin you
-    trust. The log warns about this.
+    The graph may have been written by TensorFlow 1. A graph is a program, which may do harm: load only files whose
+    origin you trust. The log warns about this.
 
     Args:
       meta_path: path of the `.meta` file, local or gs://.
@@ -289,8 +289,9 @@ class VariableStart(NamedTuple):
       name: the name of the variable.
       shape: its shape.
       problem: why the variable keeps its initial value; empty if its value was copied from the other run.
-      is_average: whether the copied value is the variable's moving average in the other run.
-      classes: how many classes were copied, such as `20 of 25 classes`; empty if the variable does not depend on them.
+      is_average: whether the other run's checkpoint has a moving average of the variable, which is then the value.
+      classes: how many of the model's classes the other run has, such as `20 of 25 classes`; empty if the variable does
+        not depend on the classes.
     """
 
     name: str

@@ -24,7 +24,7 @@ class Towers:
       shares: the share of the batch of each tower.
       outputs: the modeler's output on each tower. Its regularisation loss includes the terms that every tower adds to
         tf.GraphKeys.REGULARIZATION_LOSSES for itself.
-      shared_terms: all other terms of that collection, which count once for all towers, such as those of
+      shared_terms: all other terms of that collection, which belong to no single tower, such as those of
         `get_variable(regularizer=...)`.
       depend_on_each_other: whether towers exchange values. If so, one gradient of the sum of their losses is computed.
     """
@@ -44,7 +44,7 @@ class Towers:
         return reduce_values([output.predictions for output in self.outputs], self.shares, Reduction.ROWS)
 
     def mean(self, field: str) -> tf.Tensor:
-        """The mean of a scalar of the towers, weighted by their shares of the examples; None counts as 0.
+        """The mean of a scalar over the towers, weighted by their shares of the examples; None counts as 0.
 
         Args:
           field: a field of `ModelOutput`, such as `loss`.

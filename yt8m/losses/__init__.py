@@ -1,4 +1,4 @@
-"""Label losses: functions of predictions (or logits) and labels to a scalar. `losses.names()` lists them."""
+"""Label losses, which map predictions (or logits) and labels to a scalar; `losses.names()` lists them."""
 
 from yt8m.losses.base import BaseLoss, create, get, hyper_parameters, is_of_pairs, names, register
 

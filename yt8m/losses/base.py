@@ -146,6 +146,7 @@ def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
 
 
 def _cast_to_float(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Labels and weights as float32; None if there are no weights."""
     return tf.cast(labels, tf.float32), None if weights is None else tf.cast(weights, tf.float32)
 
 

@@ -58,6 +58,7 @@ class CrossEntropyLoss(ClassLoss):
         return _sum_over_classes(softplus(tf.where(labels, -logits, logits)), label_weights)
 
     def _has_one_term(self, labels: tf.Tensor) -> bool:
+        """Whether one of the two terms of the formula is 0 for each pair: bool labels, in this class itself."""
         # A subclass may change the labels, as label smoothing does; then both terms are needed.
         return labels.dtype == tf.bool and type(self) is CrossEntropyLoss
 
@@ -374,7 +375,7 @@ class LogitAdjustmentLoss(ClassLoss):
             )
         if min(self.class_counts) < 0 or not any(self.class_counts):
             raise UsageError(
-                f"{type(self).__name__}: class_counts must be numbers of videos, none below 0 and one at least above 0"
+                f"{type(self).__name__}: class_counts must be numbers of videos, none below 0 and at least one above 0"
             )
         counts = np.maximum(np.array(self.class_counts, float), 1.0)
         odds = counts / np.maximum(counts.sum() - counts, 1.0)

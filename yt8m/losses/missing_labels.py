@@ -62,9 +62,9 @@ class HillLoss(ClassLoss):
 class SPLCLoss(ClassLoss):
     """-(1 - P)^g log P for a label; otherwise -p^g log(1 - p), or -(1 - p)^g log p if p exceeds the threshold t.
 
-    So a class without a label whose prediction exceeds t is treated as a missing label: the paper's self-paced loss
-    correction, with its focal margin loss. Before training step `splc_start_step`, when predictions cannot be trusted
-    yet, no class is treated so; the paper starts after the first epoch. In evaluation the step counts as 0.
+    So a class without a label whose prediction exceeds t is treated as a missing label. This is the paper's self-paced
+    loss correction (SPLC) with its focal margin loss. Before training step `splc_start_step`, when predictions cannot
+    be trusted yet, no class is treated so; the paper starts after the first epoch. In evaluation the step counts as 0.
     """
 
     pairwise_terms: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Models: functions of one tower's features to predictions. `models.names()` lists them."""
+"""Models, which map the features of one tower's part of a batch to predictions; `models.names()` lists them."""
 
 from yt8m.models.base import BaseModel, create, get, hyper_parameters, names, register
 

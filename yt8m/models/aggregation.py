@@ -1,7 +1,8 @@
 """Models that pool frames before a classifier: the mean frame, the deep bag of frames, and clusters of frames.
 
-Models with clusters (bags of words, the VLAD family) assign shares of each frame to clusters; what the clusters get is
-then the description of the video, as one vector. In the formulas x_i is frame i, and a_ik its share in cluster k.
+Models with clusters (bags of words, the VLAD family) assign shares of each frame to clusters. Sums over the frames of
+each cluster then describe the video, as one vector. In the formulas x_i is frame i, a_ik its share in cluster k, BN is
+batch normalisation, and l2 scales a vector to length 1.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class FrameLevelLogisticModel(BaseModel):
 class DbofModel(NormalisedModel, ClassifiedModel):
     """Deep bag of frames (Abu-El-Haija et al. 2016, section 4.1.2).
 
-    u_i = act(BN(W BN(x_i))) for each sampled frame, z = the u_i pooled over i, h = act(BN(W_h z)); h is classified.
+    u_i = act(BN(W BN(x_i))) for each sampled frame, z = the u_i pooled over i, h = act(BN(W_h z)); h is classified. act
+    is `dbof_activation`.
     """
 
     iterations: int = option(30, "frames sampled from a video", minimum=1)
@@ -86,6 +88,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         return reduce_rows(output, self.iterations, tf.reduce_mean) if classifies_frames else output
 
     def _activate(self, scores: tf.Tensor) -> tf.Tensor:
+        """Applies the activation `dbof_activation` to scores of any shape."""
         return getattr(tf.nn, self.dbof_activation)(scores)
 
     def _pool(self, net: Net, scores: tf.Tensor) -> tf.Tensor:
@@ -157,7 +160,7 @@ def _join_clusters(clusters: tf.Tensor) -> tf.Tensor:
 
 
 def flatten(clusters: tf.Tensor) -> tf.Tensor:
-    """Does what `side_by_side` does, then scales the joined vector to length 1 (Arandjelovic et al. 2016)."""
+    """`side_by_side` of [B, K, D], then scaled to length 1: [B, K * D] (Arandjelovic et al. 2016)."""
     return tf.nn.l2_normalize(side_by_side(clusters), -1)
 
 
@@ -308,7 +311,7 @@ class GatedDbofModel(SoftDbowModel):
     """A soft bag of words with gates: z = l2(sum_i a_i * sigmoid(BN(W2 W1 l2(max_i a_i)))).
 
     W1 maps to as many units as a frame has features. With `dbof_late_fusion` only the first feature has gates, as in
-    the published code.
+    the published code. `softdbof_maxpool` only applies to the features without gates.
     """
 
     def bag(self, net: Net, shares: tf.Tensor, features: int, index: int) -> tf.Tensor:
@@ -327,7 +330,7 @@ class GatedDbofModel(SoftDbowModel):
 
 @dataclass(frozen=True)
 class StreamModel(AggregatedModel, abc.ABC):
-    """Pools each feature (rgb, audio) separately; every feature after the first has half the clusters."""
+    """Pools each feature (rgb, audio) separately; every feature after the first has half as many clusters."""
 
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to pool them separately; if empty, as one")
 

@@ -1,4 +1,4 @@
-"""Models that weight frames by attention, and their attention layers. Padding always has the weight 0."""
+"""Models that weight frames by attention. Padding, which has no frame, gets the weight 0 if the video has a frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
-# This is added to the scores of padding before a softmax, so that the share of padding is exactly 0 in float32.
+# Added to the scores of padding before a softmax: its share is then exactly 0 in float32, if the video has a frame.
 _PADDING_SCORE = -1e9
 _DECODER_EPSILON = 1e-5  # epsilon of the layer normalisations of the decoder, as published
 
@@ -66,7 +66,7 @@ def attend(
 
 
 def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.Tensor:
-    """Self-attention among the frames (Vaswani et al. 2017, section 3.2.2): float32 [B, T, D].
+    """Self-attention among frames (Vaswani et al. 2017, section 3.2.2): float32 [B, T, D], without meaning at padding.
 
     Args:
       net: makes the layers.

@@ -138,7 +138,7 @@ class ClassifiedModel(BaseModel):
 
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Sorts the hyper-parameters that the user set into those of the model and those of its classifier.
+        """Divides the hyper-parameters that the user set into those of the model and those of its classifier.
 
         Args:
           values: {name: value}.
@@ -161,15 +161,15 @@ class ClassifiedModel(BaseModel):
         """Checks the classifier.
 
         Raises:
-          UsageError: the classifier is not a video-level model, or lacks a hyper-parameter in
-              `classifier_hyper_parameters`.
+          UsageError: the classifier is not a video-level model, lacks a hyper-parameter in
+            `classifier_hyper_parameters`, or declares a field of the model with another meaning.
         """
         classifier = self.classifier()
         refuse_two_meanings({type(self).__name__: type(self), type(classifier).__name__: type(classifier)}, self.shared)
         level = getattr(classifier, "level", "video")
         if level != "video":
             raise UsageError(
-                f"{type(self).__name__}: video_level_classifier_model must be a video-level model; "
+                f"{type(self).__name__}: video_level_classifier_model must be a video-level model, such as MoeModel; "
                 f"{self.video_level_classifier_model} is a {level}-level one"
             )
 

@@ -19,7 +19,7 @@ from yt8m.types import ModelOutput
 
 
 class _Origin(NamedTuple):
-    """The arguments of `build_on_demand`."""
+    """The arguments of `build_on_demand`, which describes them."""
 
     inputs: tf.Tensor
     codes: tf.Tensor
@@ -230,7 +230,7 @@ def _draw_below(limits: tf.Tensor, draws: int) -> tf.Tensor:
 
 
 class _GetsVideoMeans:
-    """A mixin for models: appends the mean frame of the whole video to each frame of the input.
+    """A base class that makes a model get the mean frame of the whole video, appended to each frame of its input.
 
     A segment model sees five seconds. The first and the seventh entry of the 2019 challenge gave their models the
     context of the whole video too.

@@ -221,7 +221,7 @@ class Net:
         )
 
 
-# (outputs [N, F], number of rows that count, their mean [F], their unbiased variance [F])
+# (outputs [N, F], number of rows that count, their mean [F], the unbiased estimate of their variance [F])
 _Normalised = tuple[Any, Any, Any, Any]
 
 
@@ -250,7 +250,7 @@ def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: 
 
 
 def _normalise_fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Normalised:
-    """`_normalise` of rows that all count, by TensorFlow's fused kernel."""
+    """Does what `_normalise` does if all rows count, by TensorFlow's fused kernel."""
     size = rows.shape[-1]
     outputs, mean, variance = tf.nn.fused_batch_norm(
         tf.reshape(rows, [-1, 1, 1, size]), gamma, beta, epsilon=BATCH_NORM_EPSILON, is_training=True
@@ -263,7 +263,7 @@ _Statistics = tuple[Any, Any, Any]
 
 
 def _statistics(rows: tf.Tensor, weights: tf.Tensor) -> _Statistics:
-    """The statistics of the rows [N, F] with the weight 1 in `weights` [N], not of those with 0; 0 if none counts."""
+    """The statistics of the rows [N, F] whose weight in `weights` [N] is 1 rather than 0; all 0 without such a row."""
     count = tf.reduce_sum(weights)
     shares = (weights / tf.maximum(count, 1.0))[tf.newaxis, :]
     mean = tf.matmul(shares, rows)[0]
@@ -286,7 +286,7 @@ def _combine_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _
 
 
 def _normalise_by(statistics: _Statistics, rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Normalised:
-    """`_normalise` of rows by given statistics."""
+    """Normalises rows [N, F] by given statistics; the other arguments are those of `_normalise`."""
     count, mean, variance = statistics
     outputs = (rows - mean) * (gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)) + beta
     # The variance that the moving average gets is the unbiased estimate, as the fused kernel returns it.

@@ -91,6 +91,8 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
         """The VLAD of one feature: y_k = sum over frames i and groups g of m_i a_ig a_igk (x_ig - c_k).
 
+        x_ig is group g of the expanded frame i, a_ig its attention, a_igk its share in cluster k, and c_k the centre.
+
         Each y_k is scaled to length 1, but the joined vector is not: batch normalisation follows, whose epsilon would
         exceed the variance of smaller values.
 
@@ -130,7 +132,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         if size * self.expansion % groups:
             raise UsageError(
                 f"{type(self).__name__}: groups must divide expansion x features; feature {index} has "
-                f"{size} x {self.expansion} for {groups} groups (every feature but the first takes half)"
+                f"{size} x {self.expansion} for {groups} groups (every feature but the first has half as many groups)"
             )
         return size * self.expansion // groups
 
@@ -173,10 +175,17 @@ class MixNeXtVladModel(NeXtVladModel):
     def _branch(
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple[SideOutput, ...]]:
-        """The logits of one branch, and the side outputs of its classifier."""
+        """The logits [B, C] of one branch, and the side outputs of its classifier.
+
+        Raises:
+          UsageError: the classifier gives no logits.
+        """
         output = super().forward(net, inputs, vocab_size, num_frames)
         if output.logits is None:
-            raise UsageError(f"{self.video_level_classifier_model} gives no logits, which a mixture needs")
+            raise UsageError(
+                f"{type(self).__name__}: {self.video_level_classifier_model} gives no logits, which a mixture needs; "
+                "name another video_level_classifier_model, such as LogisticModel"
+            )
         return output.logits, output.side_outputs
 
     def _shares(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:

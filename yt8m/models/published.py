@@ -1,8 +1,8 @@
-"""The networks that other groups published: for each, the model of this package that computes the same.
+"""The networks that other groups published, and for each the model of this package that computes the same.
 
-Also the variable of our model that corresponds to each variable of a network, to import its checkpoints. The names and
-layouts of published variables are those in the code of the four groups; `tests/models/test_published.py` compares our
-models with outputs of that code. Nothing here needs TensorFlow.
+To import their checkpoints, this module also finds the variable of our model for each variable of a network. The names
+and layouts of published variables are those in the code of the four groups; `tests/models/test_published.py` compares
+our models with outputs of that code. Nothing here needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Network(NamedTuple):
       published_class: the name of the network's class in the group's code.
       model: the name of our model.
       switch: the group's flag that chooses the network within its class; empty if the class has one network.
-      always: {option: value} with which our model computes the same as the network. Most of these options cannot be
-        told from the shapes of the variables.
-      usual: {option: value} for published flags whose defaults differ from ours, and for options of training only.
+      always: {option: value} that our model needs to compute the same as the network; the user cannot change them. Most
+        of these options cannot be told from the shapes of the variables.
+      usual: {option: value} of published flags, and of options for training, whose defaults differ from ours; the user
+        can choose other values.
       transforms: {input transform: the group's program that trains with it} if the group's programs differ in it,
         since the variables do not show it; otherwise empty.
       renamed: (regular expression, replacement) of variable names without the scope; the first that matches is used.
@@ -200,7 +201,7 @@ def _both_names(network: Network) -> str:
 
 
 def _class_with_switch(network: Network) -> str:
-    """The published name of a network: its class, and the flag that chooses it within the class."""
+    """The published name of a network: its class, with the flag that chooses it within the class if there is one."""
     return f"{network.published_class} with --{network.switch}" if network.switch else network.published_class
 
 

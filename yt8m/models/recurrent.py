@@ -170,7 +170,7 @@ def _make_weights(
 
 
 def _input_products(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Multiplies the inputs of all time steps by their weights.
+    """Multiplies the inputs of all time steps by the weights of the inputs.
 
     Args:
       inputs: float32 [T, B, features].
@@ -293,6 +293,7 @@ def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:
 
 @functools.cache
 def _log_that_the_loop_runs() -> None:
+    """Logs, once in this process, that cuDNN was chosen but cannot run."""
     logging.info("lstm_kernel=cudnn: this graph is not for an NVIDIA GPU; the loop computes the same result")
 
 
@@ -380,7 +381,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
     all_layers: bool = option(False, "classify the final states of all layers, not only of the last one")
 
     def validate(self) -> None:
-        """Checks that there is a number of frames to draw.
+        """Refuses to draw single frames without a number of frames.
 
         Raises:
           UsageError: single frames are to be drawn (`*_random_sequence`), but sequence_frames is 0.
