@@ -108,7 +108,17 @@ def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:
 
 
 def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> Iterator[_ParsedShard]:
-    """Parses shards in `jobs` processes (None: one per CPU core); yields the results in the order of `paths`."""
+    """Parses shards into the cache, in several processes; yields the results in the order of `paths`.
+
+    Args:
+      cache: the cache.
+      paths: the paths of the shards.
+      jobs: number of processes; None for one per CPU core.
+
+    Raises:
+      DamagedError: a record is damaged, and the cache does not skip damaged records.
+      RunError: a shard cannot be read, or the disk is full.
+    """
     processes = min(jobs or os.cpu_count() or 1, len(paths))
     if processes < 2:
         yield from (_parse_shard(cache, path) for path in paths)
@@ -131,6 +141,7 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
 
 
 def _parse_shard(cache: ShardCache, path: str) -> _ParsedShard:
+    """Parses the shard `path` into the cache, in this process."""
     cached = cache.parse_shard(path, cache.path_of(path))
     return _ParsedShard(path, len(cached), cached.damage)
 

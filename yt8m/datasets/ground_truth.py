@@ -116,7 +116,16 @@ def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLab
 
 
 def _sort_labels(values: shards.Values, num_classes: int, location: str) -> Ints64:
-    """The labels of a video in ascending order, each once; raises `RunError` if one is not in 0..num_classes-1."""
+    """The labels of a video in ascending order, each once, int64 [n].
+
+    Args:
+      values: the labels in the record.
+      num_classes: labels must be below this number.
+      location: the start of the error message: file, record and video.
+
+    Raises:
+      RunError: a label is not in 0..num_classes-1.
+    """
     classes = np.unique(np.array(values, np.int64))
     if len(classes) and not 0 <= classes[0] <= classes[-1] < num_classes:
         raise RunError(
@@ -171,6 +180,7 @@ def read_ratings(path: str) -> Ratings:
 
 
 def _parse_rating(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
+    """(`video:start`, class, score) in a line `video:start,class,score`; raises `RunError` if it is not such a line."""
     segment, number, score = ([*line.text.rsplit(b",", 2), b"", b""])[:3]
     video, _, start = segment.rpartition(b":")
     try:

@@ -197,6 +197,12 @@ def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
 
     Does nothing if an epoch may have another number of examples than the shards have records (segments, or classes that
     are read more often), or if the number of records of a shard is unknown.
+
+    Args:
+      inputter: the inputter.
+      data: the data config of the run.
+      counts: {path: number of records} of the shards that were counted.
+      expected: the manifest; for a shard that it does not list, the counted number is also the expected one.
     """
     files = inputter.files()
     if data.segment_labels or inputter.class_weights is not None or counts.keys() != set(files):
@@ -269,7 +275,13 @@ def _describe_differences(
 
 
 def _missing_shards(files: Sequence[str], expected: Manifest, data: DataConfig) -> list[str]:
-    """Describes each shard that the manifest names and the pattern matches, but that does not exist."""
+    """Describes each shard that the manifest lists and the pattern matches, but that does not exist.
+
+    Args:
+      files: the existing shards.
+      expected: the manifest.
+      data: the data config of the run, which has the pattern.
+    """
     patterns = [storage.absolute(piece) for piece, _ in storage.paths_by_pattern(data.data_pattern)]
     existing = set(map(storage.absolute, files))
     return [

@@ -120,6 +120,7 @@ class ShardSummary:
         return self
 
     def _add_record(self, record: Record, number: int) -> None:
+        """Adds a record to all counts, and its problems to `damage`; `number` is its number in the shard, from 0."""
         location = f"record {number}"
         self.damage += [f"{location}: {problem}" for problem in self._check.problems_of(record, location)]
         self.ids.append(id_text(record.id()))
@@ -272,6 +273,7 @@ def _format_rows(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _format_feature(feature: dict[str, Any]) -> str:
+    """A line about a feature, such as `float, 1024 values, -1.5 to 2`, from `FeatureSummary.as_json`."""
     sizes = ", ".join(
         f"{size} values ({count} times)" if len(feature["sizes"]) > 1 else f"{size} values"
         for size, count in feature["sizes"].items()
@@ -283,6 +285,7 @@ def _format_feature(feature: dict[str, Any]) -> str:
 
 
 def _format_labels(labels: dict[str, Any]) -> str:
+    """A line with the number of labels or ratings and the most frequent classes, from the result of `_class_counts`."""
     if not labels["count"]:
         return "none"
     classes_text = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])

@@ -185,7 +185,13 @@ def _parse_problems(payload: bytes) -> list[str]:
 
 
 def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) -> list[str]:
-    """Describes the differences between an undamaged shard and the manifest; empty if there is no manifest."""
+    """Describes the differences between an undamaged shard and the manifest; empty if there is no manifest.
+
+    Args:
+      path: path of the shard.
+      shard: what the shard holds.
+      expected_manifest: the manifest; None if there is none.
+    """
     if expected_manifest is None:
         return []
     if expected_manifest.expected(path) is None:
@@ -216,7 +222,13 @@ class _ChecksumReader:
 
 
 def _print_results(results: list[VerifiedShard], missing: list[str], as_json: bool) -> None:
-    """Prints the results, and the paths of missing shards, as lines of text or as one JSON list."""
+    """Prints the results on stdout.
+
+    Args:
+      results: the results of the shards.
+      missing: the paths of shards that the manifest lists, but that do not exist.
+      as_json: whether to print one JSON list, rather than lines of text.
+    """
     if as_json:
         rows: list[Any] = [
             {"path": result.path, **result.shard._asdict(), "problems": result.problems} for result in results

@@ -314,6 +314,7 @@ def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[t
     """
 
     def check_each() -> tf.Tensor:
+        """Tests each value; returns the values, with 0 in place of bad ones, or fails, as `nan_policy` says."""
         good = tf.abs(values) <= LARGEST
         # The good values are counted, because TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
@@ -421,6 +422,7 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
     """
 
     def walk() -> tf.Tensor:
+        """True, bool scalar; its computation fails with DataLossError if a record was cut short."""
         # The op reads all fields but extracts only one that no record has, so that nothing is copied.
         decoded = tf.raw_ops.DecodeProtoV2(
             bytes=serialized,

@@ -318,7 +318,11 @@ class BatchQueue(Inputter):
             self._cache = CachedInput(records, self.reader, self.tolerance)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
-        """Parses records into batches; the arguments are those of `pipeline.parse_in_batches`."""
+        """Parses records into batches, and sets the options of the dataset.
+
+        Args:
+          records, parse, batch_size: as for `pipeline.parse_in_batches`.
+        """
         batches = pipeline.parse_in_batches(
             *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
             starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,

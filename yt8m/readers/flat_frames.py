@@ -104,7 +104,14 @@ def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, i
     steps, id_of = ragged.values, base.id_of_value(ragged, ids)
 
     def check_counts(values: tf.Tensor, counts: tf.Tensor, expected: int, unit: str) -> tf.Tensor:
-        """Returns `values` after a check that the count of each frame, in `unit`, is the expected one."""
+        """Returns `values`, whose computation fails if a frame has another count than the expected one.
+
+        Args:
+          values: the values to return.
+          counts: integers [F], the count of each frame.
+          expected: the count that each frame must have.
+          unit: what is counted, for the message.
+        """
 
         def describe(indices: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
             frame = indices - tf.gather(ragged.row_splits, base.row_of_value(ragged, indices))
@@ -181,7 +188,13 @@ def _require_equal_counts(
 def _require_lists(
     features: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor
 ) -> tf.Tensor:
-    """A check, for `after_checks`, that no record lacks a feature list; the arguments are those of `equal_lengths`."""
+    """A check, for `after_checks`, that no record lacks a feature list, even an empty one.
+
+    Args:
+      features, names: as for `equal_lengths`.
+      serialized: string [K], the records to check, whose feature lists are empty or missing.
+      ids: string [K], their ids.
+    """
     strict = {
         name: tf.io.FixedLenSequenceFeature([part.size], tf.float32)
         if part.values.dtype == tf.float32

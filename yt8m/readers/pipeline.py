@@ -276,7 +276,13 @@ def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
 
 
 def _shuffle_indices(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
-    """The indices 0..count-1 in an order that depends only on seed and epoch, int64 [count]."""
+    """The indices 0..count-1 in an order that depends only on the arguments, int64 [count].
+
+    Args:
+      count: int64 scalar.
+      seed: the seed of the run.
+      epoch: int64 scalar, the number of the epoch.
+    """
     return tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([2 * seed, epoch]))
 
 
@@ -379,7 +385,14 @@ def resampled(
 
 
 def _uniform(count: tf.Tensor, seed: int, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
-    """Random numbers in 0..1 for the `count` records of a block, float32 [count]."""
+    """Random numbers in 0..1 for the records of a block, float32 [count]; they depend only on the arguments.
+
+    Args:
+      count: int32 scalar, the number of records in the block.
+      seed: the seed of the run.
+      epoch: int64 scalar, the number of the epoch.
+      block: int64 scalar, the number of the block in the epoch.
+    """
     return tf.random.stateless_uniform([count], tf.stack([tf.constant(_KEY + seed, tf.int64), epoch * _BLOCKS + block]))
 
 

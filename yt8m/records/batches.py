@@ -174,7 +174,13 @@ def _read_in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
 
 
 def _shuffle(items: Iterator[T], size: int, generator: random.Random) -> Iterator[T]:
-    """Yields the items in a random order: each is drawn from a buffer of `size` items."""
+    """Yields all items in a random order.
+
+    Args:
+      items: the items.
+      size: number of items in the buffer from which each item is drawn; the next item takes its place there.
+      generator: draws the items.
+    """
     buffer = list(itertools.islice(items, size))
     for item in items:
         index = int(generator.random() * size)

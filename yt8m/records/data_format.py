@@ -128,6 +128,7 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
 
 
 def _parse_feature(values: Mapping[str, Any]) -> FeatureFormat:
+    """The format of a feature from its entry in a manifest; raises `ValueError` if size or range are wrong."""
     declared, bounds = values.get("range"), None
     if declared is not None:
         low, high = map(float, declared)

@@ -259,7 +259,16 @@ def split_line(line: TextLine) -> tuple[str, bytes]:
 def _parse_pairs(
     line: TextLine, pairs: bytes, num_classes: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """(classes [k], scores [k]) in the text `class score class score ...` of a line; raises like `read_predictions`."""
+    """Parses the text `class score class score ...` of a line; raises like `read_predictions`.
+
+    Args:
+      line: the line, for error messages.
+      pairs: the text.
+      num_classes: classes must be below this number.
+
+    Returns:
+      (classes [k], scores [k]), in the order of the text.
+    """
     words = pairs.split()
     try:
         classes = np.array(words[::2], np.bytes_).astype(np.int64)
@@ -341,7 +350,16 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
 
 
 def _parse_ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
-    """{segment: its rank, from 0} in the text `video:start video:start ...` of a line; raises like `read_segments`."""
+    """Parses the text `video:start video:start ...` of a line; raises like `read_segments`.
+
+    Args:
+      line: the line, for error messages.
+      text: the text.
+      any_start: as for `read_segments`.
+
+    Returns:
+      {`video:start`: rank of the segment, from 0}.
+    """
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
     match = (_SEGMENTS if any_start else _SEGMENTS_ON_GRID).match(text)

@@ -219,7 +219,16 @@ _UNUSUAL = (wire.OtherEncodingError, KeyError)
 
 
 def _vector_span(record: bytes, span: wire.Span, feature: FeatureFormat) -> wire.Span:
-    """The span of the values of a video-level feature, which the Feature at `span` stores as float32 or bytes."""
+    """The span of the values of a video-level feature.
+
+    Args:
+      record: the serialized record.
+      span: the span of the Feature.
+      feature: the format of the feature: its values are stored as bytes if it has a range, else as float32.
+
+    Raises:
+      OtherEncodingError: the Feature has another type, size or encoding.
+    """
     if not feature.range:
         return wire.floats_value(record, span, feature.size)
     start, end = wire.bytes_value(record, span)

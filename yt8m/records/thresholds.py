@@ -224,7 +224,11 @@ def _parse_target(row: Mapping[str, str | None], line: int) -> PrecisionTarget |
 
 
 def _parse_threshold(row: Mapping[str, str | None], expected_index: int, line: int) -> float:
-    """The threshold in a line, inf for a class that abstains; the other arguments are as for `_parse_target`.
+    """The threshold in a line, inf for a class that abstains.
+
+    Args:
+      row, line: as for `_parse_target`.
+      expected_index: the class that the line must have.
 
     Raises:
       ValueError: the index is not the expected one, or the threshold is not a number.
@@ -297,6 +301,12 @@ def text_of_step(train_dir: str, step: int) -> str:
 
 
 def copy(train_dir: str, folder: str, step: int) -> None:
-    """Copies the thresholds of a run's last evaluation to `folder`, if that evaluated `step`; see `text_of_step`."""
+    """Copies the thresholds of a run's last evaluation into a folder, if that evaluation was of the checkpoint `step`.
+
+    Args:
+      train_dir: the folder of the run.
+      folder: the folder of the export.
+      step: the training step of the checkpoint that is exported.
+    """
     if text := text_of_step(train_dir, step):
         storage.write(storage.join(folder, NAME), text)

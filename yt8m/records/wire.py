@@ -76,7 +76,12 @@ def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:
 
 
 def _message(record: bytes, key: int, offset: int) -> tuple[Span, int]:
-    """(span of the content, offset after it) of the length-delimited field at `offset`.
+    """(span of the content, offset after it) of a length-delimited field.
+
+    Args:
+      record: the record.
+      key: the key that the field must have, one byte.
+      offset: where the field begins.
 
     Raises:
       OtherEncodingError: the field has another key than `key`, or runs past the end of the record.

@@ -301,7 +301,13 @@ def _remove(action: str, path: str, blob: Any) -> None:
 
 
 def _move(path: str, source: Any, target: Any) -> None:
-    """Copies the object of the blob `source` to that of `target`, then removes it; error messages name `path`."""
+    """Copies an object, then removes the original.
+
+    Args:
+      path: the path for error messages.
+      source: the blob of the object.
+      target: the blob of the copy.
+    """
     with_retries("rename", path, lambda: source.bucket.copy_blob(source, target.bucket, target.name, retry=None))
     _remove("rename", path, source)
 

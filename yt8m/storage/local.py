@@ -309,7 +309,14 @@ def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
 
 
 def _replace_folder(target: str, new: str, former: str) -> None:
-    """Renames the folder `new` to `target`. An old folder `target` is named `former` until this is done."""
+    """Renames the folder `new` to `target`.
+
+    Args:
+      target: the final path. If there is an old folder, it is renamed to `former`, and removed at the end; if the new
+        one cannot be renamed, the old one gets its name back.
+      new: the path of the new folder.
+      former: a free path beside `target`.
+    """
     if not os.path.isdir(target):
         os.rename(new, target)
         sync_folder(os.path.dirname(target))

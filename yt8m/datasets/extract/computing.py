@@ -187,7 +187,12 @@ class Computer(Closing):
     ) -> Iterator[_Video]:
         """Decodes the clips; yields a `_Video` for each, in order, when all its pictures and windows are in `batches`.
 
-        A file in a bucket is fetched before it is decoded, and removed from this machine afterwards.
+        A file in a bucket is fetched before it is decoded, and removed from this machine afterwards. If a file cannot
+        be fetched or decoded, the attribute `bad` of its `_Video` says why.
+
+        Args:
+          clips, pool, threads: as for `features`.
+          batches: gets the pictures and windows.
         """
         unreadable: dict[int, str] = {}
         requested: deque[int] = deque()
@@ -221,7 +226,13 @@ class Computer(Closing):
             yield _Video(self.sizes, unreadable[other])
 
     def _request(self, clip: Clip, path: str, threads: int) -> Request:
-        """The request to decode a clip, of which `path` is the local file."""
+        """The request to decode a clip.
+
+        Args:
+          clip: the clip, whose path may be in a bucket.
+          path: the path of the local file or copy.
+          threads: number of threads of the decoder.
+        """
         settings = self._settings
         pictures, clips, sounds = (tuple(self._forms_by_kind[kind]) for kind in ("picture", "clip", "sound"))
         scalings = tuple(form.scaling for form in pictures)
@@ -229,7 +240,13 @@ class Computer(Closing):
         return Request(path, *limits, scalings, sounds, threads, clips)
 
     def _add_message(self, video: _Video, message: Message, batches: _Batches) -> None:
-        """Adds the pictures or windows of a message to the batches of all extractors that take this form."""
+        """Adds the pictures or windows of a message to the batches of all extractors that take this form.
+
+        Args:
+          video: the video, which gets the summary if the message is the last one of its video.
+          message: a message of the decoder.
+          batches: the batches.
+        """
         if message.kind == "end":
             video.summary = dict(message.details or {})
             return

@@ -266,7 +266,14 @@ class ShardExtractor(Closing):
 
 
 def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Features) -> None:
-    """Adds a video of a shard to the counts and the report in the entry of the shard."""
+    """Adds a video of a shard to the counts and the report in the entry of the shard.
+
+    Args:
+      entry: the entry.
+      shard: path of the shard in the folder of a level.
+      row: the row of the video.
+      features: the features of the video, or why it has none.
+    """
     video = {"id": id_as_text(row.id), "path": row.clip.path, "shard": shard}
     if features.bad:
         entry.bad[str(row.number)] = features.bad
@@ -341,6 +348,7 @@ class ShardFiles:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Completes the files. If the block failed or added no video, discards them instead."""
         if error is None and not self.levels:
             error = _NothingWrittenError()
         self._files.__exit__(type(error) if error else None, error, trace)
@@ -414,6 +422,12 @@ def quantize_shards(
 
 
 def _read_floats(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
-    """Yields the videos of a shard in the journal's folder `floats`; none if all videos of the shard were bad."""
+    """Yields the videos of a shard in the journal's folder `floats`; none if all videos of the shard were bad.
+
+    Args:
+      journal: the journal.
+      shard: path of the shard in that folder.
+      parser: parses frame-level records of floats.
+    """
     if journal.finished[shard].levels:
         yield from map(parser.frames, shards.read_shard(storage.join(journal.floats, shard)))

@@ -130,7 +130,13 @@ def _check_published(source: PublishedFile, path: str) -> None:
 
 
 def _fetch(source: PublishedFile, path: str, extractor: str, field: str) -> None:
-    """Downloads a published file to `path`; raises `RunError` with a remedy if that fails."""
+    """Downloads a published file to `path`; raises `RunError` with a remedy if that fails.
+
+    Args:
+      source: where the file is published.
+      path: the file to write.
+      extractor, field: as for `_find_in_cache`.
+    """
     print(f"fetching {source.address}", file=sys.stderr)
     client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
     try:

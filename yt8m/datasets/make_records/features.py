@@ -331,7 +331,13 @@ class FeatureReader:
         return storage.join(self._folder, relative) if self._folder else relative
 
     def _cut_frames(self, arrays: Arrays, rows: Rows, index: int) -> Arrays:
-        """The frames from the start to the end of a row; raises `BadRowError` if there are none."""
+        """The frames from the start to the end that a row names; raises `BadRowError` if there are none.
+
+        Args:
+          arrays: {feature: all frames of the video, [T, size]}.
+          rows: the batch of rows.
+          index: the index of the row in the batch.
+        """
         start, end = (self._frame_number(rows, name, index) for name in ("start", "end"))
         first = 0 if start is None else start
         for name, values in arrays.items():
@@ -344,7 +350,13 @@ class FeatureReader:
         return {name: values[first:end] for name, values in arrays.items()}
 
     def _frame_number(self, rows: Rows, column: str, index: int) -> int | None:
-        """The number of the first frame that is not before the time in a cell; None for an empty cell."""
+        """The number of the first frame that is not before the time in a cell; None for an empty cell.
+
+        Args:
+          rows: the batch of rows.
+          column: `start` or `end`.
+          index: the index of the row in the batch.
+        """
         second = parse_seconds(rows.cells, column, index)
         return None if second is None else math.ceil(second * self._rule.per_second)
 
@@ -407,6 +419,16 @@ def parse_ranges(texts: tuple[str, ...], count: int, usual: Sequence[Range | Non
 
 
 def _parse_range(text: str, flag: str, words: Iterable[str]) -> Range:
+    """Parses `LOW:HIGH`.
+
+    Args:
+      text: the text.
+      flag: the flag with its value, for the error message.
+      words: the words that are allowed in place of a range, for the error message.
+
+    Raises:
+      UsageError: the text is not two ascending numbers.
+    """
     try:
         low, high = map(float, text.split(":"))
     except ValueError:

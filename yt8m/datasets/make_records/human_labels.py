@@ -109,6 +109,7 @@ def read_decisions(path: str) -> list[Decision]:
 
 
 def _parse_decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
+    """The decision in a row {column: cell}; raises `RunError`, with `path` and `line`, if a cell cannot be used."""
     video, label, kind, answer = (row[name] or "" for name in COLUMNS)
     label, kind, answer = label.strip(), kind.strip(), answer.strip()  # `video` keeps its blanks: an id may have some
     if kind not in (WRONG, MISSING):

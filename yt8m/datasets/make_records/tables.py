@@ -119,7 +119,18 @@ def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequenc
 
 
 def _open_with_ending(flag: str, path: str, extra_columns: Sequence[str], endings: Sequence[str]) -> Table:
-    """Opens a table whose path must have one of `endings`; does not check its columns."""
+    """Opens a table, and does not check its columns.
+
+    Args:
+      flag: the flag that names the table, with its dashes, for error messages.
+      path: path of the table.
+      extra_columns: columns to read besides `COLUMNS`.
+      endings: the endings that are allowed.
+
+    Raises:
+      UsageError: the path has another ending, or there is no such file.
+      RunError: the file cannot be read.
+    """
     kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
     ending = os.path.splitext(path)[1].lower()
     if ending not in endings:
@@ -130,7 +141,13 @@ def _open_with_ending(flag: str, path: str, extra_columns: Sequence[str], ending
 
 
 def _refuse_missing_columns(flag: str, table: Table, needed: Sequence[str]) -> None:
-    """Raises `UsageError` if the table, which `flag` names, lacks one of the needed columns."""
+    """Raises `UsageError` if a table lacks a column.
+
+    Args:
+      flag: the flag that names the table, with its dashes.
+      table: the table.
+      needed: the columns that it must have.
+    """
     missing = [name for name in needed if name not in table.columns]
     if missing:
         columns = ", ".join(table.columns) or "none"
@@ -254,7 +271,13 @@ class ParquetTable:
                     yield self._parse_batch(first - len(rows), rows, features)
 
     def _parse_batch(self, first: int, batch: Any, features: Sequence[str]) -> Rows:
-        """Converts an Arrow batch to cells and arrays; `first` is the number of the first row."""
+        """Converts an Arrow batch to cells and arrays.
+
+        Args:
+          first: number of the first row, from 1.
+          batch: the `pyarrow.RecordBatch`.
+          features: the list columns to convert to arrays.
+        """
         bad: dict[int, str] = {}
         cells = {  # an empty cell is null or, if pandas wrote the file, NaN, the only value that differs from itself
             name: ["" if value is None or value != value else value for value in batch[name].to_pylist()]

@@ -146,7 +146,13 @@ def generate(config: SampleConfig) -> None:
 
 
 def _data_format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
-    """The format of the records of a level, for the manifest. Segments are rated only if `has_labels`."""
+    """The format of the records of a level, for the manifest.
+
+    Args:
+      config: the flags.
+      level: video, frame or segment.
+      has_labels: whether the records have labels and, at segment level, ratings.
+    """
     if level == "video":
         features = manifest.FeatureFormat("mean_rgb", RGB), manifest.FeatureFormat("mean_audio", AUDIO)
         return manifest.DataFormat(level, features, num_classes=config.num_classes)
@@ -186,7 +192,15 @@ def _show_progress(text: str, total: int) -> Iterator[Callable[[], None]]:
 def _generate_records(
     config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]
 ) -> Iterator[bytes]:
-    """Yields the serialized records of `count` videos of a split; calls `advance` after each."""
+    """Yields the serialized records of the videos of a split.
+
+    Args:
+      config: the flags.
+      level: video, frame or segment.
+      split: train, validate or test.
+      count: number of videos.
+      advance: function that is called after each video.
+    """
     videos = synthetic_videos.videos(
         config.seed,
         SPLITS.index(split),

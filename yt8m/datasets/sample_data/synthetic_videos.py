@@ -208,6 +208,12 @@ def _add_temporal_class(features: Floats, label: int, amplitude: np.float32, str
     Classes with label % 4 equal to 0 or 1 have the same two prototypes, one in each half of the video, in opposite
     order: a mean over frames cannot tell them apart. Classes with label % 4 equal to 2 or 3 show only in one of fifty
     frames, with twice the strength.
+
+    Args:
+      features: float32 [num_frames, SIZE], the frames, to which the class is added in place.
+      label: the class.
+      amplitude: how strongly the class shows.
+      stream: draws the frames in which a class of the second kind shows.
     """
     class_vectors, _ = prototypes()
     half = len(features) // 2
@@ -280,7 +286,13 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
 
 
 def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.uint8]:
-    """The frames with surroundings and decoys, uint8 [num_frames, SIZE]; `shown` is the `activity` of the labels."""
+    """The frames with surroundings and decoys, uint8 [num_frames, SIZE].
+
+    Args:
+      video: the video.
+      shown: bool [num_frames, L], the result of `activity`.
+      num_classes: number of classes, of which the decoys are drawn.
+    """
     return frames(video, shown.astype(np.float32), extra=surroundings(video) + decoys(video, num_classes))
 
 
