@@ -250,7 +250,6 @@ def test_damage_is_named_with_its_record(world: pathlib.Path, tmp_path: pathlib.
     ("name", "problem"),
     [
         ("nowhere", "nowhere: there is no such folder; name a run, an export, an archive"),
-        ("video/0.tfrecord", "0.tfrecord: this is a file; name a run, an export, an archive"),
         ("video", "holds no saved_model.pb"),
         ("nowhere.tgz", "nowhere.tgz"),
     ],

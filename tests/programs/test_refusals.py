@@ -12,6 +12,7 @@ from golden_data import golden
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
+from yt8m.command_line import cli
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import sending
@@ -53,6 +54,18 @@ def test_an_output_that_is_a_folder_is_said_at_once(tmp_path: pathlib.Path, capf
     data = golden("checkpoint_logistic/test.tfrecord")
     assert inference.main([f"--input_data_pattern={data}", f"--output_file={tmp_path}"]) == 2
     assert f"--output_file={tmp_path} is a folder" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["predict", "serve"])
+def test_a_model_that_is_a_file_is_said_to_be_one(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    file = tmp_path / "p.csv"
+    file.touch()
+    data = [str(golden("checkpoint_logistic/test.tfrecord"))] if command == "predict" else []
+    assert cli.main([command, f"--model={file}", *data]) == 2
+    advice = "this is a file; name a run, an export, an archive (.tgz) or an ONNX file (.onnx)."
+    assert capfd.readouterr().err == f"yt8m {command}: error: {file}: {advice}\n"
 
 
 @pytest.mark.parametrize("flag", ["train_dir", "export_dir", "log_dir"])
