@@ -52,7 +52,8 @@ def main(argv: list[str]) -> int:
         words = ["--help"]
         if not argv or argv[0].lstrip("-").partition("=")[0] not in flag_parsing.HELP:
             raise UsageError(
-                f"{' '.join(['cloud-job', *argv[:1]])} is no command; expected `yt8m cloud-job train --project=...`."
+                f"`yt8m {' '.join(['cloud-job', *argv[:1]])}` is not complete or not known; expected "
+                "`yt8m cloud-job train --project=...`."
             )
     job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
     try:

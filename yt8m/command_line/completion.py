@@ -61,7 +61,8 @@ def main(argv: list[str]) -> int:
         print("\n".join(candidates(argv[1], is_whole=argv[0] == "tokens")))
     else:
         raise UsageError(
-            f"{' '.join(['completion', *argv])} is no command; expected `yt8m completion bash`, zsh or fish."
+            f"`yt8m {' '.join(['completion', *argv])}` is not complete or not known; expected "
+            "`yt8m completion bash`, zsh or fish."
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""Completes the hyper-parameters that a user gave, and checks that model or loss have them; finds a flag's files."""
+"""The hyper-parameters of model and loss: given, saved or default values; and the files that match a flag's pattern."""
 
 from __future__ import annotations
 

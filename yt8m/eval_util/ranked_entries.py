@@ -32,7 +32,11 @@ def thirds(class_counts: Ints64 | None) -> list[Ints64]:
 
 
 def third_of_class(class_counts: Ints64) -> Ints64:
-    """int64 [C], the third of each class, as an index of `THIRDS`. At least one count must be above 0."""
+    """int64 [C]: whether each class is in the head, the middle or the tail, as an index of `THIRDS`.
+
+    Args:
+      class_counts: [C], number of training videos of each class; at least one must be above 0.
+    """
     third_of = np.empty(len(class_counts), np.int64)
     for number, classes in enumerate(thirds(class_counts)):
         third_of[classes] = number

@@ -178,9 +178,10 @@ def means_of_rows(values: Floats64) -> Floats64:
 
 
 class _Resampler:
-    """Computes metrics of videos that may be repeated.
+    """Computes the metrics of bootstrap resamples, in which a video may occur several times or not at all.
 
-    Entries are sorted once, since repeating them keeps the order.
+    The (video, class) entries are sorted by score once, in the constructor: a resample changes how often each of them
+    counts, not their order.
     """
 
     def __init__(

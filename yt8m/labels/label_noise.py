@@ -301,12 +301,15 @@ def _logits(chances: Floats64) -> Floats64:
 
 
 def _mean_chances(ranks: Floats64, odds: Floats64, weights: Ints64) -> RisingCurve:
-    """The mean chance at each rank, as a rising curve over the ranks.
+    """Fits the mean chance of an error as a rising function of the log-odds by which labels are ranked.
 
     Args:
-      ranks: log-odds by which bins are ranked.
-      odds: of the same shape, the log-odds of the chances whose means are taken.
-      weights: of the same shape, number of pairs in each bin. If all are 0, the chance is 0 everywhere.
+      ranks: the log-odds by which the labels of each bin are ranked.
+      odds: of the same shape, the log-odds of the chances to average.
+      weights: of the same shape, number of (video, class) pairs in each bin. If all are 0, the chance is 0 everywhere.
+
+    Returns:
+      The curve from the ranking log-odds to a chance from 0 to 1.
     """
     if not weights.any():
         return RisingCurve(np.zeros(1), np.zeros(1))

@@ -45,7 +45,10 @@ def run(config: SearchConfig, words: Sequence[str]) -> int:
     """
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
-        raise UsageError(f"{' '.join(['vocabulary', *words])} is no command; expected `yt8m vocabulary search TEXT`.")
+        raise UsageError(
+            f"`yt8m {' '.join(['vocabulary', *words])}` is not complete or not known; expected `yt8m vocabulary search "
+            "TEXT`, with the text to find in the names of the classes."
+        )
     names = _read_names_of_run(config.run) if config.run else vocabulary.load()
     matches = search(text, names)
     if not matches:

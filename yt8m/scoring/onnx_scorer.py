@@ -54,7 +54,8 @@ class OnnxScorer(ArrayScorer):
             raise UsageError(
                 f"{self.path} is an ONNX file, which cannot read a cache: name its run, or leave out --cache."
             )
-        # Serialized records come from clients of `yt8m serve`; their bytes have the ranges of the training data.
+        # Only clients of `yt8m serve` send serialized records. Records do not say how their features were quantised, so
+        # bytes are dequantised with the ranges of the training data.
         if not isinstance(videos, NumpyBatch):
             videos = self.takes.arranged(self._records.parsed(videos))
         return list(videos.ids), self._file.scores(padded(videos, rows))[: len(videos)]
