@@ -169,10 +169,10 @@ def _find_unknown_words(options: PipelineOptions, beam_words: Sequence[str]) -> 
 def _run_once(job: BeamJob, tasks: Sequence[Any], build: Callable[[Any], Any]) -> list[Done]:
     """Runs the pipeline once; returns the outcomes, which the pipeline writes to `job.outcomes_path`."""
     pipeline = beam.Pipeline(options=_pipeline_options(job))
-    done = build(pipeline | "shards" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle())
+    outcomes = build(pipeline | "shards" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle())
     marks_folder = storage.join(os.path.dirname(job.outcomes_path), f"marks-{secrets.token_hex(4)}")
-    done | "mark" >> beam.Map(leave_mark, marks_folder)
-    done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.outcomes_path)
+    outcomes | "mark" >> beam.Map(leave_mark, marks_folder)
+    outcomes | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.outcomes_path)
     beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # Beam's warnings are about its own flags
     # The job service would log the output of the workers, which workers.log has already.
     beam_log.getLogger(local_job_service.__name__).setLevel(beam_log.CRITICAL)
@@ -364,8 +364,8 @@ class ShardProgress:
 
     def look(self) -> None:
         """Counts the marks, then updates the bar or, if the last line is 30 seconds old, logs another line."""
-        done, records = self._count_finished()
-        self._work.show(done, records, self._unit, f"{records} {self._unit}, ")
+        shards, records = self._count_finished()
+        self._work.show(shards, records, self._unit, f"{records} {self._unit}, ")
 
     def _count_finished(self) -> tuple[int, int]:
         """(number of finished shards, number of their records). A shard that two workers finished counts once."""

@@ -95,11 +95,13 @@ class _DistributedExtraction(Extraction):
             VideosTask(number, *item, self._newest_video(item[1])) for number, item in enumerate(unfinished.items())
         ]
         job = BeamJob(config.runner, config.workers, self._beam_words, journal.path("done"), config.out, "videos")
-        done = run_tasks(job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extract_shard)))
+        outcomes = run_tasks(
+            job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extract_shard))
+        )
         for task in tasks:
             journal.load(task.shard, task.newest)
         self._refuse_many_bad(journal)
-        failed = [outcome.error for outcome in done if outcome.error]
+        failed = [outcome.error for outcome in outcomes if outcome.error]
         if failed:
             raise RunError(f"{failed[0]} ({len(failed)} of {len(tasks)} shards failed; finished shards are kept)")
 
@@ -165,8 +167,8 @@ def _extract_shard(settings: _Settings, task: VideosTask) -> Iterator[Done]:
         if not _workers or _workers[0].settings != settings:
             close_extractors()
             _workers.append(_Worker(settings))
-        done = _workers[0].extract(task)
-    yield done
+        outcome = _workers[0].extract(task)
+    yield outcome
 
 
 def close_extractors() -> None:

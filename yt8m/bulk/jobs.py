@@ -67,11 +67,11 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         finished = [shard for shard in shards if shard.output and storage.exists(shard.output)]
         if finished:
             logging.info("%d of %d shards are done already", len(finished), len(shards))
-        done = pipelines.run(name, config, [shard for shard in shards if shard not in finished], beam_words)
-        records = sum(outcome.records for outcome in done)
-        done += [shard_work.read_outcome(config, shard) for shard in finished]
-        _check_outcomes(config, shards, done)
-        _compare_with_manifest(config, shards, [outcome for outcome in done if outcome.records and not outcome.bad])
+        outcomes = pipelines.run(name, config, [shard for shard in shards if shard not in finished], beam_words)
+        records = sum(outcome.records for outcome in outcomes)
+        outcomes += [shard_work.read_outcome(config, shard) for shard in finished]
+        _check_outcomes(config, shards, outcomes)
+        _compare_with_manifest(config, shards, [outcome for outcome in outcomes if outcome.records and not outcome.bad])
         logging.info("%d records of %d shards were read", records, len(shards) - len(finished))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, step))
@@ -149,17 +149,18 @@ def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
     storage.write(description_path, json.dumps(description, indent=2))
 
 
-def _refuse_other_job(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
-    """Raises `UsageError` if the descriptions of this job and of the job that began in the folder `output` differ."""
-    for key in now:
-        if key != "files" and now[key] != begun.get(key):
-            value = begun.get(key)
+def _refuse_other_job(output: str, description: Mapping[str, Any], former: Mapping[str, Any]) -> None:
+    """Raises `UsageError` if two jobs differ: this one, and the `former` one, which began in the folder `output`."""
+    for key in description:
+        if key != "files" and description[key] != former.get(key):
+            value = former.get(key)
             flag = f"leave out --{key}" if value is None else f"give --{key}={value}"
             remedy = f"{flag}, or name another folder" if key != "command" else "name another folder"
             raise UsageError(
-                f"--resume: {output} holds a job whose {key} is {value!r}, but this job has {now[key]!r}; {remedy}."
+                f"--resume: {output} holds a job whose {key} is {value!r}, but this job has {description[key]!r}; "
+                f"{remedy}."
             )
-    files, former_files = now["files"], begun.get("files", {})
+    files, former_files = description["files"], former.get("files", {})
     for path in sorted({*files, *former_files}):
         if files.get(path) != former_files.get(path):
             is_new, is_missing = path not in former_files, path not in files
@@ -184,17 +185,17 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
     }
 
 
-def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
+def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], outcomes: Sequence[Done]) -> None:
     """Logs the bad records; writes the list of them, if there are any, into the output folder.
 
     Raises:
       RunError: a shard failed, or more records are bad than --max_bad_records allows.
     """
-    failed = [outcome for outcome in done if outcome.error]
+    failed = [outcome for outcome in outcomes if outcome.error]
     if failed:
         failed_count = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
         raise RunError(f"{failed[0].error}{failed_count}")
-    bad = [outcome.bad for outcome in done if outcome.bad]
+    bad = [outcome.bad for outcome in outcomes if outcome.bad]
     for damage in bad:
         logging.warning("skipped the rest of a shard: %s", damage)
     if len(bad) > config.max_bad_records:
@@ -203,14 +204,17 @@ def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], done: Seque
         storage.write(storage.join(config.out, _BAD_RECORDS_FILE), "".join(f"{damage}\n" for damage in bad))
 
 
-def _compare_with_manifest(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
-    """Raises `RunError` if --manifest gives another number of records for a shard that was read to its end."""
+def _compare_with_manifest(config: BulkConfig, shards: Sequence[ShardTask], outcomes: Sequence[Done]) -> None:
+    """Raises `RunError` if --manifest gives another number of records for a shard than `outcomes`.
+
+    These are the outcomes of the shards that were read to their ends.
+    """
     if not config.manifest:
         return  # manifests beside the shards were compared when the shards were read
-    given_manifest = manifest.read(config.manifest)
+    user_manifest = manifest.read(config.manifest)
     paths = {shard.number: shard.path for shard in shards}
-    for outcome in done:
-        expected = given_manifest.expected(paths[outcome.number])
+    for outcome in outcomes:
+        expected = user_manifest.expected(paths[outcome.number])
         if expected is not None and expected.records != outcome.records:
             raise RunError(
                 f"{paths[outcome.number]} holds {outcome.records} records, but {config.manifest} says "

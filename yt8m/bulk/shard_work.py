@@ -322,7 +322,8 @@ def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationM
         evaluation.add(videos, loaded.batch_size)
         count += len(videos)
     if not count:
-        raise RunError(f"{shard.path} holds no record that can be read: {_damage_texts(bad)}")
+        problem = _damage_texts(bad) or "it is empty; leave it out."
+        raise RunError(f"{shard.path} holds no record that can be read: {problem}")
     return Done(shard.number, count, _damage_texts(bad)), loaded.model.model, evaluation.evaluator.metrics
 
 

@@ -201,12 +201,12 @@ class _Decoder:
         ]
         self._origin = max(0.0, min(starts, default=0.0))  # the container's time, in seconds, of the start of the video
         self._ends: dict[int, float] = {}  # {index of a stream: second of the video at which its last packet ends}
-        part = request.per_second, request.start, request.end, request.most
-        self._sampler: NearestFrames[_Picture] = nearest_rows(*part)
+        row_limits = request.per_second, request.start, request.end, request.most
+        self._sampler: NearestFrames[_Picture] = nearest_rows(*row_limits)
         self._rows = 0  # number of rows of the feature that have a picture so far
         self._reformatters = _reformatters()
         self._clips = [
-            NearestClips[_Picture, NDArray[np.uint8]](form, *part, methodcaller("scaled", form.scaling))
+            NearestClips[_Picture, NDArray[np.uint8]](form, *row_limits, methodcaller("scaled", form.scaling))
             for form in request.clips
         ]
         self._windows = [Windows(sound, request.start, request.seconds) for sound in request.sounds]

@@ -111,14 +111,16 @@ def evaluation_result(
     """
     results = outcome.results
     if not results.get("examples"):
-        raise RunError("the evaluation data hold no example: nothing was evaluated.")
+        raise RunError("the evaluation data hold no example, so nothing was evaluated; check --eval_data_pattern.")
     evaluator = results["evaluator"]
     figures, classes = results["figures"], evaluator.metrics.metric_classes
-    chosen = choose_thresholds(evaluator, config or EvalConfig())
+    thresholds = choose_thresholds(evaluator, config or EvalConfig())
     step, examples = outcome.global_step, results["examples"]
     videos = evaluator.sample.videos() if evaluator.sample else None
     calibration = calibrate(videos) if videos else None
-    return EvaluationResult(checkpoint, step, figures, examples, classes, names, evaluator.sample, chosen, calibration)
+    return EvaluationResult(
+        checkpoint, step, figures, examples, classes, names, evaluator.sample, thresholds, calibration
+    )
 
 
 # Keys that report.json and the evaluator already use; no metric may have one of these names.
@@ -353,7 +355,10 @@ def with_verdicts(
 
 
 def _interval_of_metric(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:
-    """The 95 % interval of the metric with this key; None if it was not resampled, or if the videos are too few."""
+    """The 95 % interval of the metric with the key `key`; None if it was not resampled, or if the videos are too few.
+
+    `class_counts` divides the classes into head, middle and tail, for the metrics of these thirds.
+    """
     if key not in run.resampled or np.isnan(run.resampled[key]).all():
         return None
     for third, classes in zip(THIRDS, thirds(class_counts), strict=False):

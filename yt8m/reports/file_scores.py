@@ -190,7 +190,8 @@ def score_segments(config: SegmentEvalConfig) -> int:
     if not len(figures.aps):
         which = "submitted class" if config.classes == "submitted" else "class"
         raise RunError(
-            f"{config.label_cache or config.eval_data_pattern}: no {which} has a rated positive, so MAP is not defined."
+            f"{config.label_cache or config.eval_data_pattern}: no {which} has a rated positive, so MAP is not "
+            "defined; name the ratings of the submitted split."
         )
     print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
     print(f"mean over {len(figures.aps)} classes", file=sys.stderr)

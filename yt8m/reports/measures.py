@@ -132,8 +132,8 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
     wrong, counts = videos.classes[is_wrong].astype(np.int64), np.count_nonzero(is_wrong, axis=1)
     starts = np.cumsum(counts) - counts  # where the wrong classes of each video begin in `wrong`
     num_wrong = counts[missed_rows]
-    places = np.repeat(starts[missed_rows], num_wrong) + places_within(num_wrong)
-    pairs = np.repeat(missed, num_wrong) * num_classes + wrong[places]  # one number for each pair of classes
+    wrong_indices = np.repeat(starts[missed_rows], num_wrong) + places_within(num_wrong)
+    pairs = np.repeat(missed, num_wrong) * num_classes + wrong[wrong_indices]  # one number for each pair of classes
     rows = np.repeat(missed_rows, num_wrong)
     codes, sizes = np.unique(pairs, return_counts=True)
     label_counts = np.bincount(videos.labels, minlength=num_classes)
@@ -182,8 +182,8 @@ def thinned(curve: PrecisionRecall, points: int = 300) -> PrecisionRecall:
     if len(curve.recall) <= points:
         return curve
     recalls = np.linspace(curve.recall[0], curve.recall[-1], points - 1)
-    places = np.unique(np.append(np.searchsorted(curve.recall, recalls), len(curve.recall) - 1))
-    return PrecisionRecall(*(values[places] for values in curve))
+    indices = np.unique(np.append(np.searchsorted(curve.recall, recalls), len(curve.recall) - 1))
+    return PrecisionRecall(*(values[indices] for values in curve))
 
 
 UNDEFINED = "—"  # stands in a table for a value that is not defined

@@ -111,8 +111,8 @@ def classes_of_rows(timeline: Timeline) -> list[int]:
     winners = set(timeline.scores.argmax(axis=1).tolist())
     winning_classes = [index for index in order if index in winners]
     others = [index for index in order if index not in winners and highest[index] >= _LEAST_SCORE]
-    chosen = winning_classes[:_MOST_ROWS] + others[: max(0, _MOST_ROWS - len(winning_classes))]
-    return sorted(chosen, key=lambda index: (-highest[index], index))
+    shown_classes = winning_classes[:_MOST_ROWS] + others[: max(0, _MOST_ROWS - len(winning_classes))]
+    return sorted(shown_classes, key=lambda index: (-highest[index], index))
 
 
 def _rows(timeline: Timeline, names: Vocabulary) -> list[_Row]:

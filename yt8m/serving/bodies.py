@@ -24,7 +24,7 @@ JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 
 _FRAME_FIELDS = 16  # limit on protocol buffer fields per frame; a feature list needs three
-_BESIDE_FRAMES = 128  # for fields outside of its frames, a video may have as many fields as this number of frames
+_BESIDE_FRAMES = 128  # outside of its frames, a video may have as many fields as so many frames may have
 _QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields and an id need six
 # The largest light body in bytes: of JSON, and of records. YouTube-8M's video-level records have 5 kB.
 _LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10

@@ -98,7 +98,7 @@ _GAUGES = {
 
 
 class Observed:
-    """An ASGI application that passes requests to another one, and counts the answers of that one.
+    """An ASGI application that passes requests to another application, and counts the answers of the latter.
 
     Args:
       app: the application that answers.

@@ -50,7 +50,7 @@ class CallThread:
         self._thread.start()
 
     def call(self, compute: Callable[[], Any], on_result: OnResult) -> None:
-        """Calls `compute` in the thread, and after that `on_result` in the running event loop, unless it was closed.
+        """Calls `compute` in the thread, then `on_result` in the event loop of the caller, unless that loop was closed.
 
         Args:
           compute: the function to call.

@@ -111,7 +111,7 @@ class VideoModeler(Modeler):
         return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], inputs, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """Predictions, with the float tensors that published graphs are fed by, and a histogram of the features."""
+        """The predictions, the float tensors that can be fed as in published graphs, and values for a histogram."""
         ops = self.predict_raw(readers.join_features(batch), batch.num_frames)
         histograms = {"model/input_raw": _sample_of_values(batch)}
         return replace(

@@ -48,9 +48,9 @@ class PredictionTeacher:
             words = tf.strings.split(lines, result_type="RaggedTensor")
             classes = tf.strings.to_number(words.values[0::2], tf.int64)
             scores = tf.strings.to_number(words.values[1::2], tf.float32)
-            places = tf.stack([words.value_rowids()[0::2], classes], axis=1)
+            pairs = tf.stack([words.value_rowids()[0::2], classes], axis=1)
             shape = tf.stack([tf.shape(lines, out_type=tf.int64)[0], self._num_classes])
-            return tf.ensure_shape(tf.scatter_nd(places, scores, shape), [None, self._num_classes])
+            return tf.ensure_shape(tf.scatter_nd(pairs, scores, shape), [None, self._num_classes])
 
     def restore(self, session: tf.Session) -> None:
         """Does nothing: the table is filled when the session opens."""
