@@ -213,7 +213,7 @@ def _wrap(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
-# The flags that print the help, without dashes; the names are those of absl.
+# The flags that print the help, without dashes.
 HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
 _PARSERS: dict[Any, flags.ArgumentParser[Any]] = {
     bool: flags.BooleanParser(),
@@ -338,7 +338,10 @@ def _read_unrepeated(
     values: dict[str, _TypedFlag] = {}
     for value in _read_flags(words, flags, operands):
         if value.name in values:
-            raise UsageError(f"--{value.name} is given twice{where}: {values[value.name].written} and {value.written}.")
+            raise UsageError(
+                f"--{value.name} is given twice{where}: {values[value.name].written} and {value.written}. Give one of "
+                "them."
+            )
         values[value.name] = value
     return values
 
@@ -408,7 +411,7 @@ def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: 
         )
 
 
-# The words, in small letters, that absl accepts as values of a bool flag.
+# Words, in small letters, that look like the value of a bool flag; absl accepts only the first six.
 _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 

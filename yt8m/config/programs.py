@@ -346,7 +346,10 @@ class AddClassesConfig(Checked):
         if self.from_text and self.data:
             raise UsageError("--from_text adds classes without --data; give one of them.")
         if "{}" not in self.template:
-            raise UsageError(f"--template={self.template}: it has no {{}}, which stands for the name of a class.")
+            raise UsageError(
+                f"--template={self.template}: it has no {{}}, which stands for the name of a class; write it like "
+                "'a video of {}'."
+            )
 
     def training_words(self) -> list[str]:
         """The words of the command line `yt8m train WORDS` that trains the new run."""

@@ -61,7 +61,10 @@ def open(
 
         is_run = run_dir.is_run(path)
     if checkpoint != "last" and not is_run:
-        raise UsageError(f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run.")
+        raise UsageError(
+            f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run; name "
+            "a run, or leave out --checkpoint."
+        )
     if path.endswith(ONNX):
         from yt8m.scoring.onnx_scorer import OnnxScorer
 

@@ -261,7 +261,9 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     if config.calibrated_run:
         derived_runs.check_calibrated(config.calibrated_run, run)
     if config.target and run.config.data.segment_labels:
-        raise UsageError(f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments.")
+        raise UsageError(
+            f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments; leave it out."
+        )
     task = create_task(config, run)
     task.inputter.log_settings()
     task.modeler.keeps_videos = config.report or bool(config.require)

@@ -59,7 +59,9 @@ def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
     """
     for name in options.paths_where(config, needs_run=True):
         if getattr(config, name):
-            raise UsageError(f"--{name} needs a run, and {config.train_dir} is an export: name its run.")
+            raise UsageError(
+                f"--{name} needs a run, and {config.train_dir} is an export: name its run, or leave out --{name}."
+            )
 
 
 def open_export(folder: str) -> ExportScorer:
@@ -122,7 +124,10 @@ class ExportScorer(ArrayScorer):
         collections.refuse_newer(loaded, folder)
         descriptions = loaded.collection_def[ABOUT].bytes_list.value  # empty if there is no such collection
         if not descriptions:
-            raise UsageError(f"{folder}: this SavedModel was not exported by this project, so its inputs are unknown.")
+            raise UsageError(
+                f"{folder}: this SavedModel was not exported by this project, so its inputs are unknown; "
+                "name a model that yt8m exported."
+            )
         records, features = (_signature_with(name, loaded) for name in ("example_bytes", "rgb_and_audio"))
         self._records = records.inputs["example_bytes"].name
         self._frames, self._counts = (features.inputs[name].name for name in ("rgb_and_audio", "num_frames"))

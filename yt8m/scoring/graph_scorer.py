@@ -85,7 +85,10 @@ class FedGraph:
                 self.modeler.restore(self._session)
             except (tf.errors.OpError, ValueError) as error:
                 self.close()
-                raise RunError(f"{model.weights} cannot be read: {first_line(error)}") from error
+                raise RunError(
+                    f"{model.weights} cannot be read: {first_line(error)}; restore it from a copy, or choose another "
+                    "checkpoint"
+                ) from error
             except BaseException:
                 self.close()
                 raise

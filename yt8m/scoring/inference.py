@@ -203,7 +203,7 @@ def new_segment_ranking(
     if path and len(listed) < len(classes):
         raise UsageError(
             f"--segment_label_ids_file={path}: class {classes[-1]} is not a class of the model, "
-            f"whose classes are 0 to {num_classes - 1}."
+            f"whose classes are 0 to {num_classes - 1}; name a file that has only those."
         )
     return SegmentRanking(listed or range(num_classes), config.segment_max_pred, segment_size)
 

@@ -74,7 +74,8 @@ class ModelInput:
         fits = all(sizes.get(feature.name) == feature.size for feature in self.format.features)
         if not self.has_own_reader and not (fits and data.format.level == self.format.level):
             raise UsageError(
-                f"the model takes {_describe_format(self.format)}; these records are {_describe_format(data.format)}."
+                f"the model takes {_describe_format(self.format)}; these records are {_describe_format(data.format)}. "
+                "Give records with the format of the model."
             )
 
     def reads(self, data: Records) -> bool:

@@ -158,7 +158,7 @@ def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> in
     raws = list(itertools.islice(_read_records(files, config.video_id), config.count))
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"
-        raise RunError(f"{where}: there is {missing}.")
+        raise RunError(f"{where}: there is {missing}; name other files.")
     # Parsing a few records in Python is faster than building the graph ops that would parse them.
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"

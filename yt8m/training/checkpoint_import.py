@@ -125,7 +125,10 @@ class Checkpoint(NamedTuple):
         try:
             reader = tf.train.load_checkpoint(local_path)
         except (tf.errors.OpError, ValueError, RuntimeError) as error:
-            raise RunError(f"{path} is not a checkpoint of TensorFlow, or is damaged: {first_line(error)}") from error
+            raise RunError(
+                f"{path} is not a checkpoint of TensorFlow, or is damaged: {first_line(error)}. Copy it again, or "
+                "name another one."
+            ) from error
         shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
         return cls(path, reader, shapes)
 
@@ -179,7 +182,10 @@ class Checkpoint(NamedTuple):
                 "copy it again, or name another one."
             ) from error
         if not np.isfinite(value).all():
-            raise RunError(f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed.")
+            raise RunError(
+                f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed; name an "
+                "earlier checkpoint."
+            )
         return value
 
 

@@ -63,7 +63,10 @@ class TextConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if "{}" not in self.template:
-            raise UsageError(f"--template={self.template}: it has no {{}}, which stands for the name of a class.")
+            raise UsageError(
+                f"--template={self.template}: it has no {{}}, which stands for the name of a class; write it like "
+                "'a video of {}'."
+            )
 
 
 def run(config: TextConfig, settings: Mapping[str, Any]) -> int:

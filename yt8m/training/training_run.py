@@ -146,7 +146,7 @@ def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exp
         exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
-        raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
+        raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained; name other files.")
 
 
 def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
