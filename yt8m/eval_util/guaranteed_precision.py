@@ -60,7 +60,7 @@ class CommonThreshold(NamedTuple):
 
 
 class _Part:
-    """Collects the videos of the planning or the testing part.
+    """Collects the videos of one of the two parts that the top of this file describes, planning or testing.
 
     Attributes:
       label_counts: int64 [C], number of labels of each class.
@@ -111,7 +111,7 @@ class PrecisionCalibration:
 
     @property
     def testing_videos(self) -> int:
-        """The number of videos in the testing part."""
+        """The number of videos in the testing part, on which thresholds are tested."""
         return len(self._testing.entries())
 
     def choose_class_thresholds(self, target: PrecisionTarget) -> OperatingPoints:
@@ -151,7 +151,7 @@ class PrecisionCalibration:
 
 
 def thresholds_at(scores: Floats32) -> Floats64:
-    """The highest thresholds that `scores` reach: half-way to the next lower float32, rounded to nine digits.
+    """A threshold just below each score, half-way to the next lower float32, rounded to nine digits: float64 [N].
 
     The file of thresholds has nine digits too, so the thresholds that are read from it are exactly those tested here.
     """
@@ -165,7 +165,7 @@ def _choose_class_thresholds(
     """Chooses the threshold of each class.
 
     Args:
-      planning, testing: sorted entries of the two parts.
+      planning, testing: sorted entries of the videos that plan the tests, and of those on which they are made.
       num_classes: number of classes, C.
       ratio: number of videos for testing, divided by that for planning.
       target: what the thresholds must fulfil.
@@ -182,8 +182,8 @@ def _choose_class_thresholds(
     tails[is_tested] = upper_tail(hits[is_tested], counts[is_tested], target.precision)
     last = _last_passed(tails <= 1 - target.confidence, start)
     rows, has_passed = np.arange(num_classes), last >= start
-    at = np.where(has_passed, last, 0)
-    return np.where(has_passed, grid[rows, at], np.inf), np.where(has_passed, counts[rows, at], 0)
+    columns = np.where(has_passed, last, 0)
+    return np.where(has_passed, grid[rows, columns], np.inf), np.where(has_passed, counts[rows, columns], 0)
 
 
 def _last_passed(passes: Bools, start: Ints64) -> Ints64:
@@ -284,7 +284,7 @@ def _choose_common_threshold(planning: Keys, testing: Keys, target: PrecisionTar
     """Chooses the threshold for all classes.
 
     Args:
-      planning, testing: entries [N, K] of each part, a row for each video.
+      planning, testing: entries [N, K] of the videos that plan the tests, and of those on which they are made.
       target: what the threshold must fulfil.
 
     Returns:
@@ -296,13 +296,13 @@ def _choose_common_threshold(planning: Keys, testing: Keys, target: PrecisionTar
     grid = _common_grid(plan.scores)
     bets = [_choose_bet(plan.gains(threshold, target), plan.scores.shape[1], target) for threshold in grid]
     start = int(np.argmax([bet.log_product for bet in bets])) if bets else 0
-    chosen = np.inf
+    last_passed = np.inf
     for threshold, bet in zip(grid[start:], bets[start:], strict=True):
         if np.log1p(bet.size * test.gains(threshold, target)).sum() < -np.log(1 - target.confidence):
             break
-        chosen = threshold
-    reaching = test.scores >= chosen
-    return CommonThreshold(float(chosen), int(reaching.any(axis=1).sum()), int(reaching.sum()))
+        last_passed = threshold
+    reaching = test.scores >= last_passed
+    return CommonThreshold(float(last_passed), int(reaching.any(axis=1).sum()), int(reaching.sum()))
 
 
 def _common_grid(scores: Floats32) -> Floats64:
@@ -313,7 +313,7 @@ def _common_grid(scores: Floats32) -> Floats64:
 
 
 class _Bet(NamedTuple):
-    """A bet on a threshold, see the top of this file.
+    """The factor b in the product of 1 + b Z that tests a threshold; the top of this file explains it.
 
     Attributes:
       size: b.
@@ -325,7 +325,7 @@ class _Bet(NamedTuple):
 
 
 def _choose_bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
-    """Chooses the bet for a threshold.
+    """Chooses the bet b with which a threshold is tested, and computes its product on the planning part.
 
     Args:
       gains: [N], Z of each video of the planning part.

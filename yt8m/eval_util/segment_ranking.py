@@ -29,9 +29,10 @@ _SLACK = 8  # the row of a class has room for at least 1/8 more entries than are
 class SegmentRanking:
     """Keeps the best segments of each class from a stream of any length, in bounded memory.
 
-    A kept entry is one uint64. The upper 32 bits are the score, as a key that is smaller for a better score. The lower
-    32 bits are the number of the segment in the stream. So the order is total (of equal scores the earlier segment is
-    better), and the result does not depend on how the stream was cut into batches.
+    There is a row of entries for each class. A kept entry is one uint64. The upper 32 bits are the score, as a key that
+    is smaller for a better score. The lower 32 bits are the number of the segment in the stream. So no two entries tie
+    (of equal scores the earlier segment is better), and the result does not depend on how the stream was cut into
+    batches.
 
     Memory: 9 bytes per class and kept segment (4 while all segments are kept), 16 kB per class for the gathered
     segments, and the ids of the videos. Only the ids grow with the stream.
@@ -106,79 +107,84 @@ class SegmentRanking:
         self._store_waiting()
         self._make_keys()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
-        for place in np.argsort(self.classes, kind="stable").tolist():
-            best_keys = np.sort(self._keys[place][: self._fill[place]])[: self.most]
+        for row in np.argsort(self.classes, kind="stable").tolist():
+            best_keys = np.sort(self._keys[row][: self._fill[row]])[: self.most]
             numbers = (best_keys & _NUMBER_BITS).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
             # Each text `:start` is made only once.
-            places = numbers - first[video] if len(numbers) else numbers
-            starts = [b":%d" % (place * self.segment_size) for place in range(int(places.max(initial=0)) + 1)]
-            names = list(map(add, videos[video].tolist(), np.array(starts, object)[places].tolist()))
-            yield self.classes[place], names, best_keys >> np.uint64(32)
+            numbers_in_video = numbers - first[video] if len(numbers) else numbers
+            starts = [
+                b":%d" % (number * self.segment_size) for number in range(int(numbers_in_video.max(initial=0)) + 1)
+            ]
+            names = list(map(add, videos[video].tolist(), np.array(starts, object)[numbers_in_video].tolist()))
+            yield self.classes[row], names, best_keys >> np.uint64(32)
 
     def _store_waiting(self) -> None:
-        """Moves the gathered scores into the rows of the classes, of which there is one for each class."""
+        """Moves the gathered scores into the rows of their classes."""
         if self._holds_scores and self._stored + self._waiting_rows > self._room:
             self._make_keys()
-        for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
+        for row, column in enumerate(self._waiting[:, : self._waiting_rows]):
             if self._holds_scores:
-                self._scores_of(place)[self._stored : self._stored + len(column)] = column
+                self._scores_of(row)[self._stored : self._stored + len(column)] = column
             else:
-                self._insert(place, column, self._stored)
+                self._insert(row, column, self._stored)
         self._stored += self._waiting_rows
         self._waiting_rows = 0
 
-    def _scores_of(self, place: int) -> Floats32:
+    def _scores_of(self, row: int) -> Floats32:
         """The row of a class, seen as float32 scores: while all segments are kept, it holds scores instead of keys."""
-        return self._keys[place].view(np.float32)
+        return self._keys[row].view(np.float32)
 
     def _make_keys(self) -> None:
         """Converts rows of scores into rows of keys; does nothing after the first call."""
         if self._holds_scores:
             self._holds_scores = False
-            for place in range(len(self.classes)):
-                self._insert(place, self._scores_of(place)[: self._stored].copy(), 0)
+            for row in range(len(self.classes)):
+                self._insert(row, self._scores_of(row)[: self._stored].copy(), 0)
 
-    def _insert(self, place: int, scores: Floats32, start: int) -> None:
+    def _insert(self, row: int, scores: Floats32, start: int) -> None:
         """Adds to the row of a class the scores that may be among its best.
 
         Args:
-          place: index of the class in `classes`.
+          row: index of the class in `classes`.
           scores: of consecutive segments.
           start: number of the first of these segments.
         """
         # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
-        candidates = np.flatnonzero(scores > self._least[place])
-        fill = self._fill[place]
+        candidates = np.flatnonzero(scores > self._least[row])
+        fill = self._fill[row]
         if fill + len(candidates) > self._room:
-            fill = self._keep_best(place, fill)
+            fill = self._keep_best(row, fill)
         end = fill + len(candidates)
-        self._keys[place][fill:end] = pack_numbers(scores[candidates], candidates + start)
-        self._fill[place] = end
-        if self._least[place] == -np.inf and end >= self.most:
-            self._fill[place] = self._keep_best(place, end)
+        self._keys[row][fill:end] = pack_numbers(scores[candidates], candidates + start)
+        self._fill[row] = end
+        if self._least[row] == -np.inf and end >= self.most:
+            self._fill[row] = self._keep_best(row, end)
 
-    def _keep_best(self, place: int, fill: int) -> int:
+    def _keep_best(self, row: int, fill: int) -> int:
         """Keeps only the best `most` entries of a class.
 
         Args:
-          place: index of the class in `classes`.
+          row: index of the class in `classes`.
           fill: number of entries of the class.
 
         Returns:
           The number of entries kept.
         """
-        entries = self._keys[place][:fill]
+        entries = self._keys[row][:fill]
         if fill > self.most:
             entries.partition(self.most - 1)
         fill = min(fill, self.most)
         worst = entries[:fill].max(keepdims=True) >> np.uint64(32)
-        self._least[place] = float(scores_of_ranks(worst.astype(np.uint32))[0])
+        self._least[row] = float(scores_of_ranks(worst.astype(np.uint32))[0])
         return fill
 
 
 class WindowMeans:
-    """Averages the scores of the windows of each segment, which follow each other, perhaps in different batches.
+    """Averages the scores of the windows of each segment.
+
+    A window is a stretch of the video that has the length of the segment and is shifted a little against it. The
+    windows of a segment follow each other in the stream, perhaps in different batches.
 
     Args:
       count: number of windows of each segment.

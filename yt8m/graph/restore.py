@@ -173,7 +173,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class ClassAxis(NamedTuple):
-    """An axis with `each` consecutive values for every class; -1 is the last axis, -2 the one before it."""
+    """An axis of a variable, with `each` consecutive values for every class; `axis` is -1 for the last one."""
 
     axis: int
     each: int

@@ -135,15 +135,15 @@ def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: V
     """
     rows_before = read_decisions(path) if storage.exists(path) else ()
     decisions = [decision for decision in rows_before if decision.is_right is not None]
-    answers = {(each.video, each.label, each.kind): _ANSWERS[each.is_right] for each in decisions}
+    text_of_decision = {(each.video, each.label, each.kind): _ANSWERS[each.is_right] for each in decisions}
     rows = []
     for row, video, number in zip(
         _rows(issues, ids, names), issues.videos.tolist(), issues.classes.tolist(), strict=True
     ):
         key = (id_of_text(ids[video]), class_text(names, number), row[HEADER.index("kind")])
-        rows.append([*row, answers.pop(key, "") if answers else ""])
-    for (video, label, kind), answer in answers.items():
-        rows.append(["", spreadsheet_text(shards.id_text(video)), spreadsheet_text(label), kind, "", answer])
+        rows.append([*row, text_of_decision.pop(key, "") if text_of_decision else ""])
+    for (video, label, kind), text in text_of_decision.items():
+        rows.append(["", spreadsheet_text(shards.id_text(video)), spreadsheet_text(label), kind, "", text])
     write_table(path, (*HEADER, "decision"), rows)
     return len(decisions)
 

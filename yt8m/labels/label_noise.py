@@ -197,7 +197,8 @@ class LabelNoise:
       missing: the share of the true labels that are missing.
       class_wrong, class_missing: float64 [C], these shares for each class.
       margins: turns scores into margins.
-      ratio, share: the first and the second curve; their values are a log-ratio and log-odds.
+      ratio: maps a margin to the logarithm of how much more often it occurs with the label than without it.
+      share: maps a margin plus `Margins.prior` to the log-odds that the video has the label.
       chance_wrong, chance_missing: map the log-odds of `wrong_odds` and of `missing_odds` to calibrated chances.
     """
 
@@ -268,7 +269,7 @@ class LabelNoise:
 
         Args:
           counts: the labels that may be wrong, and the other pairs that may be missing labels.
-          ratio, share: the other curves.
+          ratio, share: the other curves, which keep their value over each step (`RisingSteps.over_steps`).
         """
         by_steps, (classes, scores) = dataclasses.replace(self, ratio=ratio, share=share), _bin_grid(counts.labelled)
         wrong_odds, missing_odds = self.wrong_odds(classes, scores), self.missing_odds(classes, scores)

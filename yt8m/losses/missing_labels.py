@@ -79,8 +79,8 @@ class SPLCLoss(ClassLoss):
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
         hits = _focal(_lowered(predictions, self.splc_margin), self.splc_gamma)
-        added, passes = _focal(predictions, self.splc_gamma), _focal(1.0 - predictions, self.splc_gamma)
-        return labels * hits + (1.0 - labels) * tf.where_v2(self._is_added(predictions), added, passes)
+        as_labels, as_others = _focal(predictions, self.splc_gamma), _focal(1.0 - predictions, self.splc_gamma)
+        return labels * hits + (1.0 - labels) * tf.where_v2(self._is_added(predictions), as_labels, as_others)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The same terms from logits, without `EPSILON`."""
