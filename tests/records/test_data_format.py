@@ -34,6 +34,7 @@ def test_the_json() -> None:
         ({"features": []}, "at least one feature"),
         ({"features": [{"name": "a", "size": 1}, {"name": "a", "size": 2}]}, "their names must differ"),
         ({"features": [{"name": "a", "size": 0}]}, "size is 0; expected at least 1"),
+        ({"features": [{"name": "a"}]}, "feature a has no size"),
         ({"features": [{"name": "a", "size": 1, "range": [2, 2]}]}, "the range of feature a is [2, 2]"),
         ({"features": [{"name": "a", "size": 1, "range": [0, float("inf")]}]}, "the range of feature a is"),
         ({"features": [{"name": "a", "size": 1, "range": [float("-inf"), 0]}]}, "the range of feature a is"),

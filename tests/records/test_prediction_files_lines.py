@@ -35,7 +35,11 @@ def test_lines_are_numbered_and_empty_ones_passed_over(file: pathlib.Path) -> No
     [
         (b"\x1f\x8b\x08\n", "line 1: the file is compressed by gzip; unpack it first (gunzip)."),
         (b"a\nb\r\n", "line 2: the line ends in CRLF; convert the file to LF line ends (dos2unix)."),
-        (b"a\nb", "line 2: the last line has no line end: the file was cut short; write it again."),
+        (
+            b"a\nb",
+            "line 2: the last line has no line end, so the file may be cut short; write it again, or add the line end "
+            "if the line is complete.",
+        ),
     ],
 )
 def test_files_that_are_no_plain_lines_are_refused(file: pathlib.Path, content: bytes, told: str) -> None:

@@ -129,13 +129,16 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
 
 def _parse_feature(values: Mapping[str, Any]) -> FeatureFormat:
     """The format of a feature from its entry in a manifest; raises `ValueError` if size or range are wrong."""
+    name, size = str(values["name"]), _positive_count(values, "size")
+    if size is None:
+        raise ValueError(f"feature {name} has no size")
     declared, bounds = values.get("range"), None
     if declared is not None:
         low, high = map(float, declared)
         if not -math.inf < low < high < math.inf:
-            raise ValueError(f"the range of feature {values['name']} is {declared}; expected two ascending numbers")
+            raise ValueError(f"the range of feature {name} is {declared}; expected two ascending numbers")
         bounds = low, high
-    return FeatureFormat(str(values["name"]), _positive_count(values, "size") or 0, bounds)
+    return FeatureFormat(name, size, bounds)
 
 
 def _positive_count(values: Mapping[str, Any], name: str) -> int | None:

@@ -105,7 +105,10 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
     if line.text.endswith(b"\r"):
         line.refuse("the line ends in CRLF; convert the file to LF line ends (dos2unix).")
     if not text.endswith(b"\n"):
-        line.refuse("the last line has no line end: the file was cut short; write it again.")
+        line.refuse(
+            "the last line has no line end, so the file may be cut short; write it again, or add the line end if the "
+            "line is complete."
+        )
     return line
 
 

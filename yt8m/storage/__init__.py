@@ -395,7 +395,7 @@ def rename(source: Path, target: Path) -> None:
       UsageError: one path is local and the other is not.
     """
     if is_remote(source) != is_remote(target):
-        raise UsageError(f"cannot rename {source} to {target}: one is local, the other is not")
+        raise UsageError(f"cannot rename {source} to {target}: one is local and the other in a bucket; copy it instead")
     _store(source).rename(os.fspath(source), os.fspath(target))
 
 

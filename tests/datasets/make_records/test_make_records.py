@@ -434,7 +434,7 @@ def test_vectors_are_refused_at_frame_level(tmp_path: pathlib.Path) -> None:
 
 
 def refusals() -> Iterator[tuple[dict[str, Any], str]]:
-    yield {"splits": ("train:0.5",)}, "--splits=train:0.5: expected names with shares that add up to 1"
+    yield {"splits": ("train:0.5",)}, "--splits=train:0.5: the shares add up to 0.5; expected names with shares"
     yield {"splits": ("train:x",)}, "expected names with shares"
     yield {"splits": ("../x:1",)}, "the name of a split becomes the name of a folder"
     yield {"bits": 16}, "--bits=16: expected 32 .floats. or 8"

@@ -109,20 +109,7 @@ class Splits:
     """
 
     def __init__(self, shares: Sequence[str]) -> None:
-        flag = "--splits=" + ",".join(shares)
-        expected = "expected names with shares that add up to 1, as in --splits=train:0.8,validate:0.1,test:0.1"
-        pairs = [share.partition(":")[::2] for share in shares]
-        try:
-            share_of = {name: float(share) for name, share in pairs}
-        except ValueError as error:
-            raise UsageError(f"{flag}: {expected}.") from error
-        in_range = all(0 <= share <= 1 for share in share_of.values())
-        if not in_range or abs(sum(share_of.values()) - 1) > 1e-6 or len(share_of) < len(pairs):
-            raise UsageError(f"{flag}: {expected}.")
-        if not all(map(_SPLIT_NAME.fullmatch, share_of)):
-            raise UsageError(
-                f"{flag}: the name of a split becomes the name of a folder; expected only letters, digits, - and _."
-            )
+        share_of = _parse_shares(shares)
         self.names = tuple(share_of)
         self.training = "train" if "train" in share_of else self.names[0]
         self._ends = np.cumsum(list(share_of.values()))
@@ -132,6 +119,29 @@ class Splits:
     def draw(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Draws a split for each hash, uint64 [n]; returns the indices of the splits in `names`, int64 [n]."""
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
+
+
+def _parse_shares(shares: Sequence[str]) -> dict[str, float]:
+    """{name of a split: its share} from the texts `name:share`; raises `UsageError` as `Splits` does."""
+    flag = "--splits=" + ",".join(shares)
+    expected = "expected names with shares that add up to 1, as in --splits=train:0.8,validate:0.1,test:0.1"
+    pairs = [text.partition(":")[::2] for text in shares]
+    try:
+        share_of = {name: float(share) for name, share in pairs}
+    except ValueError as error:
+        raise UsageError(f"{flag}: a share is missing or is not a number; {expected}.") from error
+    if len(share_of) < len(pairs):
+        raise UsageError(f"{flag}: a name is repeated; {expected}.")
+    if not all(0 <= share <= 1 for share in share_of.values()):
+        raise UsageError(f"{flag}: a share is not in 0..1; {expected}.")
+    total = sum(share_of.values())
+    if abs(total - 1) > 1e-6:
+        raise UsageError(f"{flag}: the shares add up to {total:g}; {expected}.")
+    if not all(map(_SPLIT_NAME.fullmatch, share_of)):
+        raise UsageError(
+            f"{flag}: the name of a split becomes the name of a folder; expected only letters, digits, - and _."
+        )
+    return share_of
 
 
 class Labels(NamedTuple):
