@@ -123,7 +123,7 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
     if processes < 2:
         yield from (_parse_shard(cache, path) for path in paths)
         return
-    # Imported here, because it is slow to import: train, eval and inference import this module only for `CacheConfig`.
+    # Imported here, because the import is slow: train, eval and inference import this module only for `CacheConfig`.
     from concurrent.futures import ProcessPoolExecutor
 
     # The workers are not forked, because a forked process can hang if this process has threads.

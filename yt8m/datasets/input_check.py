@@ -33,7 +33,7 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
     Raises:
       UsageError: the run cannot read the sample data: it has a reader of its own, or a vocabulary of other classes.
     """
-    # Imported here, because it imports rich for a progress bar, and most runs name their files.
+    # Imported here, because this package imports rich for a progress bar, and most runs name their files.
     from yt8m.datasets import sample_data
 
     if data.reader:
@@ -171,7 +171,7 @@ def check_input(
         manifest or is missing. The message says what the shard holds and should hold.
     """
     files = inputter.keep_files()
-    # Taken before the records are counted, so that a change of a file during the count is noticed later.
+    # The stamps are taken before the records are counted, so that a change of a file during the count is noticed later.
     stamps = {} if is_training else storage.stamps(files)
     counts = _count_records([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     expected = _find_manifest(files, data)

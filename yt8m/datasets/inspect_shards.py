@@ -29,7 +29,7 @@ from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import printable
 
-_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # so many ids, classes and problems at most are listed per shard
+_SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # largest numbers of ids, classes and problems shown per shard
 
 
 class FeatureSummary:

@@ -332,7 +332,7 @@ class BatchQueue(Inputter):
         options.autotune.enabled = False  # all parallelism is set explicitly, so the autotuner would only cost time
         options.deterministic = True
         options.experimental_warm_start = True  # reads the first batch as soon as the iterator is made
-        if self._staged:  # so that threads that wait for files do not block the training steps
+        if self._staged:  # threads that wait for downloads get a pool of their own, and do not block training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
         batches = batches.prefetch(self.threads.prefetch) if self.threads.prefetch else batches
         return batches.with_options(options)

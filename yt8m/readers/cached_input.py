@@ -140,7 +140,8 @@ class CachedInput:
             try:
                 return function(value)
             except DamagedError:
-                # It is not kept: `BatchQueue.damage` finds the record again, and describes it as without a cache.
+                # The error is not kept: `BatchQueue.damage` finds the record again, and describes it as it would
+                # without a cache.
                 raise
             except RunError as error:
                 # After `close`, threads that still read ahead fail. Their errors do not count.

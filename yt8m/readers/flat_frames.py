@@ -272,7 +272,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         base.require_known_labels(classes, ids, num_classes),
     ]
     starts, record = base.after_checks(times.values, checks), times.value_rowids()
-    # tf.unique keeps the order of first appearance; for it, (record, start) is encoded as one number.
+    # tf.unique keeps the order of first appearance. It takes single numbers, so (record, start) is encoded as one.
     stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
     keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
     pairs = tf.stack([segment, base.after_checks(classes.values, checks)], axis=1)

@@ -38,7 +38,7 @@ def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
     a second to find that out, and would leave a folder of bytecode in the system's temporary folder.
     """
 
-    @functools.wraps(function)  # do_not_convert is applied in the call, so that TensorFlow is not imported earlier
+    @functools.wraps(function)  # the wrapper applies do_not_convert when it is called; so TensorFlow is imported late
     def call_unconverted(*args: P.args, **kwargs: P.kwargs) -> R:
         result: R = tf.autograph.experimental.do_not_convert(function)(*args, **kwargs)
         return result
@@ -302,7 +302,7 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
       seed: the seed of the run.
       epoch: int64 scalar, the number of the epoch.
     """
-    # `records.shuffle` is not used, because within a function it uses an op whose position cannot be saved.
+    # `records.shuffle` is not used: inside a dataset function, it makes an op whose position TensorFlow cannot save.
     specs = tf.nest.flatten(records.element_spec)
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),

@@ -24,7 +24,7 @@ from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
 _FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: full-width = + - @
-_MAX_DIGITS = 18  # every number of so many digits fits an int64
+_MAX_DIGITS = 18  # every number of 18 digits fits an int64
 
 
 def spreadsheet_text(text: str) -> str:

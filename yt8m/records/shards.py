@@ -466,7 +466,7 @@ def int64_feature(values: Iterable[int]) -> bytes:
 def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
     """An encoded Feature for each frame of uint8 [T, size]: a BytesList of one string of `size` bytes."""
     value = head(1, frames.shape[1])
-    header = head(1, len(value) + frames.shape[1]) + value  # it is the same for every frame
+    header = head(1, len(value) + frames.shape[1]) + value  # the header is the same for every frame
     return [header + frame.tobytes() for frame in frames]
 
 

@@ -41,7 +41,7 @@ from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
 NAME, EVALUATION = "thresholds.csv", "eval"
-NUM_CANDIDATES = 20  # tags and thresholds are chosen among so many classes of each video, those with the best scores
+NUM_CANDIDATES = 20  # only the 20 classes with the best scores of a video can be tags, and count for thresholds
 CLASS, COMMON, TOO_FEW_LABELS, BELOW_TARGET = "class", "common", "too_few_labels", "below_target"
 _ABSTAINING = (TOO_FEW_LABELS, BELOW_TARGET)
 _COLUMNS = ("index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step")

@@ -31,7 +31,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 
 NAME = "vocabulary.csv"
-_MAX_LEVELS_ABOVE = 2  # up to so many folders above the shards: data/vocabulary.csv for data/video/train/*.tfrecord
+_MAX_LEVELS_ABOVE = 2  # how far above the shards a file is found: data/vocabulary.csv for data/video/train/*.tfrecord
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ def _make_locked_folder(parent: str, prefix: str = "") -> tuple[str, int]:
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.rename(f"{lock}.new", lock)  # renamed after it is locked, so that no process finds it unlocked
+    os.rename(f"{lock}.new", lock)  # the file is renamed after it is locked, so that no process finds it unlocked
     return folder, descriptor
 
 

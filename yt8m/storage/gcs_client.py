@@ -80,7 +80,8 @@ def client() -> Any:
 def _client_for(emulator: str | None) -> Any:
     """The client of the emulator at this address, or of Google Cloud Storage if it is None."""
     new_client = _new_client(emulator)
-    # Without this, the library fetches the metadata of each bucket for tracing, which needs an additional permission.
+    # If this attribute were not None, the library would fetch the metadata of each bucket for tracing, which needs
+    # another permission than reading and writing objects.
     new_client._bucket_metadata_cache = None
     return new_client
 
@@ -192,7 +193,7 @@ def _short(error: BaseException) -> str:
         message = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {message[1]}" if message else _REQUEST.sub(r"\1", text)
-    elif cause := _CAUSE.search(text):  # the text before it describes objects of the library
+    elif cause := _CAUSE.search(text):  # the text before the cause describes objects of the library
         text = cause[1]
     return (text.splitlines() or [type(error).__name__])[0][:300]
 

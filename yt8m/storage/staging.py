@@ -56,8 +56,8 @@ class Stage:
         self._in_use, self._max_bytes = in_use, base.current_settings().stage_cache_bytes
         self._folder = os.path.join(base.cache_dir(), "shards")
         self._fetch_slots = threading.Semaphore(_PARALLEL_FETCHES)
-        # The lock of this condition guards the attributes below. The condition is notified when they change, because
-        # `_reserve` waits for a change that makes room in the cache.
+        # The lock of this condition guards the attributes below. `_reserve` waits for the condition until the cache has
+        # room; methods whose changes may make room notify it.
         self._state_changed = threading.Condition()
         # The keys of these dicts, and the items of the list, are the shards' paths in the bucket.
         self._fetches: dict[str, Future[_Shard]] = {}  # {shard: its fetch} of the shards announced and not yet taken
@@ -192,7 +192,7 @@ class Stage:
                     del self._reserved[path]
                     self._state_changed.notify_all()
         with contextlib.suppress(OSError):
-            os.utime(target, (time.time(), os.stat(target).st_mtime))  # the access time is that of the last use
+            os.utime(target, (time.time(), os.stat(target).st_mtime))  # `_evict` takes the access time as the last use
         return _Shard(target, size)
 
     def _reserve(self, path: str, size: int) -> None:

@@ -260,7 +260,8 @@ class Extraction:
         if unfinished_outputs:
             warn_of_labels(self._scan.names, self._classes, config)
             self._extract(journal, unfinished_outputs)
-        # Called even if all records were complete already: an earlier start may have been killed before this line.
+        # The journal is removed even if all records were complete already: an earlier start may have been killed before
+        # this line.
         journal.remove()
         summaries = {
             level: output.summary(self._classes, {int(row): why for row, why in output.progress.bad.items()})
@@ -285,7 +286,7 @@ class Extraction:
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         """Extracts the shards that are not in the journal, then completes the outputs and writes extract.jsonl."""
-        first = next(iter(outputs.values()))  # any of them: all levels put the same videos into a shard
+        first = next(iter(outputs.values()))  # any output would do: all levels put the same videos into a shard
         plan = dict(first.assign_to_shards(self._scan.splits, np.array(sorted(self._rows), np.int64)))
         rows = {shard: [self._rows[position] for position in positions.tolist()] for shard, positions in plan.items()}
         unfinished = {

@@ -369,7 +369,7 @@ class ShardFiles:
         means: dict[str, NDArray[np.float32]] = {}
         for name, values, bounds in zip(self._features, arrays, self._ranges, strict=True):
             stored[name] = dequantized = values
-            if bounds:  # the mean at video level is that of the frames that a reader gets at frame level
+            if bounds:  # the mean at video level is taken over the same values that a reader gets at frame level
                 stored[name] = data_format.quantized(values, bounds)
                 dequantized = data_format.dequantized(stored[name], bounds)
             means[f"mean_{name}"] = dequantized.mean(axis=0, dtype=np.float64).astype(np.float32)

@@ -302,7 +302,7 @@ class FeatureReader:
             raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
         except RunError as error:
             raise BadRowError(str(error)) from error
-        if not self.formats:  # this is the first video, from which `learn_formats` learns the features
+        if not self.formats:  # `learn_formats` reads the first video, to learn the features of all videos
             return {name: arrays[name] for name in self._choose_features(arrays, path)}
         names = [feature.name for feature in self.formats]
         if arrays.keys() == {NAMELESS} and len(names) == 1:

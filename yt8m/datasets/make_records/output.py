@@ -61,7 +61,7 @@ class WrittenShard(NamedTuple):
     last_crc: int = 0
 
     def extend(self, records: int, size: int, crc: int) -> WrittenShard:
-        """What was written when a further chunk of so many records and bytes, with this CRC-32C, is appended."""
+        """The values after one more chunk of `records` records, with `size` bytes and this CRC-32C, is appended."""
         joined_crc = checksums.join_crcs(self.crc, crc, size)
         return WrittenShard(self.records + records, self.size + size, joined_crc, self.size, crc)
 
@@ -405,7 +405,7 @@ class Output:
             counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
             path = storage.join(self._out, vocabulary.NAME)
             vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
-        # Done before the folder is renamed: after a kill in between, the next start does it again.
+        # The other levels are updated before the folder is renamed: after a kill in between, the next start repeats it.
         self._update_other_levels(classes.size)
         if storage.exists(self._old):
             storage.remove_tree(self._old)

@@ -28,7 +28,7 @@ COLUMNS = ("id", "path", "labels", "split", "start", "end")
 # An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
 # times the bytes that they take in the file.
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
-ENDINGS = (".csv", ".parquet")  # of the files that `open_columns` can read
+ENDINGS = (".csv", ".parquet")  # the endings of the files that `open_columns` can read
 _NO_PATH_REMEDY = (
     " The column path names a file of features for each row; --array=FILE takes the features of all rows from one file."
 )
@@ -361,7 +361,7 @@ def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
     """
     with _open_file(path) as file:
         try:
-            with zipfile.ZipFile(file) as archive:  # raises if this is not an NPZ file; `np.load` accepts other files
+            with zipfile.ZipFile(file) as archive:  # raises for a file that is no NPZ file; `np.load` accepts others
                 if problem := describe_zip_bomb(archive):
                     raise RunError(f"{path} {problem}.")
                 arrays: dict[str, NDArray[Any]] = dict(np.load(file, allow_pickle=False))

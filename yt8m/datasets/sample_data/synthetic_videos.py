@@ -34,7 +34,7 @@ Floats = NDArray[np.float32]
 
 RGB, AUDIO = 1024, 128
 SIZE = RGB + AUDIO
-SEGMENT = 5  # frames of a segment: one per second
+SEGMENT = 5  # number of frames of a segment; there is one frame per second
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
 # Standard deviations of the terms of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
@@ -158,7 +158,8 @@ def mean_features(video: Video, temporal: bool = False) -> Floats:
     Args:
       video: the video.
       temporal: whether classes show as `_add_temporal_class` says; then the frames are generated and averaged.
-        Otherwise the mean is computed without them, with the noise that a mean over so many frames has.
+        Otherwise no frames are generated: the mean is computed directly, and its noise is that of a frame divided by
+        the square root of the number of frames.
     """
     if temporal:
         return np.asarray(_float_frames(video, None, temporal=True).mean(axis=0))
