@@ -32,6 +32,7 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
 
     Raises:
       UsageError: the run cannot read the sample data: it has a reader of its own, or a vocabulary of other classes.
+      RunError: the cache folder cannot be written.
     """
     # Imported here, because this package imports rich for a progress bar, and most runs name their files.
     from yt8m.datasets import sample_data
@@ -88,7 +89,8 @@ class CountedShards:
         """Recounts the records of shards whose size or modification time has changed; call it before each further pass.
 
         Raises:
-          RunError: a shard is gone, damaged, or holds another number of records; the message names the shard.
+          RunError: a shard is gone, damaged, holds another number of records or differs from the manifest, or was
+            rewritten while its earlier number of records is unknown; the message names the shard.
         """
         stamps = storage.stamps(self._files)
         changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
@@ -109,7 +111,8 @@ class CountedShards:
           inputter: the inputter of the pass; it reads all data, or the share of one process.
 
         Raises:
-          RunError: more or fewer records were read than a shard holds; the message names the shard.
+          RunError: more or fewer records were read than a shard holds, or a shard whose number of records is unknown
+            has changed; the message names the shard.
         """
         read, expected = inputter.reads(), inputter.reads_of(self._counts)
         unknown = [path for path, count in expected.items() if count is None]
@@ -125,7 +128,9 @@ class CountedShards:
             self._counts.update({path: read[path] for path in unknown})
 
     def _describe_change(self, path: str, counts: Mapping[str, int]) -> str:
-        """Describes how a rewritten shard differs in its number of records; empty if it does not.
+        """Describes how a rewritten shard differs in its number of records, or that the earlier number is unknown.
+
+        Returns an empty text if the number is the same, or if the shard is now damaged and the run tolerates damage.
 
         Args:
           path: the shard.

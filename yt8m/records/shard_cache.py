@@ -252,7 +252,7 @@ class CachedShard:
 
 
 def _lists_in_index(index: Mapping[str, NDArray[Any]], name: str) -> Ragged:
-    """The list `name` of each record."""
+    """The list `name` of each record, from the arrays of a file's index."""
     return Ragged.of_counts(index[name], index[f"{name} each"])
 
 

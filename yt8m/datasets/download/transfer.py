@@ -130,6 +130,7 @@ class Client:
 
         Raises:
           RunError: there is no such file, or the server cannot be reached.
+          StoppedError: the download was stopped.
         """
 
         def request_size() -> int | None:

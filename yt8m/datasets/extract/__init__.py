@@ -280,12 +280,15 @@ class Extraction:
         return hash_inputs(options_text, self._describe_extractors(self._ranges), *classes, rows)
 
     def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
-        """The entries of the extractors in manifests; a range that is not learned yet is left out."""
+        """The entries of the extractors in manifests; a range that is still to be learned is None, as for floats."""
         fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
         return describe_extractors(self._located, fixed_ranges, settings_of(self._config))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
-        """Extracts the shards that are not in the journal, then completes the outputs and writes extract.jsonl."""
+        """Extracts the shards that are not in the journal and writes extract.jsonl; then completes the outputs.
+
+        After an error, extract.jsonl is written too.
+        """
         first = next(iter(outputs.values()))  # any output would do: all levels put the same videos into a shard
         plan = dict(first.assign_to_shards(self._scan.splits, np.array(sorted(self._rows), np.int64)))
         rows = {shard: [self._rows[position] for position in positions.tolist()] for shard, positions in plan.items()}

@@ -128,7 +128,10 @@ class Journal:
         return storage.join(self._folder, "floats")
 
     def path(self, shard: str) -> str:
-        """The path of a shard's file. `path("done")` belongs to no shard, because the name of a shard has a slash."""
+        """The path of the journal's file about a shard, which is given as its path in the folder of a level.
+
+        A text without a slash, such as `done`, gives the path of a file that belongs to no shard.
+        """
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
     def remove(self) -> None:

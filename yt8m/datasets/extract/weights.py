@@ -43,7 +43,7 @@ def find(extractor: Extractor, name: str) -> Weights:
       name: the name by which the user chose it, for messages.
 
     Raises:
-      UsageError: a path that the user gave does not exist.
+      UsageError: a path that the user gave does not exist, or the user must give a path because no file is published.
       RunError: a file cannot be fetched, or differs from the file at its first use.
     """
     paths, sums, settings = {}, {}, dict[str, Any]()

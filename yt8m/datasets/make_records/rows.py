@@ -93,8 +93,8 @@ class BadRows:
 class Splits:
     """The splits of a data set, such as train, validate and test.
 
-    If the row of a video does not name a split, a hash of the video's id, or of its group, draws the split. The draw
-    depends on nothing else, so a video stays in its split when other videos are added.
+    If neither the row of a video nor another row of its group names a split, a hash of the video's id, or of its group,
+    draws the split. The draw depends on nothing else, so a video stays in its split when other videos are added.
 
     Args:
       shares: `name:share` of each split, as in --splits.

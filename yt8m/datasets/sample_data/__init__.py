@@ -105,7 +105,7 @@ class SampleConfig(options.Checked):
         return LEVELS if self.level == "all" else (self.level,)
 
     def sizes(self, level: str) -> dict[str, int]:
-        """{split: number of videos}."""
+        """{split: number of videos} at a level: the user's numbers, or else the default ones of the level."""
         requested = (self.train, self.validate, self.test)
         defaults = zip(SPLITS, requested, _DEFAULT_SIZES[level], strict=True)
         return {split: default if size is None else size for split, size, default in defaults}
