@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 
 from yt8m import options, readers
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.ensembles import EnsembleConfig
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import ModelFacts, export_saved_model, refuse_used, write_inference_model
@@ -74,7 +75,7 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
     has_frames = first.config.data.frame_features
     for member in members:
         member.log()
-    with tempfile.TemporaryDirectory() as folder:
+    with copies.private_folder("yt8m-ensemble-") as folder:
         checkpoint_paths = [member.weights for member in members]
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, checkpoint_paths, has_frames)
         extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
@@ -91,10 +92,25 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
             model_folder = os.path.join(
                 folder, "inference_model"
             )  # the name that `inference --input_model_tgz` expects
-            write_inference_model(model_folder, path, modeler, facts, frame_features=has_frames)
-            run_dir.write(model_folder, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
+            with _advice_for_temporary_files():
+                write_inference_model(model_folder, path, modeler, facts, frame_features=has_frames)
+                run_dir.write(model_folder, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
             archive.make_tgz(model_folder, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
+
+
+@contextlib.contextmanager
+def _advice_for_temporary_files() -> Iterator[None]:
+    """Turns errors of a block that writes into the system's temporary folder into `RunError`s that say what to do."""
+    try:
+        yield
+    except (tf.errors.OpError, OSError, RunError) as error:
+        cause = error.__cause__ if isinstance(error, RunError) else None
+        reason = first_line(cause if isinstance(cause, Exception) else error)
+        raise RunError(
+            f"cannot write temporary files: {reason.rstrip('.')}. Make room in {tempfile.gettempdir()}, or set the "
+            "environment variable TMPDIR to a folder with more room."
+        ) from error
 
 
 def _refuse_different(runs: Sequence[OpenedRun]) -> None:
@@ -179,6 +195,9 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoint_paths: Seq
 
     Returns:
       `path`.
+
+    Raises:
+      RunError: the files cannot be written.
     """
     with tf.Graph().as_default() as graph, cpu_session(graph) as session:
         modeler.predict_placeholders(has_frames)
@@ -192,4 +211,5 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoint_paths: Seq
                 if variable.op.name.startswith(prefix):
                     name = name_of_weights(variable.op.name.removeprefix(prefix), saved_names)
                     assign(session, variable, reader.get_tensor(name))
-        return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))
+        with _advice_for_temporary_files():
+            return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))

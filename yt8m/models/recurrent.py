@@ -51,7 +51,8 @@ def lstm(
       net: makes the variables.
       inputs: float32 [T, B, D], time first.
       mask: float32 [T, B], 1 at real frames, which come first.
-      cells, scope: number of cells, and variable scope.
+      cells: number of cells.
+      scope: name of the variable scope.
       kernel: "loop", or "cudnn" to use cuDNN's kernel if the layer is on a GPU.
       with_memory: whether the final state is the memory c and the output h, side by side; otherwise it is h alone. With
         the memory the loop always runs: cuDNN's kernel runs all videos to the end of the longest one, and does not
@@ -127,7 +128,9 @@ def stack(
       net: makes the variables.
       inputs: float32 [B, T, D].
       mask: float32 [B, T], 1 at real frames, which come first.
-      cells, layers, scope: number of cells of each layer, number of layers, and variable scope.
+      cells: number of cells of each layer.
+      layers: number of layers.
+      scope: name of the variable scope.
 
     Returns:
       The outputs of the last layer, [B, T, cells]; and the final state of each layer, as `layer` returns it.
@@ -337,16 +340,13 @@ def cudnn_lstm(
 
 
 def pack_for_cudnn(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Packs the weights of one layer into the vector that cuDNN's kernel takes, float32 [4 * cells * (D + cells + 2)].
+    """Packs the weights of a layer (see `cudnn_lstm`) into cuDNN's vector, float32 [4 * cells * (D + cells + 2)].
 
     The vector has four parts, each of which has the four gates one after another: matrices for the input [cells, D],
     matrices for the state [cells, cells], biases [cells] of the input, biases [cells] of the state. The kernel adds the
     two biases. `bias` is used for the input, plus the 1 that the loop adds for the forget gate; the biases of the state
     are 0. The order is that of NVIDIA cuDNN, `cudnnRNNMode_t` (CUDNN_LSTM) and `cudnnGetRNNWeightParams`; Keras relies
     on the same order of the parts (`_standardize_cudnn_weights`).
-
-    Args:
-      kernel, bias: see `cudnn_lstm`.
     """
     features = int(kernel.shape[0]) - int(bias.shape[0]) // 4
     matrices = _in_cudnn_order(tf.transpose(kernel))

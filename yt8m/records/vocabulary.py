@@ -289,7 +289,7 @@ def _find_nearest(folder: str) -> str:
     return ""
 
 
-class _Row(NamedTuple):
+class _VocabularyRow(NamedTuple):
     """One row of a vocabulary's file.
 
     Attributes:
@@ -351,7 +351,7 @@ def _parse(content: bytes) -> Vocabulary:
     return Vocabulary(tuple(names), array, tuple(verticals))
 
 
-def _rows(content: bytes) -> Iterator[_Row]:
+def _rows(content: bytes) -> Iterator[_VocabularyRow]:
     """Yields the rows after the header.
 
     Raises:
@@ -367,7 +367,7 @@ def _rows(content: bytes) -> Iterator[_Row]:
     end = 0
     try:
         for fields in lines:
-            row = _Row(end + 1, dict(zip(header, map(str.strip, fields), strict=False)))
+            row = _VocabularyRow(end + 1, dict(zip(header, map(str.strip, fields), strict=False)))
             end = lines.line_num
             if not header:
                 header = [name.strip().lower() for name in fields]
@@ -382,14 +382,14 @@ def _rows(content: bytes) -> Iterator[_Row]:
         raise ValueError(f", line {end + 1}: this is not CSV ({error}).") from error
 
 
-def _check_header(row: _Row, header: Sequence[str]) -> None:
+def _check_header(row: _VocabularyRow, header: Sequence[str]) -> None:
     if not {"index", "name"} <= set(header):
         row.refuse(f"the columns are {', '.join(header)[:80] or 'missing'}; {_COLUMNS}.")
     if len(set(header)) != len(header):
         row.refuse(f"a column is repeated in {','.join(header)[:80]}; {_COLUMNS}.")
 
 
-def _refuse_index(row: _Row, expected: int) -> NoReturn:
+def _refuse_index(row: _VocabularyRow, expected: int) -> NoReturn:
     """Raises a `ValueError` that says why the index of a row is not the expected one."""
     text = row.fields["index"]
     number = prediction_files.whole_number(text.encode())
@@ -404,14 +404,14 @@ def has_control_character(name: str) -> bool:
     return not name.isprintable() and any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
 
 
-def _parse_name(row: _Row) -> str:
+def _parse_name(row: _VocabularyRow) -> str:
     name = row.fields["name"]
     if has_control_character(name):
         row.refuse(f"the name {name[:40]!r} holds a control character; remove it.")
     return name
 
 
-def _parse_count(row: _Row) -> int:
+def _parse_count(row: _VocabularyRow) -> int:
     text = row.fields.get("count", row.fields.get("trainvideocount", "")) or "0"
     count = prediction_files.whole_number(text.encode())
     if count < 0:
