@@ -18,8 +18,9 @@ BIASES = DRAW.normal(size=137).astype(np.float32)
 def scores(classes: np.ndarray, rows: int) -> np.ndarray:
     """The scores of a logistic layer with these columns of the weights."""
     with tf.Graph().as_default(), tf.Session() as session, whole_blocks.scope():
-        start = tf.constant_initializer(WEIGHTS[:, classes]), tf.constant_initializer(BIASES[classes])
-        logits = Net(is_training=False).dense(tf.constant(INPUTS[:rows]), len(classes), start=lambda: start)
+        initializers = tf.constant_initializer(WEIGHTS[:, classes]), tf.constant_initializer(BIASES[classes])
+        net, inputs = Net(is_training=False), tf.constant(INPUTS[:rows])
+        logits = net.dense(inputs, len(classes), make_initializers=lambda: initializers)
         predictions = whole_blocks.sigmoid(logits)
         session.run(tf.global_variables_initializer())
         whole_blocks.fill(session)

@@ -141,10 +141,10 @@ def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust
             if videos * len(sources) > _MOST_SCORES:
                 break
     before, after = (np.array(calculator.peek_map_at_n()) for calculator in calculators)
-    kept, added = (sources >= 0) & (counts > 0), (sources < 0) & (counts > 0)
-    measured = ((before, kept), (after, kept), (after, added))
+    is_kept, is_added = (sources >= 0) & (counts > 0), (sources < 0) & (counts > 0)
+    measured = ((before, is_kept), (after, is_kept), (after, is_added))
     means = (float(values[classes].mean()) if classes.any() else None for values, classes in measured)
-    return Comparison(videos, int(kept.sum()), int(added.sum()), *means)
+    return Comparison(videos, int(is_kept.sum()), int(is_added.sum()), *means)
 
 
 def _score_batches(

@@ -292,10 +292,10 @@ class EvalSummary(Callback):
 
     def _write_line(self, values: StepValues) -> None:
         """Writes the values of one log line."""
-        named = {published_spelling(name): value for name, value in values.figures.items()}
+        value_by_name = {published_spelling(name): value for name, value in values.figures.items()}
         others = {"Loss": values.loss, "Example_Second": values.examples_per_second}
-        named |= {name: value for name, value in others.items() if value is not None}
-        scalars = {_BATCH_TAG.format(name): value for name, value in named.items()}
+        value_by_name |= {name: value for name, value in others.items() if value is not None}
+        scalars = {_BATCH_TAG.format(name): value for name, value in value_by_name.items()}
         self._events.add_scalars(scalars, values.global_step)
 
 
