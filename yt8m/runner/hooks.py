@@ -12,6 +12,7 @@ import json
 import math
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -25,10 +26,13 @@ from yt8m.graph import Inputter, Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.exchange import SharedState
 from yt8m.runner.cluster.peers import Watch
+from yt8m.runner.cluster.shared_flags import message_of_difference
 from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import SavedPosition, ShardPosition
 from yt8m.runner.signals import StopSignals
+
+_REFUSED_SECONDS = 5.0  # the interval at which a chief looks for workers that were refused
 
 
 class Callback(tf.train.SessionRunHook):
@@ -373,11 +377,14 @@ class ReplicaHook(tf.train.SessionRunHook):
     ) -> None:
         self._cluster, self._state, self._signals, self._synchrony = cluster, state, signals, synchrony
         self.is_idle, self.steps = False, 0
+        self._refused: set[int] = set()
+        self._asked = time.monotonic()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Registers the new session with the `StopSignals`, and records that this replica has data to read."""
+        """Registers the new session with the `StopSignals`, and records that this replica trains."""
         self._signals.guard(session)
         self._state.set_ended(session, self._cluster.replica, False)
+        self._state.set_refused(session, self._cluster.replica, False)
         if self._synchrony is not None:
             self._synchrony.start(session, coord, self._cluster.is_chief)
 
@@ -388,11 +395,28 @@ class ReplicaHook(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._synchrony.examples, {self._synchrony.counts: 0.0})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Requests a stop of an idle replica after a synchronous step in which no replica had an example."""
+        """Requests a stop of an idle replica after a synchronous step in which no replica had an example.
+
+        On the chief it also logs which workers were refused.
+        """
         if self.is_idle:
             self.steps += 1
             if int(run_values.results) == 0:
                 run_context.request_stop()
+        if self._cluster.is_chief and time.monotonic() - self._asked > _REFUSED_SECONDS:
+            self._asked = time.monotonic()
+            self.find_refused(run_context.session)
+
+    def find_refused(self, session: tf.Session) -> set[int]:
+        """The indices of the workers that were refused because of their flags; each is logged once."""
+        refused = self._state.refused(session)
+        for replica in sorted(refused - self._refused):
+            logging.warning(
+                "%s Training goes on without that worker until it is started again with the flags of the chief",
+                message_of_difference([self._cluster.replica_name(replica)]),
+            )
+        self._refused = refused
+        return refused
 
 
 class BeatHook(tf.train.SessionRunHook):

@@ -66,7 +66,7 @@ def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pat
             model_dir = str(tmp_path)
 
     live: set[str] = set()
-    creator = WorkerCreator("", None, Context(), lambda: False)  # type: ignore[arg-type]
+    creator = WorkerCreator("", None, Context(), None, lambda: False)  # type: ignore[arg-type]
     creator._is_live = lambda _, run: run in live  # type: ignore[method-assign]
     assert not creator._is_ready(None)
     ours = exchange.begin_run_marker(str(tmp_path))

@@ -28,6 +28,7 @@ from yt8m.runner import checkpoints, creation
 from yt8m.runner.cluster import exchange, servers
 from yt8m.runner.cluster.peers import Watch, find_lost, message_of_loss, responds, wait_for_all
 from yt8m.runner.cluster.replica import ChiefCreator, StoppedWaiting, WorkerCreator, build_replica
+from yt8m.runner.cluster.shared_flags import fingerprint
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
 from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outcome_of, run_steps
@@ -51,6 +52,8 @@ class ReplicaRunner(Runner):
     Each replica reads its own part of the data; only the chief writes the files of the run.
     """
 
+    _flags: int | None = None  # the fingerprint that the chief writes into cluster.json
+
     def _take_share(self) -> list[str]:
         """Limits the inputter to this replica's part of the data; returns the files of that part."""
         cluster = self.config.members
@@ -73,7 +76,7 @@ class ReplicaRunner(Runner):
           The context, and the position in the data; None if the position is not saved, and on a worker.
         """
         if self.config.members.is_chief:
-            self._marker = exchange.begin_run_marker(self.config.model_dir)
+            self._marker = exchange.begin_run_marker(self.config.model_dir, self._flags)
             return self._create_context(created, files)
         self.callbacks = remove_chief_callbacks(self.callbacks)
         saver = WorkerSaver(self.config.model_dir)
@@ -107,10 +110,13 @@ class ClusterRunner(ReplicaRunner):
         with Watch(servers_by_name | cluster.others, self.config.distributed.stall_timeout) as self._watch:
             self._signals, self._files = signals, self._take_share()
             self._graph = build_replica(self.config, self.inputter, self.modeler)
-            runtime = servers.start(cluster, dict(creation.session_config(self.config).device_count))
+            # A worker may have no moving averages, which are not trainable.
+            self._flags = fingerprint(self.config, tf.trainable_variables())
             newest = checkpoints.newest_readable(self.config.model_dir) if cluster.is_chief else None
             created = CreatedGraph(self._graph.ops, self._graph.saver, newest, None)
+            # Before the server starts: if the chief answers, the flags in cluster.json are its flags.
             self._context, _ = self._create_replica_context(created, self._files)
+            runtime = servers.start(cluster, dict(creation.session_config(self.config).device_count))
             self._hooks: list[Any] = []
             try:
                 self._replica_hook = ReplicaHook(cluster, self._graph.state, signals, self._graph.synchrony)
@@ -127,7 +133,7 @@ class ClusterRunner(ReplicaRunner):
         """The object that opens this replica's sessions on its own TensorFlow server, whose address is `target`."""
         if self.config.members.is_chief:
             return ChiefCreator(target, self._graph, self._context, self._marker.run, self.modeler)
-        return WorkerCreator(target, self._graph, self._context, lambda: self._signals.requested)
+        return WorkerCreator(target, self._graph, self._context, self._flags, lambda: self._signals.requested)
 
     def _train_monitored(self, hooks: Sequence[Any], target: str) -> Outcome:
         """Trains in a MonitoredSession; the chief then waits for the workers.
@@ -221,9 +227,11 @@ class ClusterRunner(ReplicaRunner):
         """Finds out how far the other replicas are, and saves a checkpoint if one is due.
 
         Returns:
-          The indices of the replicas that have not read all their data, and the global step.
+          The indices of the replicas that have not read all their data, without those that were refused; and the
+          global step.
         """
         missing = set(range(len(self.config.members.replicas))) - self._graph.state.ended(session)
+        missing -= self._replica_hook.find_refused(session)
         context = self._context
         context.step = context.global_step = int(session.run(self._graph.ops.global_step))
         for hook in self._hooks:

@@ -7,8 +7,6 @@ step all replicas do the same.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -16,23 +14,15 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m import options
-from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.collective import AllReduce, Announcement, Round
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner.cluster.peers import Stragglers
-from yt8m.runner.creation import graph_signature
+from yt8m.runner.cluster.shared_flags import fingerprint, message_of_difference
 from yt8m.runner.run_config import Context, RunnerConfig
 from yt8m.runner.signals import StopSignals
 
 _BY_SIGNAL, _BY_CALLBACK = 1, 2  # values of `Announcement.STOP`: why a replica wants to stop
-# The options of the graph's signature that may differ between the machines of the replicas: threads, paths, and GPUs.
-_MACHINE_OPTIONS = {
-    "devices",
-    *map(options.short_name, options.paths_where(TrainConfig, belongs_to="machine")),
-    *map(options.short_name, options.paths_where(TrainConfig, is_path=True)),
-}
 
 
 class Rounds:
@@ -45,9 +35,7 @@ class Rounds:
     """
 
     def __init__(self, collectives: AllReduce) -> None:
-        variables = tf.global_variables()
-        self._names = [variable.op.name for variable in variables]
-        self._shapes = [[str(variable.dtype.base_dtype.name), *variable.shape.as_list()] for variable in variables]
+        self._variables = variables = tf.global_variables()
         self._values = tf.placeholder(tf.int64, [2], name="greeting_values")
         self._greeting = collectives.gather(self._values)
         self._broadcast = collectives.broadcast(variables)
@@ -68,15 +56,11 @@ class Rounds:
         Raises:
           UsageError: a replica differs from the chief.
         """
-        greeting = [_hash([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
+        greeting = [fingerprint(config, self._variables), int(is_resumed)]
         greetings = session.run(self._greeting, {self._values: greeting}, Round.GREETING.options())
         indices = np.flatnonzero(greetings[:, 0] != greetings[0, 0])
         if len(indices):
-            names = [config.members.replica_name(int(index)) for index in indices]
-            raise UsageError(
-                f"{', '.join(names)} and the chief differ in the model, or in flags that all processes must share "
-                "(such as --batch_size, --max_steps, --label_loss, the optimizer's); start all with the same flags."
-            )
+            raise UsageError(message_of_difference([config.members.replica_name(int(index)) for index in indices]))
         return bool(greetings[0, 1])
 
     def broadcast(self, session: tf.Session) -> None:
@@ -108,30 +92,14 @@ class Rounds:
         digests = session.run(self._digests, options=Round.CHECK.options())
         differences = np.argwhere(digests != digests[0])
         if len(differences):
-            replica, variable = int(differences[0][0]), self._names[int(differences[0][1])]
+            replica, variable = int(differences[0][0]), self._variables[int(differences[0][1])].op.name
             count = len(set(differences[:, 1].tolist()))
             raise RunError(
                 f"step {step}: the variable {variable} of {config.members.replica_name(replica)} differs from the "
-                f"chief's ({count} of {len(self._names)} variables differ between replicas). "
+                f"chief's ({count} of {len(self._variables)} variables differ between replicas). "
                 "This step is not saved. Memory or the network may be faulty. Start all processes again: training "
                 "resumes from the newest checkpoint."
             )
-
-
-def _common_settings(config: RunnerConfig) -> list[Any]:
-    """The values of the options that must be the same on all replicas."""
-    shared = {name: value for name, value in graph_signature(config).items() if name not in _MACHINE_OPTIONS}
-    exchange = config.distributed
-    return [
-        *(shared, config.members.replicas, config.max_steps, config.checkpoints.exact_resume),
-        *(exchange.exchange_dtype, exchange.check_replicas_steps),
-    ]
-
-
-def _hash(values: list[Any]) -> int:
-    """A hash of JSON values that fits into int64."""
-    digest = hashlib.sha256(json.dumps(values, default=str).encode()).digest()
-    return int.from_bytes(digest[:8], "little", signed=True) >> 1
 
 
 @dataclass

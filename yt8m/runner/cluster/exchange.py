@@ -2,9 +2,11 @@
 
     from            through                            to                  message
     chief, workers  table on parameter server 0        chief, workers      the run whose variables the servers hold;
-                                                                           which replicas have read all their data
+                                                                           which replicas have read all their data;
+                                                                           which workers were refused
     chief, workers  table on each parameter server     that server         that the sender no longer needs the server
-    chief           cluster.json in the run's folder   workers, evaluator  the name of the run; the step at its end
+    chief           cluster.json in the run's folder   workers, evaluator  the name of the run; a fingerprint of its
+                                                                           flags; the step at its end
 
 The table and the file survive different failures:
 
@@ -15,7 +17,8 @@ The table and the file survive different failures:
   replica that has closed its last session writes `done` on every server. A server ends when its own table has `done`
   from all replicas; it does not ask the other servers, which it may not be able to reach.
 - **`RunMarker`, the file cluster.json in the run's folder.** It can be read before a session is open, and after all
-  processes have ended. It tells a late worker that training is over, and the evaluator that no checkpoint will follow.
+  processes have ended. It tells a late worker that training is over, or that the worker has other flags than the chief,
+  and the evaluator that no checkpoint will follow.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ from yt8m.lazy import tf
 # The chief is task 0 of the job of the workers, so that all replicas have device names of the same form.
 WORKER_JOB, PS_JOB = "worker", "ps"
 MARKER_NAME = "cluster.json"
-_RUN, _ENDED, _DONE = "run:", "ended:", "done:"  # how the keys of the table begin; see the methods of `SharedState`
+# How the keys of the table begin; see the methods of `SharedState`.
+_RUN, _ENDED, _DONE, _REFUSED = "run:", "ended:", "done:", "refused:"
 REMIND_SECONDS = 60.0  # the interval of the log messages of a process that waits for others
 
 
@@ -98,6 +102,20 @@ class SharedState:
         """
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
+    def refused(self, session: tf.Session) -> set[int]:
+        """The indices of the workers that were refused because they have other flags than the chief."""
+        return {int(number) for number in self._read_suffixes(session, _REFUSED)}
+
+    def set_refused(self, session: tf.Session, replica: int, is_refused: bool = True) -> None:
+        """Records whether a worker was refused.
+
+        Args:
+          session: a session of this process.
+          replica: the index of the worker among the replicas.
+          is_refused: False for a worker that has started again with the flags of the chief.
+        """
+        self._change(session, self._insert if is_refused else self._remove, f"{_REFUSED}{replica}")
+
     def done(self, session: tf.Session) -> set[str]:
         """The names of the processes that no longer need this server."""
         return self._read_suffixes(session, _DONE)
@@ -144,32 +162,35 @@ class RunMarker(NamedTuple):
     Attributes:
       run: a unique name of the run; a resumed run keeps its name.
       ended: the last step of the run; None until the run ends.
+      flags: the `shared_flags.fingerprint` of the chief; None if the training has no workers on parameter servers.
     """
 
     run: str
     ended: int | None = None
+    flags: int | None = None
 
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
     """The content of cluster.json in a run's folder; None if the file is missing or cannot be read."""
     try:
         values = storage.read_json(storage.join(model_dir, MARKER_NAME))
-        return RunMarker(str(values["run"]), values.get("ended"))
+        return RunMarker(str(values["run"]), values.get("ended"), values.get("flags"))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def begin_run_marker(model_dir: str) -> RunMarker:
+def begin_run_marker(model_dir: str, flags: int | None = None) -> RunMarker:
     """Writes into cluster.json that a run has begun.
 
     Args:
       model_dir: the folder of the run.
+      flags: the fingerprint of the chief's flags, if workers compare theirs with it.
 
     Returns:
       What was written. The name of the run is that in the file; it is new if there was no file.
     """
     former = read_run_marker(model_dir)
-    marker = RunMarker(former.run if former is not None else uuid.uuid4().hex)
+    marker = RunMarker(former.run if former is not None else uuid.uuid4().hex, flags=flags)
     _write_run_marker(model_dir, marker)
     return marker
 

@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from absl import logging
 
 from yt8m import graph
+from yt8m.errors import UsageError
 from yt8m.graph import Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
 from yt8m.runner.cluster import exchange
 from yt8m.runner.cluster.exchange import REMIND_SECONDS, SharedState, server_device
+from yt8m.runner.cluster.peers import responds
+from yt8m.runner.cluster.shared_flags import message_of_difference
 from yt8m.runner.creation import CreatedGraph, deployment_for, replicate
 from yt8m.runner.run_config import Context, RunnerConfig
 
@@ -189,18 +192,22 @@ class WorkerCreator(_SessionCreator):
 
     Args:
       target, replica, context: see `_SessionCreator`.
+      flags: the fingerprint of this worker's flags, from `shared_flags`.
       is_stopped: returns whether a signal has asked this process to stop.
     """
 
-    def __init__(self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, target: str, replica: ReplicaGraph, context: Context, flags: int | None, is_stopped: Callable[[], bool]
+    ) -> None:
         super().__init__(target, replica, context)
-        self._is_stopped = is_stopped
+        self._flags, self._is_stopped = flags, is_stopped
 
     def create_session(self) -> tf.Session:
         """A session whose variables have values.
 
         Raises:
           StoppedWaiting: a signal asked the process to stop, or training had ended before the worker started.
+          UsageError: this worker has another model than the chief, or other flags.
         """
         while not self._is_stopped():
             session = self._open_session_if(self._is_ready)
@@ -212,7 +219,8 @@ class WorkerCreator(_SessionCreator):
         raise StoppedWaiting
 
     def _is_ready(self, session: tf.Session) -> bool:
-        """Whether the chief has given the variables their values; raises StoppedWaiting if training is over."""
+        """Whether the chief has given the variables their values; raises for the reasons of `create_session`."""
+        self._refuse_other_flags(session)
         marker = exchange.read_run_marker(self._context.config.model_dir)
         self._context.is_resumed = True  # for a worker the variables always have values, as in a resumed run
         if marker is None or not self._is_live(session, marker.run):
@@ -220,3 +228,20 @@ class WorkerCreator(_SessionCreator):
         if marker.ended is not None:  # the chief has ended, so it would not save the steps of this worker
             raise StoppedWaiting(f"training had ended at step {marker.ended} before this worker started")
         return True
+
+    def _refuse_other_flags(self, session: tf.Session) -> None:
+        """Raises `UsageError` if the flags of the chief differ, after it has told the chief.
+
+        The flags in cluster.json may be those of an earlier start. They are the chief's if it answers, because it
+        writes them before it starts its server; so they are read again after it has answered.
+        """
+        if self._has_same_flags():
+            return
+        cluster = self._context.config.members
+        if responds(cluster.replicas[0]) and not self._has_same_flags():
+            self._graph.state.set_refused(session, cluster.replica)
+            raise UsageError(message_of_difference([cluster.replica_name(cluster.replica)]))
+
+    def _has_same_flags(self) -> bool:
+        marker = exchange.read_run_marker(self._context.config.model_dir)
+        return marker is None or marker.flags in (None, self._flags) or marker.ended is not None
