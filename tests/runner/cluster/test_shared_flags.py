@@ -36,9 +36,10 @@ def test_what_changes_the_steps_changes_the_fingerprint(options: dict[str, Any])
 
 @pytest.mark.parametrize(
     "options",
-    [{"role": WORKER}, {"log_every_n_steps": 3}, {"signature": {"teacher": "/here"}}, {"save_summary_steps": 7}],
+    [{"role": WORKER}, {"log_every_n_steps": 3}, {"signature": {"teacher": "/here"}}, {"save_summary_steps": 7}]
+    + [{"num_gpu": 2}, {"batch_size_per_gpu": 512}, {"signature": {"batch_size": 512}}],
 )
-def test_the_role_the_log_and_the_paths_of_a_machine_do_not(options: dict[str, Any]) -> None:
+def test_the_role_the_log_the_paths_and_the_size_of_a_machine_do_not(options: dict[str, Any]) -> None:
     assert fingerprint_of(**options) == fingerprint_of()
     assert 0 <= fingerprint_of(**options) < 2**63
 

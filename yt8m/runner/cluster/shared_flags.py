@@ -24,6 +24,13 @@ _MACHINE_OPTIONS = {
     *map(options.short_name, options.paths_where(TrainConfig, is_path=True)),
 }
 
+# With parameter servers the steps of the replicas are separate, so that a machine with fewer GPUs or less memory may
+# take smaller batches.
+_OPTIONS_OF_SEPARATE_STEPS = {
+    *("num_gpu", "batch_size", "batch_size_per_gpu", "split_batch"),
+    *("num_readers", "prefetch", "prefetch_to_device", "shuffle_buffer"),
+}
+
 
 def fingerprint(config: RunnerConfig, variables: Sequence[tf.Variable]) -> int:
     """A number from 0 to 2^63 - 1 that two replicas share only if they fit together.
@@ -43,13 +50,15 @@ def message_of_difference(names: Sequence[str]) -> str:
     """The error message about replicas that do not fit the chief; `names` are their names."""
     return (
         f"{', '.join(names)} and the chief differ in the model, or in flags that all processes must share "
-        "(such as --batch_size, --max_steps, --label_loss, the optimizer's); start all with the same flags."
+        "(such as --label_loss, --max_steps, the optimizer's, or with all-reduce --batch_size); start all with the "
+        "same flags."
     )
 
 
 def _common_settings(config: RunnerConfig) -> list[Any]:
     """The values of the options that must be the same on all replicas."""
-    shared = {name: value for name, value in graph_signature(config).items() if name not in _MACHINE_OPTIONS}
+    may_differ = _MACHINE_OPTIONS if config.is_all_reduce else _MACHINE_OPTIONS | _OPTIONS_OF_SEPARATE_STEPS
+    shared = {name: value for name, value in graph_signature(config).items() if name not in may_differ}
     settings = [shared, config.max_steps, config.checkpoints.exact_resume]
     exchange = config.distributed
     if config.is_all_reduce:
