@@ -62,7 +62,9 @@ def test_what_a_browser_cannot_run_is_named(tmp_path: pathlib.Path) -> None:
         "the feature colour is computed by no extractor, but a browser can only run ONNX files"
     )
     assert "is computed by inception, but" in refused({**whole, "name": "inception", "feature": "colour"})
-    assert "scales pictures by spline, which a page does not" in refused(entry(str(path), interpolation="spline"))
+    assert "scales pictures by spline, but a page can scale them only by " in refused(
+        entry(str(path), interpolation="spline")
+    )
     for name in ("clips", "outside"):
         (tmp_path / name).mkdir()
     clips = stand_ins.write_onnx(tmp_path / "clips/colour.onnx", axes=(4, 3, "H", "W"))

@@ -1,8 +1,9 @@
 """Compares the config of a run with that of its next start, and decides which options a resumed run may change.
 
-The `shapes` of an option decide. For example, another `--moe_num_mixtures` changes the variables, so it is refused.
-Another `--precision` changes the graph, so the graph is built again by code. Another `--num_readers` also changes the
-order of examples, so the data are read from their beginning. Another `--log_every_n_steps` changes none of these.
+Each option declares by its argument `shapes` (see `yt8m.options.option`) what another value of it changes. For example,
+another `--moe_num_mixtures` changes the variables, so it is refused. Another `--precision` changes the graph, so the
+graph is built again by code. Another `--num_readers` also changes the order of examples, so the data are read from
+their beginning. Another `--log_every_n_steps` changes none of these.
 """
 
 from __future__ import annotations

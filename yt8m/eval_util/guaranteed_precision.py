@@ -37,7 +37,8 @@ from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
 PARTS = 5  # number of equal parts of the videos, the first of which is the planning part
 _GRID_STEP = 1.1  # ratio of the numbers of predictions at neighbouring thresholds
-# The largest bet b, as a share of the b at which a video with only wrong predictions can make the factor 1 + b Z zero.
+# The largest bet b (see the top of this file), as a share of the b at which the factor 1 + b Z of a video with only
+# wrong predictions can be 0.
 _LARGEST_BET = 0.75
 
 

@@ -271,11 +271,13 @@ class Loss(MeanMetric):
 
 
 class _MetricOfThird(Metric):
-    """A metric of a third of the classes; None if class frequencies are unknown, nan if no class of it has a label.
+    """A metric of the head, the middle or the tail of the classes, in the order of their numbers of training videos.
+
+    Its value is None if these numbers are unknown, and nan if no class of the third has a label.
 
     Attributes:
-      place: index of the third in THIRDS.
-      values: maps ranked entries to the values of all thirds, [3], or [0] if class frequencies are unknown.
+      place: index of the third in `THIRDS`.
+      values: maps ranked entries to one value for each third, float64 [3]; an empty array if the numbers are unknown.
     """
 
     of_batches = False

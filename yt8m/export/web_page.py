@@ -215,7 +215,10 @@ def _network_of_feature(feature: str, entry: Mapping[str, Any] | None) -> PageNe
     if len(extractor.files_of(path)) > 1:
         raise UsageError(f"{path} keeps weights in other files; a page takes a network in one file")
     if extractor.interpolation not in _INTERPOLATIONS:
-        raise UsageError(f"{name} scales pictures by {extractor.interpolation}, which a page does not")
+        raise UsageError(
+            f"{name} scales pictures by {extractor.interpolation}, but a page can scale them only by "
+            f"{', '.join(_INTERPOLATIONS)}; extract the features with one of these, and train again"
+        )
     content = storage.read_bytes(path)
     settings = {**extractor.settings(), "range": entry["range"]}
     return PageNetwork(content, settings | _describe_inputs(extractor, content, path))

@@ -182,10 +182,9 @@ class ClassAxis(NamedTuple):
 def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tuple[ClassAxis, ...]]:
     """Finds the axes of variables along which each class has its own values.
 
-    A model need not declare these axes: an axis that grows with the number of classes is one. The values of a class are
-    adjacent. If it is the last axis of a variable, the variable computes values of the classes from something else;
-    if it is another axis, the variable computes something else from values of the classes (such as a gate that reads
-    all predictions).
+    A model need not declare these axes: an axis that is longer with one class more is a class axis. The values of one
+    class are adjacent. For example, the weights [1024, C] of a classifier have the class axis -1, and the weights
+    [C, 1024] of a gate that reads all predictions have the class axis -2.
 
     Args:
       shapes: {name of a variable: its shape if the model has `num_classes` classes}.
@@ -193,8 +192,9 @@ def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tu
       num_classes: number of classes, C.
 
     Returns:
-      {name: class axes} of the variables whose shape depends on the number of classes. There are no axes if the size
-      of an axis grows with the number of classes, but is not a multiple of it.
+      {name: class axes} of the variables whose shapes differ. There are no axes if the values cannot be divided by
+      class: the size of a growing axis is not `num_classes` times its growth, or `larger` lacks the variable or has it
+      with another number of axes.
     """
     axes = {}
     for name, shape in shapes.items():

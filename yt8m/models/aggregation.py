@@ -310,8 +310,10 @@ class SoftDbowModel(AggregatedModel):
 class GatedDbofModel(SoftDbowModel):
     """A soft bag of words with gates: z = l2(sum_i a_i * sigmoid(BN(W2 W1 l2(max_i a_i)))).
 
-    W1 maps to as many units as a frame has features. With `dbof_late_fusion` only the first feature has gates, as in
-    the published code. `softdbof_maxpool` only applies to the features without gates.
+    a_i [K] are the shares of frame i in the K words, l2 scales a vector to length 1, and BN is batch normalisation. W1
+    maps the K maxima to as many units as a frame has columns, W2 maps these back to K. With `dbof_late_fusion` only the
+    first feature (such as rgb) has gates, as in the published code. `softdbof_maxpool` only applies to the features
+    without gates.
     """
 
     def bag(self, net: Net, shares: tf.Tensor, features: int, index: int) -> tf.Tensor:
@@ -396,7 +398,11 @@ class NetVlagdModel(NetVladModel):
 @register
 @dataclass(frozen=True)
 class NetFvModel(StreamModel):
-    """Fisher vectors with learned, uncoupled centres and spreads (Miech et al. 2017, equations 4 and 5)."""
+    """Fisher vectors (Miech et al. 2017, equations 4 and 5).
+
+    The centres and spreads of the clusters are variables of their own. They are not derived from the weights that
+    assign frames to clusters.
+    """
 
     family: ClassVar[str] = "fv"
 

@@ -38,7 +38,8 @@ _current: ContextVar[_Scope | None] = ContextVar("random_keys", default=None)
 
 # Odd factors that differ much, so that different seeds, towers and numbers of ops do not give the same key.
 _SEED_FACTOR, _TOWER_FACTOR = 2_654_435_761, 1_000_003
-_PIECE_OFFSET = 1 << 40  # larger than any global step
+# The keys of the n-th piece of a batch have the global step plus n times this number, which is larger than any step.
+_PIECE_OFFSET = 1 << 40
 
 
 def scope(seed: int, step: tf.Tensor, tower: int = 0) -> AbstractContextManager[None]:

@@ -38,7 +38,7 @@ class OnnxScorer(ArrayScorer):
         self._records = Records([], takes.format)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
-        """See `Scorer`; the model's own thresholds are in the file."""
+        """See `Scorer.tagger`; the model's own thresholds, if it has any, are in the ONNX file."""
         if thresholds_file:
             return super().tagger(thresholds_file)
         text = self._file.texts.get(thresholds.NAME)

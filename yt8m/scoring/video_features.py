@@ -170,7 +170,10 @@ def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
         match = entry_of(name, entries)
         if match is None:
             computed = ", ".join(str(entry["feature"]) for entry in entries)
-            raise UsageError(f"{takes.folder} takes the feature {name}; the extractors compute {computed}.")
+            raise UsageError(
+                f"{takes.folder} takes the feature {name}, but the extractors compute only {computed}. Name extractors "
+                "that compute all features of the model by --extractors."
+            )
         matching_entries.append(match)
     return matching_entries
 

@@ -190,9 +190,9 @@ class GcsStore:
         for path in list(_lost):  # a copy, because another thread may add a path during the iteration
             if path.startswith(folder.rstrip("/") + "/"):
                 raise RunError(
-                    f"{path} was taken over by another process, or removed. Another process can take it over if this "
-                    f"process has not renewed it for {LEASE_SECONDS:g} s. Nothing more is written there. Stop the "
-                    "other process, or let it finish; then start again."
+                    f"the lock {path} was taken over by another process, or removed. Another process can take it over "
+                    f"if this process has not renewed it for {LEASE_SECONDS:g} s. This process writes nothing more "
+                    f"into {folder}. Stop the other process, or let it finish; then start again."
                 )
 
 

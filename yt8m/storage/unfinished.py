@@ -81,7 +81,11 @@ def put_back_or_discard(former: str, path: str) -> None:
 
 @contextlib.contextmanager
 def locked_folder(path: str) -> Iterator[None]:
-    """Holds a lock on a folder during the block, also if it is renamed; see `lock_until_closed`."""
+    """Locks a folder during the block, even if it is renamed.
+
+    The lock tells other processes that the folder is in use, and is none that a killed process left. There is no wait:
+    if the folder cannot be locked, the block runs without a lock.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         lock_until_closed(descriptor)

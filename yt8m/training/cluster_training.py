@@ -34,7 +34,8 @@ def train(config: TrainConfig) -> int:
     if cluster is None:
         return training_run.show_outcome(*training_run.train(config))
     check_flags(config, cluster)
-    logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
+    sizes = len(cluster.replicas), len(cluster.servers)
+    logging.info("this process is %s; replicas (chief and workers): %d, parameter servers: %d", cluster.name, *sizes)
     if cluster.role == clusters.EVALUATOR:
         return _evaluate_checkpoints(config, cluster)
     if cluster.role == clusters.PS:

@@ -149,8 +149,7 @@ def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
       The map; None if both have the same classes in the same order, or if the names of the classes are not known.
 
     Raises:
-      UsageError: a class cannot be found by its name, --rename does not fit the two vocabularies, or --train_only is
-        given and no class is new.
+      UsageError: as for `_match_classes`, or --train_only is given and no class is new.
     """
     matching = _match_classes(config, workload.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
@@ -179,10 +178,13 @@ def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
       names: the vocabulary of the training data; empty if they have none.
 
     Returns:
-      The matching; None if the names of the training's classes are not known, or those of the classes of --init_from.
+      The matching, in which classes that --init_from lacks are new; None if the names of the training's classes are
+      not known, or those of the classes of --init_from.
 
     Raises:
-      UsageError: --rename is given, and either names are not known or do not fit it; or a class cannot be found.
+      UsageError: a vocabulary has a name twice; or --rename is given, and its file cannot be parsed, the names of the
+        old or of the new classes are not known, or the renames do not fit them.
+      RunError: the config or the vocabulary in --init_from is damaged.
     """
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes

@@ -40,7 +40,8 @@ from yt8m.storage import copies, is_remote
 from yt8m.types import Closing
 
 _BATCH_BYTES = 64 << 20  # largest size of the pictures or clips of a batch
-_FORMS = {"picture": Pictures, "clip": Clips, "sound": Sound}  # {kind of a decoder's message: its form}
+# {kind of a decoder's message: class that describes such inputs of an extractor}
+_FORMS = {"picture": Pictures, "clip": Clips, "sound": Sound}
 _MOST_WAITING = 64  # number of videos whose features may wait for a batch to fill
 
 

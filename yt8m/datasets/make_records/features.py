@@ -280,7 +280,8 @@ class FeatureReader:
         for name, values in arrays.items():
             if values.ndim not in (1, 2) or 0 in values.shape or values.dtype.kind not in "fiu":
                 raise BadRowError(
-                    f"array {name} is {values.dtype} {list(values.shape)}; expected numbers, [size] or [T, size]"
+                    f"array {name} is {values.dtype} {list(values.shape)}; expected integers or floats of shape [size] "
+                    "or [frames, size], not empty"
                 )
         return self._cut_frames(arrays, rows, index) if self._has_times else arrays
 

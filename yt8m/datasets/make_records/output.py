@@ -381,8 +381,8 @@ class Output:
           classes: the classes.
           bad: {number of a row: what is wrong with it}.
           extractors: the entries of the extractors in the manifests.
-          corrections: function from the numbers of labels that decisions have added and removed to the entry of the
-            decisions in the manifest.
+          corrections: called for each split with the numbers of labels that the decisions of --corrections added and
+            removed; returns the entry of the manifest that describes these decisions, empty if there are none.
 
         Raises:
           RunError: no row was good, so there is no video; or a file cannot be written.
