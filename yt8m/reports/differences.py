@@ -96,7 +96,8 @@ def _hash_of_names(run: Run) -> str:
     return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else "YouTube-8M's"
 
 
-_ROUNDING = 1e-9  # `interval` computes bounds with sines, whose rounding may move a bound of 0 by less than this
+# A bound this close to 0 counts as 0: `interval` computes bounds with sines, whose rounding moves a bound by less.
+_ROUNDING = 1e-9
 
 
 def figures(first: Run, other: Run) -> list[Difference]:
@@ -132,7 +133,7 @@ def _bounds(first: Run, other: Run, key: str) -> Interval | None:
     """The 95 % interval of the difference between the runs by the metric `key`.
 
     The values of both runs on the same resampled videos are compared. None if a run has no resampled values of this
-    metric, if the runs sampled other videos, or if there are fewer than FEWEST_VIDEOS.
+    metric, if the two runs did not sample the same videos, or if they sampled fewer than FEWEST_VIDEOS.
     """
     if key not in first.resampled or key not in other.resampled or not same_videos(first, other):
         return None

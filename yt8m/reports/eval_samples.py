@@ -23,7 +23,7 @@ from yt8m.eval_util.videos import Videos
 from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
 FOLDER, NAME = "eval", "videos.npz"
-_DESCRIPTION = "told"  # name of the array that holds JSON: the metrics and the counts, as UTF-8 bytes
+_DESCRIPTION = "told"  # name of the array that holds `figures`, `num_classes` and `seen` as JSON (UTF-8 bytes)
 _POINTS_PREFIX = "class_"  # the names of the arrays of `OperatingPoints` begin with it
 
 

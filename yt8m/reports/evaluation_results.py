@@ -58,7 +58,7 @@ class EvaluationResult(NamedTuple):
       step: its training step.
       figures: the metric values, under the names of `EvaluationMetrics.get`.
       num_examples: number of evaluated examples.
-      metric_classes: the metrics.
+      metric_classes: the metrics that were computed.
       names: the names of the classes.
       sample: a sample of the videos; None without --report and --require, like `chosen` and `calibration`.
       chosen: the thresholds of the classes.
@@ -233,7 +233,7 @@ class GuaranteeSummary(NamedTuple):
 
     Attributes:
       target: the precision on new videos, and the confidence in it.
-      precision_of: `class` if each class by itself has that precision, `all` if all tags together have it.
+      precision_of: `class` if the tags of each class by itself have that precision, `all` if all tags together have it.
       testing_videos: number of videos on which the thresholds were tested; the others only served to plan the tests.
       classes: number of classes with a threshold of their own.
       too_few_labels: number of classes that abstain because they have too few labels.

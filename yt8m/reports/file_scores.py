@@ -177,9 +177,10 @@ def score_segments(config: SegmentEvalConfig) -> int:
     """Prints `MAP@n: x`; returns the exit status 0.
 
     Raises:
-      UsageError: there are no such files.
-      RunError: the submission, the records or the cache are damaged (the message names the line or record), or no class
-        that counts has a segment that was rated as positive.
+      UsageError: no file matches --data.
+      RunError: there is no submission or no file of classes; the submission, the records, the cache or the file of
+        classes are damaged (the message names the line or record); or no class that counts has a segment that was rated
+        as positive.
     """
     ratings = load_ratings(config.eval_data_pattern, config.label_cache)
     classes = read_segment_classes(config.segment_label_ids_file) | set(ratings.classes.tolist())

@@ -22,8 +22,8 @@ from yt8m.reports.eval_samples import EvalSamples
 from yt8m.runs.opened_run import Lines, RunFiles
 
 _NOT_METRICS = ("step", "examples")  # keys of the lines of metrics.jsonl that get no curve
-# One colour for each run. They can be told apart on white and on black, and by most colour-blind readers. Each has a
-# contrast of at least 3 to 1 to both (WCAG 2.2, 1.4.11).
+# The colours of the runs in the charts; the ninth run gets the first colour again. Most colour-blind readers can tell
+# them apart. Each has a contrast of at least 3 to 1 to white and to black (WCAG 2.2, 1.4.11).
 COLOURS = ("#3b82f6", "#e26d0c", "#12a37f", "#a35cf0", "#e8476a", "#199bb4", "#b58a12", "#8b8fa3")
 
 
@@ -40,7 +40,7 @@ class Curve:
         self.values: Floats64 = np.array([points[step] for step in sorted(points)], np.float64)
 
     def smoothed(self) -> Floats64:
-        """The running mean, float64 [P], over a window of P / 20 points. At the ends the window has fewer points."""
+        """The running mean, float64 [P], over a window of about P / 20 points, fewer at both ends."""
         width = max(1, len(self.values) // 20)
         kernel = np.ones(2 * (width // 2) + 1)
         sums, sizes = (np.convolve(array, kernel) for array in (self.values, np.ones(len(self.values))))
@@ -248,8 +248,8 @@ def interval_of_mean_ap(
     Args:
       run: the run.
       mean_ap: mean AP of the classes over all videos.
-      resampled: [R], mean of their corrected APs in each resample.
-      excess: their `Run.excess`; nan for a class without a label in the sample.
+      resampled: [R], mean of the corrected APs of the classes in each set of resampled videos.
+      excess: the entries of `Run.excess` of the classes; nan for a class without a label in the sample.
       labels: number of labels of each of the classes over all videos.
 
     Returns:
@@ -262,9 +262,13 @@ def interval_of_mean_ap(
 
 
 def _excess_of_all(run: Run, excess: Any) -> Any:
-    """By how much an AP over all evaluated videos is too high, from `excess`, by how much it is over the sample.
+    """By how much an AP over all evaluated videos is too high.
 
-    Both are inversely proportional to the number of videos.
+    This excess is inversely proportional to the number of videos.
+
+    Args:
+      run: the run.
+      excess: by how much the AP over the sampled videos is too high; a float or an array.
     """
     return excess * shrink_of(run) ** 2
 
@@ -272,7 +276,7 @@ def _excess_of_all(run: Run, excess: Any) -> Any:
 def interval_if_certain(bounds: Interval, videos: int) -> Interval | None:
     """The interval; None if it is from fewer than FEWEST_VIDEOS `videos`, or if its two bounds are equal.
 
-    They are equal if, for example, all videos have the same value: this says nothing about other videos.
+    The bounds are equal if, for example, all videos have the same value: this says nothing about other videos.
     """
     return None if videos < FEWEST_VIDEOS or bounds.low == bounds.high else bounds
 

@@ -18,7 +18,9 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports.loading import Run, class_intervals
 
 EXAMPLES = 3  # number of videos that are named for a pair of confused classes
-ENOUGH_LABELS = 5  # with fewer labels, the AP of a class is mostly chance
+# With fewer labels, the AP of a class is mostly chance. So this AP gets no interval, and tables of the best, the worst
+# or the most different classes leave the class out if enough classes have more labels.
+ENOUGH_LABELS = 5
 
 
 class ClassFigure(NamedTuple):
@@ -56,7 +58,7 @@ class VerticalFigure(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """A pair of classes that the model confuses.
+    """A pair of classes that the model confuses; `confusions` says which classes of a video count as predicted.
 
     Attributes:
       missed: a class that is a label but was not predicted.
@@ -88,11 +90,13 @@ def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFi
 
 
 def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[ClassFigure], list[ClassFigure], int]:
-    """The `count` best and the `count` worst classes by AP; no class is in both lists, and none with AP 1.0 is worst.
+    """The `count` best and the `count` worst classes by AP; fewer if there are not so many.
+
+    No class is in both lists. A class whose AP is shown as 1.000 is not among the worst.
 
     Returns:
-      The best classes (best first), the worst ones (worst first), and the number of labels that a class needs to be
-      listed: ENOUGH_LABELS if at least 2 * `count` classes have so many, else 1.
+      (the best classes, best first; the worst classes, worst first; the number of labels that a class needs to be
+      listed: ENOUGH_LABELS if at least 2 * `count` classes have so many, else 1).
     """
     frequent = [row for row in classes if row.positives >= ENOUGH_LABELS]
     least = ENOUGH_LABELS if len(frequent) >= 2 * count else 1
@@ -107,7 +111,7 @@ def is_below_one(average_precision: float) -> bool:
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
-    """The mean AP of each vertical, the coarse category of a class such as Animals; the one with most labels first.
+    """The mean AP of each vertical, a coarse category of classes such as Animals; verticals with most labels first.
 
     Classes whose vertical is not known are left out.
     """
@@ -157,9 +161,9 @@ class PrecisionRecall(NamedTuple):
     """The precision-recall curve, with one point for each distinct score, the highest score first. Arrays are [P].
 
     Attributes:
-      precision: precision of the predictions with at least this score.
-      recall: their recall, a share of all labels of the videos.
-      thresholds: the scores.
+      precision: the share of right predictions among those with at least the score of the point.
+      recall: the share of all labels of the videos that these predictions find.
+      thresholds: the score of each point.
     """
 
     precision: Floats64
@@ -168,7 +172,7 @@ class PrecisionRecall(NamedTuple):
 
 
 def precision_recall(videos: Videos) -> PrecisionRecall:
-    """The curve of all (video, class) pairs in one list; GAP is the area under it."""
+    """The curve of the best classes of all videos, ranked in one list (micro-averaged); GAP is the area under it."""
     scores, hits = videos.predictions()
     order = np.argsort(-scores, kind="stable")
     scores, num_right = scores[order], np.cumsum(hits[order])
@@ -199,8 +203,8 @@ class ClassRow(NamedTuple):
       positives: number of its labels in the evaluation.
       average_precision: its AP.
       interval: the 95 % interval of its AP.
-      precision, recall, f1: those of its tags, the predictions from `threshold` on.
-      threshold: the least score of a tag.
+      precision, recall, f1: how well the tags of the class agree with its labels, see `OperatingPoints`.
+      threshold: the least score with which the class is a tag of a video.
       remark: `*` for a threshold that is common to all classes; or why the class has no threshold; else empty.
     """
 

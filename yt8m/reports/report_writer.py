@@ -99,10 +99,10 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
 
 
 def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
-    """How often each class occurs: by the vocabulary, else by the manifests of the training files; 0 if neither says.
+    """How often each class occurs, from the vocabulary or else the manifests of the training files; all 0 if unknown.
 
-    The counts of a vocabulary may be those of other data than the run was trained on. So their unit, which the page
-    shows, says that they are by the vocabulary.
+    A vocabulary may have the counts of other data than the run was trained on. So the unit of these counts, which the
+    page shows, says that they are from the vocabulary.
     """
     count, config = run.samples.num_classes, config_of(run)
     data = config.data if config else DataConfig()
@@ -305,7 +305,10 @@ def _figure(run: Run, metric: Description) -> _Figure:
 def _most_different(
     rows: Sequence[ClassFigure], first_rows: Sequence[ClassFigure]
 ) -> list[tuple[ClassFigure, ClassFigure]]:
-    """(class, same class in the first run) for the classes whose AP differs most from that in the first run."""
+    """(class, same class in the first run) for the _NUM_ROWS classes whose AP differs most, the largest first.
+
+    Classes with fewer than ENOUGH_LABELS labels are left out, unless all classes have fewer.
+    """
     first = {row.number: row for row in first_rows}
     both = [(row, first[row.number]) for row in rows if row.number in first and row.name == first[row.number].name]
     frequent = [pair for pair in both if pair[0].positives >= ENOUGH_LABELS] or both

@@ -26,7 +26,7 @@ from yt8m.terminal import print_table, printable
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it recorded no end, so it was killed"
 EVALUATION, TRAINING = "evaluation", "training batch"
-_NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # in metrics.jsonl
+_NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # keys of metrics.jsonl
 _UNSET: tuple[Any, ...] = (None, "", ())  # options with such a value are not set; the table does not show them
 _STATE_WIDTH = 60  # largest number of characters of a state in the table; --json has the whole text
 _NUM_THREADS = 16  # so many runs in a bucket are read at the same time, because each takes several slow requests
@@ -56,7 +56,8 @@ class ListedRun:
       why: the reason for the state, in words; empty if there is nothing to say.
       written: when a file of the run was last written, in seconds since 1970; 0 if it is not known.
       step: its last training step; None if it is not known.
-      figures: the best evaluation, or else the last training batch; None if there is neither.
+      figures: the best evaluation by the metric that the table is sorted by (else by GAP), or else the last training
+        batch; None if there is neither.
       model: name of the model; empty if the config cannot be read.
       options: {path of the option: value} of the config.
       differing: {flag: value} of the options that differ between the runs of the table.
@@ -254,7 +255,11 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
 
 
 def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:
-    """[`figures_of` of the content of a JSON file]; empty if there is no such file.
+    """The metrics in a JSON file, as a list of one entry; empty if there is no such file.
+
+    Args:
+      path: path of the file.
+      figures_of: makes the `Figures` from the parsed content of the file.
 
     Raises:
       RunError: the file is damaged.
@@ -279,7 +284,7 @@ def _figures_of_best(note: Any) -> Figures:
 
 
 def _metric_values(values: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics among the values of a line, without those that are not finite numbers."""
+    """The metrics among the entries of a JSON object, such as a line of metrics.jsonl; only finite numbers count."""
     return {
         name: float(value)
         for name, value in values.items()
@@ -352,7 +357,11 @@ def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
 def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
     """Prints the table.
 
-    It has a column for each metric that some run has. A detail (`names_of_details`) has one only if it is `sorted_by`.
+    Each metric that some run has gets a column. Metrics that are details of others (`names_of_details`) get none.
+
+    Args:
+      runs: the rows, in their order.
+      sorted_by: a metric that gets a column even if it is a detail; empty for none.
     """
     names = {name for run in runs if run.figures for name in run.figures.values}
     names -= names_of_details() - {sorted_by}

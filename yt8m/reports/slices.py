@@ -103,7 +103,10 @@ def by_labels(num_labels: Ints64) -> list[tuple[str, Ints64]]:
 
 
 def by_length(videos: Videos) -> list[tuple[str, Ints64]]:
-    """(name, rows) of four groups of the labelled videos, by number of frames; the groups are about equally large."""
+    """(name, rows) of up to four groups of the labelled videos, the quarters by number of frames, shortest first.
+
+    Videos with equally many frames are in the same group, so groups may differ in size.
+    """
     labelled = np.flatnonzero(videos.num_labels)
     if not len(labelled):
         return []

@@ -27,7 +27,7 @@ SECONDS = 5.0  # length of a part of the video
 _MOST_ROWS = 12  # of the page, one for each class
 _LEAST_SCORE = 0.05  # a class whose scores are all lower has no row, unless it is the best class of a part
 _THUMBNAIL_SIZE = 96  # width and height of a thumbnail, in pixels
-_HEAD_BYTES = 1 << 16  # the address of the video is within this many bytes from the start of a page
+_HEAD_BYTES = 1 << 16  # number of bytes at the start of a page in which `_video_of_page` looks for the address
 
 
 class Timeline(NamedTuple):
@@ -36,7 +36,7 @@ class Timeline(NamedTuple):
     Attributes:
       starts: second at which each of N parts begins.
       end: second at which the last part ends.
-      scores: float32 [N, C].
+      scores: float32 [N, C], the score of each class in each part, from 0 to 1.
     """
 
     starts: Sequence[float]
@@ -64,7 +64,7 @@ def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Se
       video: path of the video.
       timeline: the scores.
       names: the classes.
-      tags: names of the classes that reach their thresholds.
+      tags: names of the tags of the whole video, the classes whose scores reach their thresholds; may be empty.
 
     Raises:
       UsageError: jinja2 is not installed.
@@ -104,7 +104,8 @@ def _video_of_page(path: str) -> str:
 def classes_of_rows(timeline: Timeline) -> list[int]:
     """The classes that have a row, at most _MOST_ROWS, sorted by their highest score in any part, highest first.
 
-    The best classes of the parts are taken first, then other classes with the highest scores.
+    The best class of each part is taken first. Then other classes are taken, those with the highest scores first, if
+    their highest score is at least _LEAST_SCORE.
     """
     highest = timeline.scores.max(axis=0)
     order = np.argsort(-highest, kind="stable").tolist()

@@ -20,7 +20,7 @@ _MOST_OVERALL = 100  # videos that are chosen by their loss alone; the others ar
 _MOST_OF_CLASS = 50  # examples of a class, if MOST_VIDEOS allows so many
 _LEAST_PART = 0.01  # what a class must add to the loss of a video if the video is a second or later example of it
 _MOST_SHOWN = 3  # labels, and as many wrong predictions, that are shown of each video
-_EPSILON = 1e-5  # inside the logarithms, as in the loss of the evaluation
+_EPSILON = 1e-5  # is added before a logarithm, so that the loss is finite, as in the loss of the evaluation
 
 
 class LossPairs(NamedTuple):
@@ -31,7 +31,8 @@ class LossPairs(NamedTuple):
       classes: int64, the class.
       is_label: bool; False for a predicted class that is not a label.
       scores: float64, the score of the class.
-      parts: float64, what the class adds to the loss: -log(score) for a label, -log(1 - score) for another class.
+      parts: float64, what the class adds to the loss: -log(score) for a label, -log(1 - score) for another class, each
+        with _EPSILON added before the logarithm.
     """
 
     rows: Ints64
@@ -121,7 +122,8 @@ def _class_shares(
 ) -> dict[int, tuple[list[ClassShare], list[ClassShare]]]:
     """{row: (labels, wrong predictions)} of the videos with these rows, as they are shown.
 
-    These are the pairs with the indices `examples`, and the _MOST_SHOWN labels and wrong predictions of each video.
+    Of each video these are the _MOST_SHOWN labels, and as many wrong predictions, that add most to its loss, and the
+    classes of the pairs with the indices `examples`. The largest part of the loss comes first.
     """
     indices = np.flatnonzero(np.isin(pairs.rows, rows))
     ranks = _ranks_in_groups(pairs.rows[indices] * 2 + pairs.is_label[indices], pairs.parts[indices])

@@ -52,7 +52,7 @@ class MetaGraphModeler(VideoModeler):
         return self._with_label_loss(ModelOutput(predictions=predictions), batch, is_training)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """The ops that `build` made, which must have been called, so that the graph is not imported twice."""
+        """The ops that `build` made for the same batch; call `build` first. The graph is not imported a second time."""
         ops: PredictOps = self._ops
         return replace(ops, labels=batch.labels, video_ids=batch.video_ids)
 

@@ -290,7 +290,8 @@ def _head_loss(
     return loss, ((logits, label_loss.gradient_from_logits(logits, labels, label_weights=weights)),)
 
 
-_HISTOGRAM_VIDEOS, _HISTOGRAM_VALUES = 16, 1 << 15  # at most so many videos, and about so many of their values
+# The histogram of the features in TensorBoard is of at most so many videos, and of about so many of their values.
+_HISTOGRAM_VIDEOS, _HISTOGRAM_VALUES = 16, 1 << 15
 
 
 def _sample_of_values(batch: Batch) -> tf.Tensor:
@@ -308,7 +309,7 @@ _TOP_K_REPORTS = ("scores", "classes", "hits", "num_labels", "label_counts", "pe
 
 
 class VideoEvaluator:
-    """Computes metrics from the reports of a `VideoModeler`: `EvaluationMetrics` as an evaluator of the engine.
+    """Computes metrics from the reports of a `VideoModeler`. The engine calls it; `EvaluationMetrics` does the work.
 
     Args:
       modeler: the modeler; its attributes say which metrics are computed, and whether videos are kept.
@@ -381,7 +382,9 @@ def build_graph(
       train_data_pattern: pattern of the files; these are fed to `ops.input.files` when `ops.input.initializer` runs.
       label_loss_fn: an instance of a loss; CrossEntropyLoss if None.
       batch_size: number of examples per tower and step.
-      base_learning_rate, learning_rate_decay, learning_rate_decay_examples: exponential decay by number of examples.
+      base_learning_rate: the learning rate at the start.
+      learning_rate_decay_examples: each time after so many examples, the rate is multiplied by `learning_rate_decay`.
+      learning_rate_decay: the factor of this exponential decay.
       optimizer_class: a v1 optimizer, or its name.
       clip_gradient_norm: largest norm of each variable's gradient; 0 for no limit.
       regularization_penalty: weight of the regularisation loss.

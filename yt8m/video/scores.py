@@ -150,7 +150,7 @@ class RatedPairScores(NamedTuple):
 
     @classmethod
     def of_batch(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch with label weights. Other predictions are not computed if that can be avoided."""
+        """The rated pairs of a batch with label weights; `select_pairs` says when no other score is computed."""
         weights = tf.convert_to_tensor(batch.label_weights)
         places = tf.where(weights > 0)
         return cls(
@@ -200,7 +200,7 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
     }
 
 
-_EPSILON = 1e-5  # inside the logarithms, as in the published cross-entropy
+_EPSILON = 1e-5  # is added before a logarithm, so that the loss is finite, as in the published cross-entropy
 
 
 def reports_of_videos(batch: Batch, scores: tf.Tensor, positives: tf.Tensor) -> dict[str, Report]:

@@ -27,8 +27,8 @@ _RGB_SIZE = 1024  # number of the rgb features of YouTube-8M, which were whitene
 # Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
 _BYTE_STEP = 4.0 / 255.0
 _BYTE_OFFSET = (4.0 / 512.0 - 2.0) / _BYTE_STEP
-_LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
-LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # the same for `shifted` bytes
+_LEAST_NORM = 1e-6  # a smaller norm of a frame counts as this norm, so that 0 is not divided by 0 (tf.nn.l2_normalize)
+LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # the same norm for `shifted` bytes, which are not multiplied by _BYTE_STEP
 
 
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
@@ -121,9 +121,9 @@ def takes_mean(model: Any) -> bool:
 
 
 def can_average_bytes(batch: Batch) -> bool:
-    """Whether the features are frames, are bytes, and are on a CPU.
+    """Whether `mean_of_unit_frames` can be used: the features are frames, are bytes (uint8), and are on a CPU.
 
-    On a GPU, the many small ops that average bytes would be slow.
+    On a GPU, its many small ops would be slow.
     """
     if any(feature.dtype != tf.uint8 or feature.shape.rank != 3 for feature in batch.features):
         return False
@@ -181,7 +181,7 @@ def _mean_of_video(*features_and_count: tf.Tensor) -> tf.Tensor:
 
 # Rows (segments) are processed in blocks of so many values, which as floats fit the processor's caches.
 _BLOCK_VALUES = 800_000
-_PARALLEL_BLOCKS = 4
+_PARALLEL_BLOCKS = 4  # so many blocks may be computed at the same time
 
 
 def _means_of_blocks(batch: Batch) -> tf.Tensor:
