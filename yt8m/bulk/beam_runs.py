@@ -1,7 +1,7 @@
 """Runs Beam pipelines: options, temporary folders, the log of the workers, and retries after a worker died.
 
-A pipeline has one task for each shard. The last output of a task is a `Done`, even if the task failed, because Beam
-would repeat a task that raises an error, and it would fail again.
+A pipeline has one task for each shard. The last output of a task is a `Done` (see `bulk_config`), even if the task
+failed: Beam would repeat a task that raises an error, and the task would fail again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from yt8m.bulk.bulk_config import WORKERS_LOG, Done
 from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.storage import copies
 
-_MOST_ATTEMPTS = 3
+_MOST_ATTEMPTS = 3  # how often a pipeline is run at most; it is run again if a worker process died
 # If a worker process died, the text of Beam's error has one of these texts.
 _DEAD_WORKER_TEXTS = (
     *("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED"),
 )
-_METRICS_NAMESPACE = "yt8m"
+_METRICS_NAMESPACE = "yt8m"  # of the counters and distributions that are added to Beam's metrics
+# With these runners, words that are no options of Beam are accepted, because a job server gets them.
 _RUNNERS_WITH_JOB_SERVER = ("FlinkRunner", "SparkRunner", "PortableRunner", "PrismRunner")
 
 
@@ -52,7 +53,8 @@ class BeamJob(NamedTuple):
       workers: number of worker processes of DirectRunner.
       beam_words: the user's command-line options of Beam.
       outcomes_path: path of the JSON file to which the pipeline writes the outcomes of its tasks.
-      log_folder: the folder of `workers.log`; if it is in a bucket, the file is in the folder for temporary files.
+      log_folder: the folder of `workers.log`; if this folder is in a bucket, the file is in the folder for temporary
+        files.
       unit: what a shard holds, such as `records`; the progress lines name it.
     """
 
@@ -131,7 +133,7 @@ def check_options(runner: str, workers: int, beam_words: Sequence[str]) -> None:
       beam_words: the user's command-line options of Beam.
 
     Raises:
-      UsageError: there is no such runner, it is not installed, or an option is wrong.
+      UsageError: there is no such runner, the packages that the runner needs are not installed, or an option is wrong.
     """
     options, stderr = _pipeline_options(BeamJob(runner, workers, beam_words, "", "")), io.StringIO()
     try:
@@ -298,7 +300,10 @@ def write_json(value: Any, path: str) -> None:
 
 
 def record_joined_size(size: int) -> None:
-    """Adds the size of a value that a worker joined in memory, in bytes, to Beam's metrics; `run_tasks` logs it."""
+    """Adds the size in bytes of a value that a worker joined in memory, such as a class's line, to Beam's metrics.
+
+    `run_tasks` logs the largest of these sizes.
+    """
     Metrics.distribution(_METRICS_NAMESPACE, "joined_bytes").update(size)
 
 

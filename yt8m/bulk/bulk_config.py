@@ -56,7 +56,10 @@ class BulkConfig(DamagePolicy):
     trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 
     def inference_config(self) -> InferenceConfig:
-        """The config of `yt8m inference` with the same values, with which the model of a run is opened."""
+        """The config of `yt8m inference` with the same values, with which the model of a run is opened.
+
+        Its `segment_labels` is True for `rank` alone.
+        """
         shared = {field.name for field in dataclasses.fields(InferenceConfig) if hasattr(self, field.name)}
         values = {name: getattr(self, name) for name in sorted(shared)}
         return InferenceConfig(**{**values, "segment_labels": isinstance(self, RankBulk)})
@@ -166,6 +169,7 @@ class BulkCommand(NamedTuple):
     result: str
 
 
+# {command: its flags, purpose and last file}
 COMMANDS = {
     "infer": BulkCommand(InferBulk, "Predicts for every video, into one CSV file for each shard.", "predictions.json"),
     "rank": BulkCommand(RankBulk, "Ranks the segments of every video by class, into segments.csv.", "segments.csv"),

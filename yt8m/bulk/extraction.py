@@ -107,7 +107,11 @@ class _DistributedExtraction(Extraction):
 
 
 class _Worker:
-    """The opened extractors of a worker process, and its number of bad videos so far."""
+    """The opened extractors of a worker process, and its number of bad videos so far.
+
+    Raises:
+      RunError: the weights of an extractor differ from those on the machine that started the job.
+    """
 
     def __init__(self, settings: _Settings) -> None:
         self.settings, self._bad = settings, 0

@@ -54,9 +54,10 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
       beam_words: the user's command-line options of Beam.
 
     Raises:
-      UsageError: there is no such model or data, an option of Beam is wrong, or the output folder holds other files.
+      UsageError: the model, the data or an option of Beam cannot be used, or the output folder holds files that the job
+        must not continue.
       RunError: another process writes to the output folder, a shard failed or differs from --manifest, too many records
-        are bad, or workers died in each of three attempts.
+        are bad, workers died in each of three attempts, or `rank` finds no segment.
     """
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fix_checkpoint(config)
@@ -81,13 +82,16 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
 
 
 def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
-    """Chooses the weights. If --model is a run, the returned config names the step, so that all workers load the same.
+    """Chooses the weights. If --model is a run, the returned config has their step, so that all workers load the same.
+
+    The config has no step if the flag --checkpoint is `best`, or if the run has an inference model and no checkpoint.
 
     Returns:
       (config, path of the weights, their training step or 0 if it is unknown).
 
     Raises:
-      UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
+      UsageError: there is no such model or checkpoint, the code of the run is not trusted, or the model cannot be used
+        with a flag or for this command.
     """
     if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):

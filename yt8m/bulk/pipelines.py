@@ -63,7 +63,7 @@ def _build_ranking(config: RankBulk, tasks: Any) -> Any:
 
 
 def _rank_shard(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
-    """Yields (class, best segments of the shard) for each class, then the shard's `Done`."""
+    """Yields (class, best segments of the shard) for each class for the output `_LINES`, then the shard's `Done`."""
     done, lists = shard_work.rank(config, shard)
     for number, segments in lists:
         yield beam.pvalue.TaggedOutput(_LINES, (number, segments))
@@ -74,7 +74,7 @@ class _BestSegments(beam.CombineFn):
     """Keeps the best `most` segments of a class.
 
     Beam combines the lists of the shards in groups of its own choice. The result does not depend on the groups, because
-    segments of equal score are ordered by shard and place.
+    segments of equal score are in the order of their shards, and then of the list of a shard.
     """
 
     def __init__(self, most: int) -> None:
@@ -117,7 +117,7 @@ def _build_evaluation(config: EvalBulk, tasks: Any) -> Any:
 
 
 class _ShardMetrics(NamedTuple):
-    """The metrics of one shard, and the name of the model that scored it."""
+    """The number of one shard, the name of the model that scored it, and the metrics of the shard."""
 
     number: int
     model: str

@@ -76,7 +76,7 @@ class RankedSegments(NamedTuple):
 
     @classmethod
     def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
-        """Joins lists of the same class into one, and keeps its best `most` segments."""
+        """Joins one or more lists of the same class into one, and keeps its best `most` segments."""
         columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
         best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
         return cls(*(column[best] for column in columns))
@@ -145,6 +145,9 @@ class _LoadedModel:
         Args:
           path: path of the shard.
           bad: with --max_bad_records, the first bad record is added to this list.
+
+        Returns:
+          An iterator over the batches. With --cache, a batch has numbers, by which the cache finds the records.
 
         Raises:
           DamagedError: a record is bad, and --max_bad_records is 0.
@@ -328,9 +331,10 @@ def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationM
 
 
 class _SegmentModel:
-    """Cuts records into windows of the length of a segment, and scores the windows in batches of one size.
+    """Cuts records into windows, and scores the windows in batches of one size.
 
-    With --segment_shifts, each segment has several windows that follow one another; otherwise it is one window.
+    A window has the frames of a segment, and those around it that --segment_context adds. With --segment_shifts, each
+    segment has one window for each shift, and these follow one another; otherwise it has one window.
 
     Args:
       run: the model.
@@ -354,7 +358,7 @@ class _SegmentModel:
         self._session = cpu_session(graph)
 
     def scores(self, videos: Videos) -> Iterator[tuple[list[bytes], np.ndarray]]:
-        """Yields batches of windows of these videos: (names of their segments, scores float32 [B, C]).
+        """Yields batches of B windows of these videos: (names of their segments, scores float32 [B, classes]).
 
         Raises:
           DamagedError: a record is damaged.

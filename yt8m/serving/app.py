@@ -84,6 +84,7 @@ class Readiness(_Answer):
     status: str
 
 
+# {HTTP status of a refusal: when a request to /predict gets it}, for /openapi.json
 _REASONS = {
     400: "The body or `top_k` is not valid.",
     408: "The body did not arrive in time.",
@@ -205,7 +206,8 @@ async def _answer_predict(service: Service, request: Request) -> JSONResponse:
     it.
 
     Raises:
-      RefusedError: too many requests are in progress, or this request is not valid or takes too long.
+      RefusedError: too many requests are in progress, this request is not valid or takes too long, or the service shuts
+        down before the answer.
     """
     config = service.config
     if service.at_work >= config.max_requests:
@@ -266,7 +268,7 @@ async def _read_body(request: Request, most: int, config: ServeConfig, seconds: 
     """Reads the body of a request.
 
     The rest of a body that is too large is read and dropped, because clients read no answer while they are sending.
-    Reading stops after four times the size that `config` allows.
+    Reading stops after four times the size that --max_megabytes allows.
 
     Args:
       request: the request.

@@ -24,7 +24,7 @@ JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 
 _FRAME_FIELDS = 16  # limit on protocol buffer fields per frame; a feature list needs three
-_BESIDE_FRAMES = 128  # outside of its frames, a video may have as many fields as so many frames may have
+_BESIDE_FRAMES = 128  # outside of its frames, for example for labels, a video may have the fields of this many frames
 _QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields and an id need six
 # The largest light body in bytes: of JSON, and of records. YouTube-8M's video-level records have 5 kB.
 _LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10
@@ -75,6 +75,9 @@ class RefusedError(Exception):
     Args:
       status: the HTTP status of the answer.
       text: one sentence that says why the request is refused.
+
+    Attributes:
+      status: the argument of this name.
     """
 
     def __init__(self, status: int, text: str) -> None:
@@ -108,8 +111,8 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
     """The records of a body: one serialized record, or a whole TFRecord file.
 
     Raises:
-      RefusedError: there is no record, there are too many, or one is damaged, has too many fields, or has values that
-        are not finite.
+      RefusedError: there are too many records; or a record is damaged, holds no feature, has too many fields or frames,
+        or has values that are not finite or too large.
     """
     records = [body]
     if len(body) >= 12 and body[8:12] == checksums.masked_crc(body[:8]):
@@ -142,7 +145,12 @@ def _refuse_unparsable(where: str) -> Iterator[None]:
 
 
 def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
-    """Refuses a serialized record with too many frames, with values that are not finite, or without features."""
+    """Checks a serialized record; `where` names it in messages.
+
+    Raises:
+      RefusedError: the record has too many frames, or values that are not finite or too large.
+      ValueError: the record cannot be parsed, or holds no feature.
+    """
     record = shards.parse(payload)
     longest = max(map(len, record.lists.values()), default=0)
     if longest > limits.max_frames:
@@ -166,7 +174,9 @@ class _StrictModel(BaseModel):
 
 @functools.cache
 def features_body(size: int, limits: BodyLimits) -> type[BaseModel]:
-    """Creates the pydantic model of a JSON body.
+    """Creates the pydantic model of a JSON body: {"videos": [{"id": "abcd", "rgb_and_audio": [FRAME, ...]}, ...]}.
+
+    A FRAME is a list of numbers. The id may be missing, and is then empty.
 
     Args:
       size: number of values of a frame.
@@ -191,8 +201,8 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
       (the ids of the videos, their features, each float32 [T, size]).
 
     Raises:
-      RefusedError: the body is not valid JSON of the form of `features_body`, exceeds a limit, or has values that are
-        not finite.
+      RefusedError: the body is not JSON as `features_body` describes it, exceeds a limit, or has values that are not
+        finite or too large.
     """
     if body.count(b'"') > _QUOTES * (limits.max_videos + 1):
         raise RefusedError(413, f"too many strings for a request of {limits.max_videos} videos (--max_videos).")

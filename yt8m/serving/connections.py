@@ -184,13 +184,13 @@ class Connection(H11Protocol):
 
 
 class LastResort:
-    """Kills this process a certain time after `begin`, unless the `with` block has ended by then.
+    """Ends this process with status 1 a certain time after `begin`, unless the `with` block has ended by then.
 
     This is needed because a step of the model cannot be interrupted, and Python does not exit before the thread of the
     step has ended.
 
     Args:
-      timeout: seconds that requests in progress have to finish; the process is killed four seconds later.
+      timeout: seconds that requests in progress have to finish; the process is ended four seconds later.
     """
 
     def __init__(self, timeout: float) -> None:

@@ -18,6 +18,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+# The types of a scope or a message, and of an application, in the ASGI specification.
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
@@ -57,7 +58,8 @@ class Monitor:
         """Counts an answer of the application.
 
         Args:
-          method, path: the method and the path of the request.
+          method: the method of the request, such as GET.
+          path: the path of the request.
           status: the HTTP status of the answer.
           seconds: the time from the request's headers to the end of the answer.
         """
@@ -66,7 +68,7 @@ class Monitor:
         self._latency.labels(path).observe(seconds)
 
     def refused(self, status: int) -> None:
-        """Counts a refusal of an incomplete request, which was not passed to the application; `status` is HTTP's."""
+        """Counts a refusal of a request that was not passed to the application; `status` is its HTTP status."""
         self._requests.labels("other", "other", str(status)).inc()
 
     @contextlib.contextmanager

@@ -138,7 +138,8 @@ class _ParserProcess:
         """Lets the child parse a body; returns the child's message (see `_parse_to_message`).
 
         If the child dies while it parses, a new process replaces it, and the message is a refusal that names memory:
-        the child exceeded its limit, or `kill` ended it, after which nobody reads the message.
+        the child exceeded its limit, or `kill` ended it, after which nobody reads the message. If the child does not
+        start, the message is a refusal with status 500.
         """
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)
@@ -266,7 +267,7 @@ class Parsers:
           body: the bytes.
 
         Raises:
-          RefusedError: the body is refused, or the child died while it parsed the body.
+          RefusedError: the body is refused, or the child died while it parsed the body, or did not start.
         """
         job = _ParseJob(content_type, body)
         future = self._threads.submit(self._run, job)

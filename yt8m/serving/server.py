@@ -20,15 +20,17 @@ from yt8m.scoring.predictions import PredictConfig
 
 
 def run(config: ServeConfig) -> int:
-    """Serves until SIGTERM or Ctrl-C; after SIGTERM, prints the number of answers, and returns the exit status 0.
+    """Serves until SIGTERM or Ctrl-C; after SIGTERM, prints how many requests got predictions, and returns status 0.
 
     Args:
       config: the flags.
 
     Raises:
       KeyboardInterrupt: Ctrl-C stopped the server.
-      UsageError: there is no such model, --host has no valid form, or the packages for HTTP are not installed.
-      RunError: the model cannot be loaded, or the server cannot listen on the address.
+      UsageError: there is no such model, vocabulary or file of thresholds, the vocabulary does not fit the model, the
+        form of --host is not valid, or the packages for HTTP are not installed.
+      RunError: the model or its thresholds cannot be loaded, the server cannot listen on the address, or the child
+        processes that parse do not start.
     """
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
         raise missing_extra("yt8m serve", "FastAPI with uvicorn and prometheus-client", "serve")
@@ -38,7 +40,7 @@ def run(config: ServeConfig) -> int:
 
 
 def _serve(config: ServeConfig) -> int:
-    """Serves until SIGTERM; returns the number of answers with predictions. Raises like `run`."""
+    """Serves until SIGTERM; returns the number of requests that got predictions. Raises like `run`."""
     from yt8m import scoring
     from yt8m.serving import app, connections
     from yt8m.serving.service import Service

@@ -54,7 +54,7 @@ class CallThread:
 
         Args:
           compute: the function to call.
-          on_result: gets the result or the error of `compute`.
+          on_result: called with (the result of `compute`, None) or, if `compute` failed, with (None, its error).
         """
         loop = asyncio.get_running_loop()
 
@@ -75,7 +75,7 @@ class CallThread:
             del make  # frees the items of the call, instead of keeping them until the next call
 
     def close(self) -> None:
-        """Drops the calls that have not begun, waits for the current call, and ends the thread."""
+        """Drops the calls that have not begun, without an `on_result`; waits for the current call; ends the thread."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._calls.get_nowait()
@@ -84,10 +84,14 @@ class CallThread:
 
 
 class BatchedRequest(asyncio.Future[list[A]], Generic[T, A]):
-    """A request: a future whose result is one answer for each item. Cannot be cancelled while a call computes it.
+    """A request: a future whose result is one answer for each item. Cannot be cancelled while a call computes these.
 
     Args:
       items: the items to compute answers for.
+
+    Attributes:
+      items: the argument of this name.
+      is_computed: whether a call computes the answers, or has computed them.
     """
 
     def __init__(self, items: Sequence[T]) -> None:
@@ -167,7 +171,7 @@ class Batcher(Generic[T, A]):
         self._begin_call()
 
 
-# The answer for one video: its id, and the scores of all classes.
+# The answer for one video: its id, and the scores of all classes, float32 [classes].
 Answer = tuple[str, NDArray[np.float32]]
 
 
@@ -179,11 +183,15 @@ class Service:
       config: the flags.
 
     Attributes:
-      config, scorer: the arguments.
+      config, scorer: the arguments of these names.
       limits: the limits of a body.
       monitor: the metrics of the service.
       at_work: number of requests in progress, including timed-out requests whose work has not ended.
       answered: number of requests that have got predictions so far; refused requests do not count.
+
+    Raises:
+      UsageError: there is no such vocabulary or file of thresholds, or the vocabulary does not fit the model.
+      RunError: the vocabulary or the thresholds cannot be read, or the children that parse do not start.
     """
 
     def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
@@ -230,14 +238,15 @@ class Service:
           body any more.
 
         Raises:
-          RefusedError: the body is refused; if the body is not light, the future ends with this error instead.
+          RefusedError: the body is light, and parsing refuses it. If a child or the model refuses the body, the future
+            ends with this error instead.
         """
         if not bodies.is_light(content_type, body):
             return asyncio.create_task(self._parse_in_child(content_type, body))
         return self._begin_scoring(bodies.parse_body(content_type, bytes(body), self.scorer.takes.width, self.limits))
 
     async def _parse_in_child(self, content_type: str, body: bytes | bytearray) -> list[Answer]:
-        """Lets a child parse the body, then scores the videos. If cancelled, it waits for a step that has begun."""
+        """Lets a child parse the body, then scores the videos. If cancelled, waits for a step that computes scores."""
         request = self._begin_scoring(await self._parsers.parse(content_type, body))
         try:
             await asyncio.wait({request})
