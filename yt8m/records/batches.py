@@ -1,4 +1,6 @@
-"""Reads records into batches of NumPy arrays, without TensorFlow: for models of other libraries, and for `yt8m.load`.
+"""Reads records into batches of NumPy arrays, without TensorFlow.
+
+The batches are input for models of other libraries, and for the models that `yt8m.load` returns. An example:
 
 for batch in read_records("data/video/train/*.tfrecord", seed=1):
     features, labels = batch.features["mean_rgb"], batch.labels
@@ -36,11 +38,11 @@ class Records:
 
     Attributes:
       files: the paths of the TFRecord files, in order.
-      format: level, features and number of classes of the records.
+      format: level, features and number of classes of the records; if the number is None, no labels are read.
       batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
       max_frames: largest number of frames that are read of a video, from its start.
-      dequantize: whether features that are stored as bytes are converted to float32.
-      seed: shuffles files and records, in a new order in each epoch; None keeps their order.
+      dequantize: whether frames that are stored as bytes are converted to float32; video-level features always are.
+      seed: seed of the shuffling of files and records, which gives each epoch another order; None: no shuffling.
       shuffle_buffer: number of records from which a shuffled epoch draws the next one; None for 4096 at video level,
         256 at frame level.
       worker: (i, n), with i from 0: only the i-th of n shares of the records is read. A share is every n-th file if
@@ -77,12 +79,12 @@ class Records:
 
         Raises:
           DamagedError: a record is damaged or not of the expected format; the message names file and record.
-          RunError: a file has another number of records than its manifest says, or cannot be read.
+          RunError: as for `serialized`.
         """
         return map(self.parsed, self.serialized(number))
 
     def parsed(self, raws: Sequence[Raw]) -> NumpyBatch:
-        """Parses serialized records into one batch; raises like `epoch`.
+        """Parses serialized records into one batch; raises `DamagedError` if one is damaged or of another format.
 
         Args:
           raws: the records: (serialized record, its file, its number in the file).
@@ -98,7 +100,8 @@ class Records:
 
         Raises:
           DamagedError: a checksum or a length in a file is wrong; the message names file and record.
-          RunError: a file has another number of records than its manifest says, or cannot be read.
+          RunError: a file has another number of records than its manifest says, or cannot be read; or a manifest is
+            damaged.
         """
         raws = self._raws(epoch)
         while group := list(itertools.islice(raws, self.batch_size)):
@@ -178,7 +181,8 @@ def _shuffle(items: Iterator[T], size: int, generator: random.Random) -> Iterato
 
     Args:
       items: the items.
-      size: number of items in the buffer from which each item is drawn; the next item takes its place there.
+      size: number of items in the shuffle buffer. Each item is drawn from the buffer, and the next item that was not
+        yet in the buffer takes the place of the drawn one.
       generator: draws the items.
     """
     buffer = list(itertools.islice(items, size))
@@ -211,8 +215,8 @@ def read_records(
         alphabetical order if there is no manifest.
       num_classes: number of classes, C; by default that of the vocabulary or the manifest beside the files, else 3862.
       max_frames: largest number of frames that are read of a video, from its start.
-      dequantize: whether frames that are stored as bytes are converted to float32.
-      seed: shuffles the files and the records, each epoch in another order; None keeps their order.
+      dequantize: whether frames that are stored as bytes are converted to float32; video-level features always are.
+      seed: seed of the shuffling of files and records, which gives each epoch another order; None: no shuffling.
       shuffle_buffer: number of records from which a shuffled epoch draws the next one; by default 4096 at video level,
         256 at frame level.
       worker: (i, n), with i from 0, reads the i-th of n shares of the records, so that n processes together read each
@@ -245,7 +249,7 @@ def _find_feature(data: DataFormat, name: str) -> FeatureFormat:
 
 
 def _classes_of(files: Sequence[str], data: DataFormat) -> int:
-    """The number of classes in the vocabulary beside the files, or else in their manifest, or else in YouTube-8M."""
+    """The number of classes in the files' vocabulary, or else in the manifest, or else 3862; see `read_records`."""
     path = vocabulary.find(files)
     return len(vocabulary.read(path)) if path else data.num_classes or len(vocabulary.load())
 

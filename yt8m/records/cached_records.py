@@ -31,7 +31,7 @@ class CachedRecords:
     Attributes:
       cache: the argument of this name.
       memory: allocates the arrays into which records are read.
-      is_closed: whether `close` was called. Then `begin_shard`, `open_shard` and `pick_records` raise `RunError`. A
+      is_closed: whether `close` was called. If True, `begin_shard`, `open_shard` and `pick_records` raise `RunError`. A
         caller that begins another pass over the data sets this to False.
     """
 
@@ -55,7 +55,7 @@ class CachedRecords:
 
         Raises:
           DamagedError: a record is damaged, and the cache does not skip damaged records.
-          RunError: the shard cannot be read, its file in the cache cannot be written, or `is_closed`.
+          RunError: the shard cannot be read, its file in the cache cannot be written, or `is_closed` is True.
         """
         number = self._numbers[path]
         shard = self.open_shard(number, needs_newest=True)
@@ -134,7 +134,7 @@ class PickedRecords:
         return labels
 
     def lists(self, name: str) -> Ragged:
-        """The list `name` of each of the N records; `name` is `labels` or one of `shards.RATING_LISTS`."""
+        """The list `name` of each of the N records: `labels`, or one of `shards.RATING_LISTS` if ratings were read."""
         pieces: list[Any] = [None] * len(self._rows)
         for number, shard in self._shards.items():
             positions = self._positions[number]

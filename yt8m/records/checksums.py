@@ -8,6 +8,7 @@ from typing import Any
 
 import google_crc32c
 
+# The constant that TFRecord adds to a rotated checksum, and the bits of the sum that are kept.
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
 
@@ -20,14 +21,15 @@ def masked_crc(data: bytes) -> bytes:
 
 
 def mask_crc(crc: Any) -> Any:
-    """The masked form (see `masked_crc`) of a CRC-32C, or of each in a uint64 array."""
+    """Masks a CRC-32C as `masked_crc` describes: an int, or each item of a uint64 array. The result has that type."""
     return ((((crc >> 15) | (crc << 17)) & _WORD) + _MASK_DELTA) & _WORD
 
 
 def join_crcs(first: int, second: int, size: int) -> int:
     """The CRC-32C of two concatenated byte strings.
 
-    A CRC is the remainder of a polynomial over GF(2): appending zeros to a string multiplies its CRC by a power of x.
+    With CRCs as polynomials over GF(2), the result is `first` * x^(8 * `size`) + `second`, modulo the polynomial of
+    CRC-32C.
 
     Args:
       first: the CRC-32C of the first string.

@@ -22,7 +22,7 @@ class Matching(NamedTuple):
       sources: for each class of the new vocabulary its index in the old one, or -1 if the old one lacks the class.
       num_classes_there: number of classes of the old vocabulary.
       gone: the names of the old classes that the new vocabulary lacks.
-      renamed: the number of classes whose name differs in the two vocabularies, by the user's list of renames.
+      renamed: the number of classes for which the user gave a new name.
     """
 
     sources: tuple[int, ...]
@@ -77,6 +77,7 @@ def read_renames(path: str) -> dict[str, str]:
     Raises:
       UsageError: the file is missing or not CSV, has another header, a line does not have two names, or a column has a
         name twice.
+      RunError: the file cannot be read.
     """
     storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
     try:

@@ -152,7 +152,7 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
     """Joins the formats that several manifests declare; None if there are none.
 
     The number of classes is that of the first format that has it, and `max_frames` the largest that a format has. The
-    counts of positives are added if each format has them.
+    counts of positives are added if each format has them; else the result has none.
 
     Args:
       formats: (path of the manifest, the format that it declares).

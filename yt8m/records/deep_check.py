@@ -28,7 +28,9 @@ class DeepCheck:
         self.begin_shard()
 
     def begin_shard(self, declared: DataFormat | None = None) -> None:
-        """Forgets the format of the previous shard's records. Callers must call it before the records of each shard.
+        """Forgets the format of the previous shard's records, but not their ids, which must not be repeated.
+
+        Callers must call it before the records of each shard.
 
         Args:
           declared: the format of the records in the shard's manifest; None if there is no manifest.
@@ -40,7 +42,7 @@ class DeepCheck:
         self._num_classes = self._required_classes or (declared and declared.num_classes)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
-        """The problems of one record; each text begins with the id of the record, if it has one.
+        """The problems of one record, none if it is sound; a text begins with `video ID: ` if the record has an id.
 
         Args:
           payload: the serialized record.

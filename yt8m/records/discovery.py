@@ -27,7 +27,8 @@ class DiscoveredFormat(NamedTuple):
       source: the path of the manifest, or of the shard whose first record was read.
       is_declared: whether a manifest declares the format. If not, it is that of one record, and other records may have
         further features.
-      extractors: the entry `extractors` of the manifest, the networks that computed the features; empty if it has none.
+      extractors: the entry `extractors` of the manifest, which `yt8m.records.manifest` describes: the networks that
+        computed the features; empty if there is no such entry.
     """
 
     format: DataFormat

@@ -146,10 +146,10 @@ class VideoRecords:
     Args:
       contexts: the encoded ids and labels; it may hold more videos than those of `indices`.
       indices: int64 [n], the indices of the videos in `contexts`; n is at least 1.
-      features: function from indices [m] to the features {name: uint8 or float32 [m, size]} of these videos.
+      features: takes the indices [m] of videos; returns their features {name: uint8 or float32 [m, size]}.
 
     Attributes:
-      size: number of bytes of all records together, with their frames (length and checksums).
+      size: number of bytes of all records together, including the length and the checksums of each.
     """
 
     def __init__(

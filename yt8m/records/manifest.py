@@ -43,8 +43,10 @@ AROUND = 16  # bytes of a record besides its content: length, checksum of the le
 # Counting reads the headers of many short records with one read of `_CHUNK` bytes. After a record of more than `_LARGE`
 # bytes it reads only `_HEADER` bytes, since the next header is probably far away.
 _CHUNK, _HEADER, _LARGE = 1 << 18, 64, 1 << 16
-_THREADS = 8
+_THREADS = 8  # number of shards whose records are counted at the same time
+# {attribute of `Shard`: what the message about a difference says of the shard}
 _CONTENT_TEXTS = {"records": "holds {} records", "bytes": "has {} bytes", "crc32c": "has the checksum {}"}
+# The end of messages about a shard that differs from its manifest.
 REMEDY = "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
 
 
@@ -140,7 +142,8 @@ def find(files: Sequence[str]) -> Manifest:
       files: the paths of the shards.
 
     Raises:
-      RunError: a file is not a valid manifest, or two contradict each other about the format of the records.
+      RunError: a file is not a valid manifest or has a newer format, or two manifests contradict each other about the
+        format of the records.
     """
     paths = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
     manifests = [read(path) for path in paths if storage.exists(path)]

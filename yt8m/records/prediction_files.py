@@ -23,6 +23,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
+# A spreadsheet may evaluate a text that begins with one of these.
 _FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: full-width = + - @
 _MAX_DIGITS = 18  # every number of 18 digits fits an int64
 
@@ -81,8 +82,8 @@ def read_lines(path: str) -> Iterator[TextLine]:
     """Yields the lines of a file, one in memory at a time; empty lines are skipped.
 
     Raises:
-      RunError: the file is compressed by gzip, has CRLF line ends, or its last line has no line end; the message has
-        the line number.
+      RunError: the file is compressed by gzip, has CRLF line ends, or its last line has no line end (the message has
+        the line number); or the file cannot be read.
     """
     with storage.open_read(path) as file:
         for number, text in enumerate(file, 1):
@@ -113,7 +114,7 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
 
 
 def whole_number(text: bytes) -> int:
-    """The number that `text` spells in decimal digits; -1 if it has another character or more than 18 digits."""
+    """The number that `text` spells in 1 to 18 decimal digits; -1 for any other text, such as an empty one."""
     return int(text) if text.isdigit() and len(text) <= _MAX_DIGITS else -1
 
 
@@ -125,6 +126,7 @@ def shown(text: bytes) -> str:
 
 HEADER_LINE = "VideoId,LabelConfidencePairs\n"
 PREDICTIONS_HEADER = HEADER_LINE.rstrip().encode()
+# An id in quotes; a quote inside is written twice.
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 
 

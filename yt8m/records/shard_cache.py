@@ -42,7 +42,7 @@ from yt8m.storage.local import free_bytes
 # Version of the layout of the files. It is part of the hash in their names, so files of other versions are not found.
 _FORMAT = 4
 _FOOTER = struct.Struct("<QI8s")  # end of the values, checksum of the index, magic
-_MAGIC = b"yt8mrec1"
+_MAGIC = b"yt8mrec1"  # the last bytes of each file, by which it is recognized as one of the cache
 
 
 class Block(NamedTuple):
@@ -120,7 +120,8 @@ def _encode_index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedErro
     """The index of a file as an NPZ file.
 
     Args:
-      columns: {name: arrays of which each describes some records}, all in the order of the records.
+      columns: {name: list}, each in the order of the records. `checksums` has a number and `ids`, `labels` and the
+        `RATING_LISTS` have an array for each record; `frames` has an array for each block of records.
       damage: as in `write_cached_shard`.
     """
     arrays: dict[str, Any] = {

@@ -39,32 +39,35 @@ NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
 LARGEST = 1e16
 UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages describe the values that no feature may have
 
+# How messages describe a record that cannot be parsed, and a file without records.
 NO_PROTO = "it is not an Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
 _MAX_UNCHECKED = 1 << 24  # bytes; before a longer read, `_has_bytes_left` checks that the file has as many
 _MIN_RECORDS = 16  # if a block of `_BLOCK` bytes has fewer records, `read_blocks` reads the records one by one
 _BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they fit into a core's cache
-_GZIP = b"\x1f\x8b"
+_GZIP = b"\x1f\x8b"  # the first bytes of a file that gzip has compressed
 
-_ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
+# An id, and ids on lines, that `id_text` does not change: printable ASCII without the backslash.
+_ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")
 _ORDINARY_IDS = re.compile(rb"[ -\[\]-~\n]*")
-# Control characters, line separators, bytes that are not UTF-8, and the backslash of what looks like an escape.
+# What `id_text` escapes: control characters, line separators, bytes that are not UTF-8 (decoded as surrogates), and
+# the backslash of what looks like an escape.
 _ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 class DamagedError(RunError):
-    """A record of a shard is damaged; the records before it are sound.
+    """A record of a shard is damaged, or the shard has no record.
 
     Args:
       path: the path of the shard.
-      record: number of the damaged record, from 0.
-      problem: what is wrong with the record, for the message; a remedy follows it, unless it names a flag.
+      record: number of the damaged record, from 0; 0 for a shard without records.
+      problem: what is wrong with the record, for the message, which adds a remedy unless this text names a flag.
 
     Attributes:
       path: the path of the shard.
-      record: number of the damaged record, from 0.
+      record: the argument of this name.
       what: the argument `problem`.
     """
 
@@ -160,6 +163,7 @@ def read_shard(path: str) -> Iterator[bytes]:
 
     Raises:
       DamagedError: a record is damaged or cut short; the message names the file and the record's number, from 0.
+      RunError: the file cannot be read.
     """
     with storage.open_read(path) as file:
         yield from read_records(file, path)

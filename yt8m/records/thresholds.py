@@ -40,8 +40,10 @@ from yt8m.errors import RunError
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
+# The name of the file, and the folder of a run into which an evaluation writes it.
 NAME, EVALUATION = "thresholds.csv", "eval"
 NUM_CANDIDATES = 20  # only the 20 classes with the best scores of a video can be tags, and count for thresholds
+# The values of the column `basis`; with the last two a class abstains.
 CLASS, COMMON, TOO_FEW_LABELS, BELOW_TARGET = "class", "common", "too_few_labels", "below_target"
 _ABSTAINING = (TOO_FEW_LABELS, BELOW_TARGET)
 _COLUMNS = ("index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step")
@@ -70,7 +72,7 @@ class Guarantee(NamedTuple):
     Attributes:
       target: the precision on new videos, and the confidence that it is reached.
       tested: int64 [C], for each class the number of predictions on which its threshold was tested.
-      has_enough: bool [C], False for a class with too few labels for any threshold.
+      has_enough: bool [C], False for a class with so few labels that no threshold could pass the test.
     """
 
     target: PrecisionTarget
@@ -87,9 +89,10 @@ class OperatingPoints(NamedTuple):
       positives: int64, number of evaluated videos with the label.
       precision: float64; each half of the predictions is measured with the threshold chosen on the other half. nan for
         a class without a threshold of its own, or if no score reaches the threshold.
-      recall, f1: float64, measured in the same way.
-      guarantee: the precision that the thresholds guarantee; then `precision` and `f1` are nan. None for thresholds
-        that were chosen for the best F1.
+      recall, f1: float64, measured in the same way; nan for a class without a threshold of its own.
+      guarantee: the precision that the thresholds guarantee; None for thresholds that were chosen for the best F1. With
+        a guarantee, `precision` and `f1` are nan, and `recall` is that on all evaluated videos, nan for a class without
+        positives.
     """
 
     thresholds: NDArray[np.float64]

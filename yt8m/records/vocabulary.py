@@ -215,6 +215,7 @@ def log(vocabulary: Vocabulary) -> None:
     logging.info("the names of the %d classes come from %s", len(vocabulary), vocabulary.path)
 
 
+# The end of messages about a model and data with different classes.
 _REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
 
 
@@ -305,6 +306,7 @@ class _VocabularyRow(NamedTuple):
         raise ValueError(f", line {self.line}: {problem}")
 
 
+# The end of messages about a wrong header.
 _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
 
 
