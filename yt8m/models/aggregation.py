@@ -150,7 +150,7 @@ def masses(shares: tf.Tensor) -> tf.Tensor:
 
 
 def side_by_side(clusters: tf.Tensor) -> tf.Tensor:
-    """Scales the vector of each of K clusters, [B, K, D], to length 1, and joins the vectors: [B, K * D]."""
+    """Scales the vector of each of K clusters, [B, K, D], to length 1 (intra-normalisation); joins them: [B, K * D]."""
     return _join_clusters(tf.nn.l2_normalize(clusters, -1))
 
 
@@ -184,7 +184,13 @@ def residuals(
 
 
 def size_in_stream(size: int, index: int, divisor: int = 2) -> int:
-    """The number of clusters or groups of feature `index`: `size` for the first, `size` / `divisor` for the others."""
+    """The number of clusters or groups of feature `index`: `size` for the first, a fraction of it for the others.
+
+    Args:
+      size: the number for the first feature.
+      index: index of the feature, from 0.
+      divisor: the others have `size` / `divisor`, rounded down, but at least 1.
+    """
     return max(size // divisor, 1) if index else size
 
 
@@ -360,7 +366,10 @@ class StreamModel(AggregatedModel, abc.ABC):
 @register
 @dataclass(frozen=True)
 class NetVladModel(StreamModel):
-    """V_k = sum_i a_ik (x_i - c_k) (Arandjelovic et al. 2016, section 3.1; Miech et al. 2017)."""
+    """V_k = sum_i a_ik (x_i - c_k) (Arandjelovic et al. 2016, section 3.1; Miech et al. 2017).
+
+    x_i is frame i, a_ik is its share in cluster k, and c_k is the learned centre of this cluster.
+    """
 
     family: ClassVar[str] = "netvlad"
 

@@ -388,7 +388,7 @@ class DecoderOptions:
 class AttentiveProbeModel(DecoderOptions, BaseModel):
     """A learned query for each class: z_c = sum_i softmax_i(q_c K x_i / sqrt d) V x_i, p_c = sigmoid(w_c z_c + b_c).
 
-    Each x_i is layer-normalised; each head has its own part of q, K, V and w. This joins two papers. The attentive
+    Each frame x_i is layer-normalised. Each head has its own part, d features wide, of q, K, V and w. The attentive
     probe of frozen features (Bardes et al. 2024, V-JEPA, arXiv 2404.08471) is such an attention over layer-normalised
     tokens, but with one query for all classes, and with a residual MLP between attention and classifier. A query for
     each class comes from Liu et al. 2021, Query2Label, arXiv 2107.10834, whose queries pass through a transformer

@@ -42,7 +42,7 @@ class BaseModel:
     Attributes:
       level: "video" if the input of the model is float32 [B, D], "frame" if it is [B, T, D] with `num_frames`.
       input_transform: how the dequantised input is transformed before it is given to the model:
-        "l2_normalize" (over the last axis), "reverse_whitening" or "raw".
+        "l2_normalize" (over the last axis), "reverse_whitening" or "raw", see `yt8m.video.transforms`.
       takes_mean: whether the model uses only the mean of its frames, so that it may get the mean as a single
         frame, which is cheaper to compute. A subclass that overrides `forward` must declare it again.
     """
@@ -146,6 +146,9 @@ class ClassifiedModel(BaseModel):
         Returns:
           `values`, in which those that only the classifier has as hyper-parameters are moved into
           `classifier_hyper_parameters`.
+
+        Raises:
+          UsageError: no model has the name that `video_level_classifier_model` gives.
         """
         field_names = {field.name for field in dataclasses.fields(cls)}
         default = cls.__dataclass_fields__["video_level_classifier_model"].default
@@ -161,8 +164,9 @@ class ClassifiedModel(BaseModel):
         """Checks the classifier.
 
         Raises:
-          UsageError: the classifier is not a video-level model, lacks a hyper-parameter in
-            `classifier_hyper_parameters`, or declares a field of the model with another meaning.
+          UsageError: the classifier does not exist or is not a video-level model; it lacks a hyper-parameter in
+            `classifier_hyper_parameters`, or refuses its value; or it declares a field of the model with another
+            meaning.
         """
         classifier = self.classifier()
         refuse_two_meanings({type(self).__name__: type(self), type(classifier).__name__: type(classifier)}, self.shared)
@@ -174,7 +178,11 @@ class ClassifiedModel(BaseModel):
             )
 
     def classifier(self) -> Any:
-        """Makes the model that `video_level_classifier_model` names, with its hyper-parameters."""
+        """Makes the model that `video_level_classifier_model` names, with its hyper-parameters.
+
+        Raises:
+          UsageError: there is no such model or hyper-parameter, or a value is not allowed.
+        """
         settings = dict(self.classifier_hyper_parameters)
         cls = get(self.video_level_classifier_model)
         for name in self.shared:
@@ -183,7 +191,16 @@ class ClassifiedModel(BaseModel):
         return create(self.video_level_classifier_model, settings)
 
     def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """Maps inputs [B, F] to the output of the classifier, [B, vocab_size]; `net` takes over its penalties."""
+        """Maps inputs [B, F] to the output of the classifier, whose penalties and update ops move to `net`.
+
+        Args:
+          net: the net of this model.
+          inputs: float32 [B, F].
+          vocab_size: number of classes, C.
+
+        Returns:
+          The output, with predictions [B, C].
+        """
         output = self.classifier().create_model(
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )

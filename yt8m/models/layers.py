@@ -12,9 +12,9 @@ from yt8m.numerics import across_towers, precision, random_keys, whole_blocks
 from yt8m.numerics.compiled import add_biases
 from yt8m.types import ModelOutput
 
-BATCH_NORM_EPSILON = 1e-3
-BATCH_NORM_DECAY = 0.999
-LAYER_NORM_EPSILON = 1e-6
+BATCH_NORM_EPSILON = 1e-3  # added to a variance before its root, as in slim
+BATCH_NORM_DECAY = 0.999  # the default decay of the moving averages of batch normalisation, as in slim
+LAYER_NORM_EPSILON = 1e-6  # the default of the number that layer normalisation adds to a variance
 
 
 # A function that makes two initialisers: of the weights and of the biases of a dense layer.
@@ -43,6 +43,10 @@ def scaled(fan_in: int) -> MakeInitializers:
 
 class Net:
     """One build of a model: makes its layers and collects what they add to a training step.
+
+    Args:
+      is_training: see the attribute.
+      batch_norm_decay: decay of the moving averages of batch normalisation.
 
     Attributes:
       is_training: whether batch statistics, dropout and random samples are used.
@@ -150,8 +154,8 @@ class Net:
           scope: variable scope of `beta`, `gamma` and the moving averages.
           mask: bool or float, of the shape of `inputs` without F; rows with 0 are left out of the
             statistics of training (they are normalised like the others). None if all rows count.
-          biased: whether the moving average keeps the variance of the rows themselves, sum / n, rather than the
-            unbiased estimate, sum / (n - 1).
+          biased: whether the moving average is that of S / n rather than of the unbiased estimate S / (n - 1), S being
+            the sum of the squared deviations of the n rows from their mean.
         """
         size = [int(inputs.shape[-1])]
         with tf.variable_scope(scope):

@@ -142,9 +142,10 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
 class MixNeXtVladModel(NeXtVladModel):
     """Several NeXtVLADs (branches), whose logits are mixed with the weights softmax(FC(BN(mean x))).
 
-    The branches learn from the mixture (Lin et al. 2018, section 3.3, after Lan et al. 2018). The loss is L(mixture) +
-    sum_e L(branch e) + lambda T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)). Through the last term no
-    gradient flows into the mixture, and it is computed without its constant, the entropy of the mixture. With
+    The branches learn from the mixture, by distillation (Lin et al. 2018, section 3.3, after Lan et al. 2018). The loss
+    is L(mixture) + sum_e L(branch e) + lambda T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)). L is the loss
+    on the labels, z_e are the logits of branch e, lambda is `cl_lambda`, and T is `cl_temperature`. Through the last
+    term no gradient flows into the mixture, and it is computed without its constant, the entropy of the mixture. With
     `cl_both_sides` the last term is that of the published code, lambda sum_e KL(softmax(z_mixture / T) to softmax(z_e /
     T)): without T^2, and with a gradient for the mixture too.
     """

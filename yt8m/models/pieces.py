@@ -123,7 +123,7 @@ class _Pieces(NamedTuple):
     def value_gradients(
         self, net: Net, values: tuple[tf.Tensor, ...], are_trained: list[bool], upstream: tf.Tensor
     ) -> list[tf.Tensor | None]:
-        """The gradient of the loss with respect to each value; None for a variable that is not trained.
+        """The gradient of the loss with respect to the value of each variable; None for one that is not trained.
 
         Args:
           net, values, upstream: as for `input_gradient`.

@@ -56,6 +56,7 @@ class Network(NamedTuple):
     renamed: Renamed = ()
 
 
+# What several networks of one kind have as `Network.renamed`.
 _EXPERTS = ((r"gating_prob_weights$", "prob_gating/weights"), (r"gating_prob_bn/", "prob_gating/bn/"))
 _STREAM = (
     (r"cluster_weights2$", "centres"),
@@ -117,7 +118,7 @@ def _pooling_fields(family: str, **always: Any) -> dict[str, Any]:
     return {"always": always, "usual": usual, "renamed": _POOLED}
 
 
-_LINRONGC = {
+_LINRONGC = {  # `Network.transforms` of the NeXtVLAD networks
     "reverse_whitening": "train.py of linrongc/youtube-8m (2018)",
     "l2_normalize": "train.py of linrongc/solution_youtube8m_v3 (2019)",
 }
@@ -253,9 +254,10 @@ class Variable(NamedTuple):
         return converted if self.rows is None else converted[self.rows]
 
 
-SCOPE = "tower/"  # the scope of all variables; code of 2017 has none
+# The scope of all variables of our models, and of the published ones except in code of 2017, which has none.
+SCOPE = "tower/"
 
-# In TensorFlow 1.0 and 1.1 recurrent cells named their variables `weights` and `biases`.
+# In TensorFlow 1.0 and 1.1 recurrent cells named their variables `weights` and `biases`; ours have the later names.
 _FORMER_CELLS = re.compile(r"(basic_lstm_cell|gru_cell/gates|gru_cell/candidate)/(weights|biases)$")
 _CELLS = {"weights": "kernel", "biases": "bias"}
 
@@ -311,7 +313,9 @@ def _find_variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
 
 
 def _variable_with_layout(ours: str, branch: str, own_name: str, shapes: Shapes) -> Variable:
-    """Our variable, and how its layout differs: our centres are [K, F], and the features of a cluster are adjacent.
+    """Our variable, and how its layout differs from the published one.
+
+    Our centres are [clusters, features], so that in pooled vectors the features of a cluster are adjacent.
 
     Args:
       ours: the name of our variable.

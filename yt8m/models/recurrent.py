@@ -26,7 +26,7 @@ from yt8m.numerics.compiled import custom_gradient, is_on_gpu
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
-LOOP, CUDNN = "loop", "cudnn"
+LOOP, CUDNN = "loop", "cudnn"  # the values of the option `lstm_kernel`, see `lstm`
 
 # preactivation(k, operand) -> [B, units]: the input at this time step times the k-th input weights of the layer, plus
 # the operand [B, cells] times its k-th recurrent weights. An LSTM has one pair of weights, a GRU two.

@@ -25,7 +25,8 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
     """The log-odds of the prediction of a mixture of experts: log F - log A.
 
     F = sum_e g_e sigmoid(v_e) is the prediction, A = sum_e g_e sigmoid(-v_e) + g_dummy is 1 - F; g is the softmax of
-    the gates. A is summed, not computed as 1 - F, which would be mostly rounding error if F is near 1.
+    the gates, and v are the votes. A is summed, not computed as 1 - F, which would be mostly rounding error if F is
+    near 1.
 
     Args:
       gates: float32 [B, C, E + 1] before their softmax; the last one belongs to the dummy expert.
@@ -182,8 +183,10 @@ class GatedMoeModel(MoeModel):
 class DeepCombineChainModel(BaseModel):
     """A chain of mixtures of experts; each gets the input and the predictions of those before it (Wang et al. 2017).
 
-    For l = 1..L: q_l = MoE(s_l), r_l = l2(relu(FC(q_l))), s_l+1 = [s_l, r_l]; p = MoE(s_L+1). The loss is
-    L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) of the published (1 - w) L(p) + w sum_l L(q_l).
+    s_1 is the input. For l = 1..n, n being `deep_chain_layers`: q_l = MoE(s_l), r_l = l2(relu(FC(q_l))), s_l+1 = [s_l,
+    r_l]; p = MoE(s_n+1). l2 scales a vector to length 1. With the loss L on the labels and w = `support_loss_percent`,
+    the whole loss is L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) times the published (1 - w) L(p) + w sum_l
+    L(q_l).
     """
 
     deep_chain_layers: int = option(8, "number of mixtures of experts before the last one", minimum=1)

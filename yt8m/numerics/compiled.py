@@ -61,7 +61,8 @@ def is_worth_compiling(tensor: tf.Tensor) -> bool:
     return not is_on_gpu(tensor)
 
 
-# Attribute of a graph: {name of an op that `custom_gradient` made: (number of results, gradient function)}.
+# The attribute of a graph from which `_gradient` reads the gradient functions: {name of an op that `custom_gradient`
+# made: (number of results, gradient function)}.
 _GRADIENTS = "_yt8m_gradients"
 
 
@@ -70,8 +71,8 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
 
     Args:
       function: maps tensors to (result, gradient function). The result is a tensor or a tuple of tensors. The gradient
-          function maps the gradients with respect to the results to those with respect to the arguments. `function`
-          may read no tensors except its arguments.
+          function maps the gradients with respect to the results to those with respect to the arguments. Other
+          tensors that `function` reads get no gradient.
 
     Returns:
       A function of the same arguments that returns the result; TensorFlow uses the gradient function for it.
@@ -119,7 +120,9 @@ def _gradient(op: tf.Operation, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     return [None] * count + (list(input_gradients) if isinstance(input_gradients, list | tuple) else [input_gradients])
 
 
-_SUMS = "_yt8m_sums"  # attribute of a graph: {name of a result of `add_biases`: (bfloat16 products, biases)}
+# The attribute of a graph in which `fused` finds what `add_biases` added: {name of a result of `add_biases`: (bfloat16
+# products, biases)}.
+_SUMS = "_yt8m_sums"
 
 
 def add_biases(products: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:

@@ -21,6 +21,9 @@ def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool 
         threads had to wait for cores. A deep network alone takes up to a third longer without spinning, so extractors,
         which leave `cpu_only` False, let threads spin.
 
+    Returns:
+      An `onnxruntime.InferenceSession`.
+
     Raises:
       UsageError: onnxruntime is not installed, or cannot load the file.
     """

@@ -28,7 +28,8 @@ from yt8m.numerics import whole_blocks, within
 from yt8m.numerics.compiled import custom_gradient
 
 _MOST_TERMS = 32768.0  # a sum of so many terms of at most 1 fits float16, which ends at 65504, with room for rounding
-_EXPONENTS = (-126.0, 127.0)  # the smallest and the largest exponent of a normal float32 number
+# The exponents of the powers of two by which `_scale` divides stay between these, those of normal float32 numbers.
+_EXPONENTS = (-126.0, 127.0)
 
 
 class _Operand(NamedTuple):
@@ -187,7 +188,7 @@ def wide_product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
 
 
-CPUINFO = "/proc/cpuinfo"
+CPUINFO = "/proc/cpuinfo"  # the file in which Linux lists the instruction sets of each processor
 
 # {precision: {name of an instruction set in /proc/cpuinfo: its name for users}}. On a processor that has none of them,
 # TensorFlow's kernels convert every operand to float32 and back, or compute number by number.

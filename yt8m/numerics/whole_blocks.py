@@ -17,7 +17,8 @@ from contextvars import ContextVar
 from yt8m.lazy import tf
 from yt8m.numerics import within
 
-BLOCK = 16  # the largest number of values that a CPU kernel computes at once
+# Arrays are padded to a multiple of this number, the largest number of values that a CPU kernel computes at once.
+BLOCK = 16
 
 _is_on: ContextVar[bool] = ContextVar("whole_blocks", default=False)
 # For each graph, the names of the ops that pad its variables, and {name of a tensor without padding: name of the padded
@@ -57,9 +58,9 @@ def fill(session: tf.Session) -> None:
 
 
 def cut(values: tf.Tensor, columns: int) -> tf.Tensor:
-    """The first `columns` columns of values [..., U], which are `values` without their padding.
+    """The first `columns` columns of values [..., U], whose other columns are padding.
 
-    Inside `scope`, `uncut` finds the padded tensor again.
+    Inside `scope`, `uncut` maps the result back to the padded tensor.
     """
     remaining = values if values.shape[-1] == columns else values[..., :columns]
     if _is_on.get():
