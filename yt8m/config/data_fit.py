@@ -22,8 +22,9 @@ from yt8m.records.data_format import DataFormat, features_of, usual_range
 from yt8m.records.discovery import DiscoveredFormat
 from yt8m.records.vocabulary import Vocabulary
 
-DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)  # options that describe a record
-_ALL = "--feature_names, --feature_sizes and --frame_features"
+# The options that describe the layout of a record: feature_names, feature_sizes and frame_features.
+DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)
+_ALL = "--feature_names, --feature_sizes and --frame_features"  # the flags of `DESCRIBING`, for a message
 
 
 def format_of(data: DataConfig) -> DataFormat:
@@ -44,8 +45,9 @@ def fit_data(
 ) -> DataConfig:
     """Checks whether the data of an evaluation or inference fit the model of a run.
 
-    Nothing is checked if the run has a custom reader, or if the format of the data is unknown or known only from their
-    first record while bad records are tolerated.
+    Nothing is checked if the run has a custom reader, or if the format of the data is unknown. Nor is anything checked
+    if bad records are tolerated and no manifest declares the format, because the first record, which then shows the
+    format, may be a bad one.
 
     Args:
       data: the data config of the run, with the pattern of the evaluation's or inference's files.
@@ -53,10 +55,11 @@ def fit_data(
       flag: the name of the flag that names the files.
       flags: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
       is_rated: whether the records must have rated segments.
-      remedy: a sentence that says what to do about data that do not fit; by default one for a trained run.
+      remedy: a sentence for the message that says what to do about data that do not fit; by default one that asks for
+        other data or another run.
 
     Returns:
-      `data`, with the feature ranges of the files' manifest if that declares the format.
+      `data`; if the manifest of the files declares their format, with the feature ranges of that manifest.
 
     Raises:
       UsageError: the records differ from those of the training, or from a flag; the message describes both.
@@ -84,8 +87,9 @@ def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | 
       data: the data config of the training.
 
     Returns:
-      int64 [C], for the C classes of `data`; None if neither the column `count` of the vocabulary nor the manifest has
-      the numbers, if they are for another number of classes, or if the manifest cannot be read.
+      int64 [C], for the C classes of `data`; of a vocabulary with more classes, the numbers of the first C. None if
+      neither the column `count` of the vocabulary nor the manifest has the numbers, if the vocabulary has fewer
+      classes or the manifest has another number of them, or if the manifest cannot be read.
     """
     if names.counts.any():
         return names.counts[: data.num_classes] if len(names) >= data.num_classes else None
@@ -235,7 +239,7 @@ def class_count(num_classes: int | None, discovered: DiscoveredFormat | None) ->
         YouTube-8M too have 3862 classes, unless a manifest says otherwise.
 
     Returns:
-      The number; None if neither the flag nor the data show it.
+      The number of classes; None if neither the flag nor the data show it.
 
     Raises:
       UsageError: the flag contradicts the data.

@@ -15,14 +15,14 @@ from yt8m.registry import owners, refuse_two_meanings
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
-    """Finds the files that match the pattern in a flag.
+    """Returns the sorted paths of the shards that match the pattern in a flag.
 
     Args:
       flag: the name of the flag, for the error message.
       pattern: its value; empty stands for the sample data, for which no files are returned.
 
     Raises:
-      UsageError: no file matches.
+      UsageError: no file matches, or the pattern matches a folder, a pipe or a device.
     """
     with about_flags(f"--{flag}={pattern}: "):
         return manifest.shards_at(pattern) if pattern else []
@@ -42,8 +42,8 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
       `model` with values for all hyper-parameters of model and loss.
 
     Raises:
-      UsageError: neither model nor loss has a hyper-parameter in `flags`; a value is not allowed; or model and loss
-        have different hyper-parameters of the same name.
+      UsageError: there is no such model or loss; neither of them has a hyper-parameter in `flags`; a value is not
+        allowed; or the model and the loss have different hyper-parameters of the same name.
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
     model_fields = models.hyper_parameters(models.get(model.model))
@@ -61,7 +61,8 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
 def _select_for_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields: Collection[str]) -> dict[str, Any]:
     """Selects from `flags` the hyper-parameters of the chosen loss, and those that only other losses have.
 
-    The caller gives both to the loss; the loss refuses the latter with a message that names the losses that have them.
+    The caller gives all of them to the loss. A hyper-parameter that only other losses have is then refused, with a
+    message that names these losses.
 
     Args:
       model: the model and the loss.

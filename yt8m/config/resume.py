@@ -2,8 +2,8 @@
 
 Each option declares by its argument `shapes` (see `yt8m.options.option`) what another value of it changes. For example,
 another `--moe_num_mixtures` changes the variables, so it is refused. Another `--precision` changes the graph, so the
-graph is built again by code. Another `--num_readers` also changes the order of examples, so the data are read from
-their beginning. Another `--log_every_n_steps` changes none of these.
+model's code builds the graph again, and the saved graph is not used. Another `--num_readers` also changes the order of
+examples, so the data are read from their beginning. Another `--log_every_n_steps` changes nothing of this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
 
-_INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]  # options of the initial weights
+# The options that set the initial weights, so a change matters only until the run has taken a step.
+_INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]
 
 
 class Change(NamedTuple):

@@ -1,7 +1,8 @@
 """The folder of a run: reads, writes and locks it, and moves its files aside.
 
 config.json has the whole config of the training and the versions of the software; model_flags.json has some options in
-the format of the published code; vocabulary.csv has the names of the classes; ended.json says how the last start ended.
+the format of the published code (YouTube-8M's starter code); vocabulary.csv has the names of the classes; ended.json
+says how the last start ended.
 The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
 """
 
@@ -60,11 +61,12 @@ def from_json(text: str, path: str) -> TrainConfig:
     return typing.cast("TrainConfig", _build_section(TrainConfig, config, "config", f"{path} (by {writer})"))
 
 
-# Options that lists and reports of runs do not compare.
+# Options in which runs may differ without `yt8m runs` and reports showing it.
 NOT_COMPARED = options.paths_where(TrainConfig, belongs_to="start") + options.paths_where(
     TrainConfig, is_compared=False
 )
 PUBLISHED = options.paths_where(TrainConfig, is_published=True)  # options in model_flags.json
+# {path of an option, such as data.batch_size: name of its flag}
 _FLAGS = {path: options.flag_of(field) for path, field in options.fields_of(TrainConfig)}
 
 
@@ -177,7 +179,8 @@ BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the folder of the best checkpoin
 RUNS = "runs"  # the folder in which a training without --train_dir makes the folder of its run
 
 # Patterns of the names of the files and folders that trainings, evaluations and predictions write into a run's folder,
-# except `LOCK` and `CURVES`. `start_new_model` moves them aside, and `yt8m runs` does not take them for runs.
+# except `LOCK` and `CURVES`. `start_new_model` moves these files and folders aside, and `yt8m runs` lists none of these
+# folders as a run.
 _STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
@@ -192,7 +195,7 @@ class SavedRun(NamedTuple):
 
     Attributes:
       config: the config of the training.
-      published: whether it comes from model_flags.json, which lacks hyper-parameters and the number of classes.
+      published: whether the config comes from model_flags.json, which lacks hyper-parameters and the number of classes.
     """
 
     config: TrainConfig
@@ -223,7 +226,7 @@ def is_run(folder: str) -> bool:
 
 
 def read_config(path: str, *, trust_code: bool = False) -> TrainConfig:
-    """Reads a file in the format of config.json; `trust_code` and the errors are those of `read`."""
+    """Reads a file in the format of config.json, see `read` for `trust_code` and errors; the file must exist."""
     return _read_config_file(path, from_json, trust_code)
 
 
@@ -313,7 +316,7 @@ def forget_end(train_dir: str) -> None:
 
 
 def read_end(train_dir: str) -> Ended | None:
-    """Reads from ended.json how the last start of a run ended; None if it still runs or was killed.
+    """Reads from ended.json how the last start of a run ended; None if the run still runs, was killed, or never ran.
 
     Raises:
       RunError: the file is damaged.
@@ -410,7 +413,7 @@ def _normalize_path(path: str) -> str:
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether the name of a file matches one of the patterns."""
+    """Whether the name of a file matches one of the shell patterns, such as `model.ckpt-*`."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -141,7 +141,7 @@ def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> Non
 
 @dataclass(frozen=True)
 class DistillConfig(Checked, shapes="graph"):
-    """A teacher, whose predictions the model learns besides the labels (Hinton, Vinyals & Dean 2015)."""
+    """Knowledge distillation: the model learns the predictions of a teacher too (Hinton, Vinyals & Dean 2015)."""
 
     distill_from: str = path_option(
         "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"

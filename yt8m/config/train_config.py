@@ -1,8 +1,8 @@
 """The config of a training run, as frozen dataclasses, from which the flags and config.json are derived.
 
 Each field declares its default, its help, its bounds, and what it shapes: the variables, the graph, the input or
-nothing. `yt8m.config.resume` decides by this whether a resumed run may change the option. The constructors raise
-`UsageError` for values out of bounds.
+nothing (see `yt8m.options.option`). `yt8m.config.resume` decides by what an option shapes whether a resumed run may
+change it. The constructors raise `UsageError` for values out of bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from yt8m.records.data_format import usual_range, videos_in_batch
 
 MOST_CLASSES = 10_000_000  # limit of --num_classes, at which the scores of one video take 40 MB
 
-# {feature of the published records: its number of values}
+# {feature of YouTube-8M's records: number of its values}
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
 
@@ -198,8 +198,8 @@ def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[
     Args:
       names: the names of the features.
       sizes: the number of values of each feature.
-      ranges: (lowest, highest value) of each feature, or () for one stored as floats. Empty if all features have the
-        range of YouTube-8M.
+      ranges: for each feature the (lowest, highest value) that its bytes stand for, or () if it is stored as floats.
+        Empty if all features have the range of YouTube-8M.
 
     Raises:
       UsageError: the lists differ in length, a name is repeated, a size is not positive, or a range is not ascending.
@@ -263,7 +263,7 @@ class ModelConfig(Checked):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Checked, shapes="graph"):
-    """How gradients update the weights. The learning rate schedule counts the examples of all towers."""
+    """How gradients update the weights. The learning rate schedule counts the examples of all towers (one per GPU)."""
 
     optimizer: str = option("AdamOptimizer", "the optimizer: one listed below, or package.module:Class", is_code=True)
     base_learning_rate: float = option(
@@ -343,7 +343,7 @@ class DeviceConfig(Checked, shapes="graph"):
     prefetch_to_device: bool = option(
         False, "copy the next step's batch to the towers' devices during the current step"
     )
-    # `xla` and the options after it are settings of the session, not of the graph.
+    # `xla` and the options after it are settings of the session, not of the graph, so they shape nothing.
     xla: bool = option(
         False, "compile the step with XLA; fuses all ops but products; useful mainly on GPUs", shapes="nothing"
     )
@@ -407,8 +407,8 @@ class RunConfig(Checked):
     model: ModelConfig = field(default_factory=ModelConfig)
 
 
-# Optimizers that never change a weight whose gradient is always 0. With --train_only, AdamWOptimizer decays only the
-# weights of the classes that are trained.
+# The optimizers that --train_only=new accepts: they never change a weight whose gradient is always 0. AdamWOptimizer
+# then decays only the weights of the classes that are trained.
 _STAY_AT_ZERO_GRADIENT = ("AdamOptimizer", "AdamWOptimizer", "GradientDescentOptimizer", "MomentumOptimizer")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluatedStep", "EvaluationSettings", "Scorer", "open"]
 
-ARCHIVES, ONNX = (".tgz", ".tar.gz"), ".onnx"
+ARCHIVES, ONNX = (".tgz", ".tar.gz"), ".onnx"  # endings of paths, by which `open` tells the formats of files apart
 
 
 def open(
@@ -46,9 +46,9 @@ def open(
         inference model or its newest export.
       trust_code: import the code that the run names, even if this user did not train it on this machine.
       config: how a run or an archive reads records, such as the number of bad records to tolerate; None for the
-        defaults. Exports and ONNX files ignore it.
-      first_input: the kind of input for which the graph of a run is built at once; graphs for other kinds are built at
-        their first use.
+        defaults. Exports and ONNX files ignore this argument.
+      first_input: the kind of input for which the graph of a run or an archive is built at once: `records`, `parsed
+        records` or `floats`. Graphs for other kinds are built at their first use. Exports and ONNX files ignore this.
 
     Raises:
       UsageError: there is no such model, `checkpoint` is given for a model that is not a run, or the model names code

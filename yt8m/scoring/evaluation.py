@@ -44,7 +44,7 @@ from yt8m.termination import terminable
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
 
-POLL_SECONDS = 5.0
+POLL_SECONDS = 5.0  # between two looks for a new checkpoint
 
 
 def config_for_training(config: TrainConfig) -> EvalConfig:
@@ -90,7 +90,8 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
 
     Raises:
       UsageError: there is no such run, or no data.
-      RunError: the folder holds no checkpoint, or one that cannot be evaluated.
+      RunError: the folder holds no checkpoint that can be read, a shard is damaged or changed, the data hold no
+        example, or a result cannot be written.
     """
     if is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config)
@@ -118,7 +119,12 @@ def _has_model_alone(folder: str) -> bool:
 
 
 def _evaluate_export(config: EvalConfig) -> int:
-    """Evaluates an exported model, which has no loss, and writes the results; returns the exit status."""
+    """Evaluates an exported model, which has no loss, and writes the results; returns the exit status, 0.
+
+    Raises:
+      UsageError: an option needs a run, no data or no folder for the results is named, or the data do not fit.
+      RunError: the model or the data cannot be read.
+    """
     refuse_run_options(config)
     if not config.eval_data_pattern:
         raise UsageError(
@@ -184,6 +190,9 @@ def _evaluate_and_write(
 
     Returns:
       How the evaluation ended; None if training deleted the checkpoint during the evaluation.
+
+    Raises:
+      RunError: a shard changed, the data hold no example, or a result cannot be written.
     """
     outcome, checkpoint, run = None, model.weights, model.run.config
     try:
@@ -366,7 +375,7 @@ def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[
 
 
 def _find_newer(train_dir: str, evaluated_last: str) -> str | None:
-    """The path of the newest readable checkpoint; None if it is not newer than `evaluated_last`."""
+    """The path of the newest readable checkpoint; None if no checkpoint is newer than `evaluated_last`, or readable."""
     # Compare the steps in the names first, since `newest_readable` reads whole checkpoints.
     if max(checkpoints.steps_in(train_dir), default=-1) <= checkpoints.step_of(evaluated_last):
         return None
@@ -406,8 +415,11 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
       task: the parts of the evaluation that are the same for every checkpoint.
       events: the event file, to which the metrics of the logged batches are written.
 
+    Returns:
+      How the evaluation ended; if it failed, the error is in the log, and the status is `FAILED`.
+
     Raises:
-      RunError: a shard changed since its records were counted; the message names it.
+      RunError: a shard changed since its records were counted; the message names the shard.
     """
     task.counted_shards.check_unchanged()
     model.log()
@@ -419,7 +431,9 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
 
 
 def _write_report(folder: str, result: EvaluationResult, run: TrainConfig, media: str) -> None:
-    """Writes eval/thresholds.csv, the results of the sampled videos and the HTML report, if any videos were sampled.
+    """Writes eval/thresholds.csv, the results of the sampled videos and the HTML report.
+
+    Nothing is written if no video was sampled, and no thresholds if no class has a label in the data.
 
     Args:
       folder: the folder of the results.
@@ -440,7 +454,7 @@ def _write_report(folder: str, result: EvaluationResult, run: TrainConfig, media
 def _write_models(
     config: EvalConfig, model: TrainedModel, folder: str, result: EvaluationResult, task: EvaluationTask
 ) -> None:
-    """Writes the checkpoint as an inference model; with --keep_best also copies it to best/ if its GAP is the best."""
+    """Writes the inference model of a checkpoint; with --keep_best, also keeps the checkpoint if its GAP is best."""
     inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
     prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, result.step)
     logging.info("the inference model of step %d is %s", result.step, prefix)

@@ -65,7 +65,7 @@ def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
 
 
 def open_export(folder: str) -> ExportScorer:
-    """Loads the SavedModel that `find_export` finds; if a training deletes it meanwhile, finds and loads another one.
+    """Loads the SavedModel that `find_export` finds; if a training deletes that one meanwhile, loads the next one.
 
     Raises:
       UsageError, RunError: for the reasons of `find_export` and `ExportScorer`.
@@ -112,7 +112,12 @@ class ExportScorer(ArrayScorer):
         super().__init__(path, takes, names, folder, about)
 
     def _load(self, folder: str, local_folder: str) -> dict[str, Any]:
-        """Loads the model in `folder` from its local copy into the session; returns its description."""
+        """Loads the model in `folder` from its local copy into the session; returns its description.
+
+        Raises:
+          UsageError: this project did not export the model.
+          RunError: the model cannot be loaded, or a newer version of this project wrote it.
+        """
         try:
             with self._session.graph.as_default():
                 loaded = tf.saved_model.loader.load(self._session, [tf.saved_model.tag_constants.SERVING], local_folder)

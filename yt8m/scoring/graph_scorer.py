@@ -50,8 +50,8 @@ class FedGraph:
     Attributes:
       modeler: builds the graph; its `completed` turns the reports of a step into those that an evaluator takes.
       scores: what `run` computes for a prediction: ids and scores.
-      reports: what `run` computes for an evaluation: arrays for the metrics, number of examples, and the loss if there
-        is one.
+      reports: what `run` computes for an evaluation: arrays for the metrics, number of examples, and the loss if the
+        graph has one.
 
     Raises:
       RunError: the checkpoint belongs to another model, or cannot be read.
@@ -211,6 +211,10 @@ class GraphScorer(Scorer):
           settings: the settings of an evaluation; `USUAL_SETTINGS` for predictions.
           is_cached: whether the graph is fed with numbers of cached records; otherwise, if `dtypes` is None, it is fed
             with serialized records.
+
+        Raises:
+          UsageError: the scorer is closed.
+          RunError: the weights cannot be read.
         """
         with self._lock:
             if self._is_closed:
@@ -251,7 +255,8 @@ class GraphScorer(Scorer):
         """See `Scorer.evaluated`; a run that was trained on rated segments is evaluated on them, unless it gets arrays.
 
         The batch is filled up to `rows` videos only if the reports have one row per video, so that the rows of the
-        added videos can be removed. Reports of rated segments, and those that a GPU sums over the videos, have not.
+        added videos can be removed. The reports of rated segments have a row per segment, and a GPU sums its reports
+        over the videos, so such batches are not filled up.
         """
         segments = self._rates_segments(settings) and not isinstance(videos, NumpyBatch)
         settings = settings._replace(segment_labels=segments)
@@ -273,7 +278,7 @@ class GraphScorer(Scorer):
         return self._context.copy().run(readers.reader_for, self.data)
 
     def refuse_other_data(self, data: Records) -> None:
-        """Refuses records that the run's own reader cannot parse.
+        """Refuses records that the reader of the run (see `reader`) cannot parse.
 
         Raises:
           UsageError: features, their ranges or the vocabulary differ from the model's.
@@ -297,7 +302,7 @@ class Evaluation:
     Args:
       scorer: the model.
       settings: how batches are evaluated.
-      metric_classes: the metrics; None for the built-in ones.
+      metric_classes: the classes of the metrics to compute; None for the built-in ones.
 
     Attributes:
       evaluator: computes the metrics.

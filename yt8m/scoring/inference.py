@@ -31,7 +31,7 @@ from yt8m.storage import copies
 from yt8m.termination import terminable
 from yt8m.video.modeler import VideoModeler
 
-PREDICTIONS = "predictions.csv"
+PREDICTIONS = "predictions.csv"  # name of the output file in the run's folder, if --output_file is not given
 
 
 def infer(config: InferenceConfig) -> int:
@@ -127,7 +127,7 @@ def _announce_replacement(path: str) -> None:
 
 
 def _fit_data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
-    """Checks that the data fit the run; returns the data config for reading them, and the names of the classes."""
+    """Returns the data config for reading the data, and the names of the classes; raises `UsageError` for misfits."""
     data = run.data_for(config, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data

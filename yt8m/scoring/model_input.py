@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
 # Videos as a scorer takes them: serialized records, parsed arrays, or numbers of `GraphScorer.cached_records`.
 Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
-# Serialized records, the arrays of parsed records (unless only a custom reader can parse them), or float arrays.
+# The kinds of input for which a scorer has graphs: serialized records, the arrays of parsed records (serialized ones
+# instead, if only a custom reader can parse them), or float arrays.
 InputKind = Literal["records", "parsed records", "floats"]
 Types = tuple[np.dtype[Any], ...] | None  # the type of each feature; None if the input is not arrays
 OTHER_RANGES = (
     "the features of these records were stored as bytes with another range of values than those of the training data, "
     "so the model would read wrong values: write the records again with the range of the training data."
 )
-_ROWS_AT_ONCE = 256  # rows of arrays in a batch
+_ROWS_AT_ONCE = 256  # arrays by name are divided into batches of this number of rows
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,10 @@ class ModelInput:
         return sum(feature.size for feature in self.format.features)
 
     def check(self, data: Records) -> None:
-        """Refuses records without the features of the model; raises `UsageError`."""
+        """Refuses records of another level or without a feature of the model; raises `UsageError`.
+
+        A model with a custom reader accepts all records here, because it reads them itself.
+        """
         sizes = data.format.sizes()
         fits = all(sizes.get(feature.name) == feature.size for feature in self.format.features)
         if not self.has_own_reader and not (fits and data.format.level == self.format.level):
@@ -79,7 +83,11 @@ class ModelInput:
             )
 
     def reads(self, data: Records) -> bool:
-        """Whether the model's own graph can parse the records: their bytes have the ranges of its training data."""
+        """Whether the model's own graph can parse the records.
+
+        It can if the model has a custom reader, or if the bytes of the records stand for the same ranges of values as
+        those of the training data.
+        """
         ranges = {feature.name: feature.range for feature in data.format.features}
         return self.has_own_reader or all(ranges[feature.name] == feature.range for feature in self.format.features)
 
@@ -97,10 +105,10 @@ class ModelInput:
         return tuple(np.dtype("u1" if has_bytes and feature.range else "f4") for feature in self.format.features)
 
     def arranged(self, batch: NumpyBatch) -> NumpyBatch:
-        """Converts a batch to the form that a scorer takes.
+        """Returns a batch with the arrays that `Scorer.scores` takes.
 
-        The features are in the order of the model, as float32, or as bytes if these have the range of YouTube-8M. A
-        batch without labels gets labels that are all false.
+        They are the features of the model, in its order, as uint8 if the batch has bytes with the range of YouTube-8M,
+        else as float32. A batch without labels gets labels that are all false.
 
         Raises:
           UsageError: features are missing or have other shapes, or the labels have another number of classes.

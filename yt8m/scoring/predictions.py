@@ -74,12 +74,14 @@ reserve_flags("extraction", PredictConfig)
 
 
 def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | None:
-    """Returns the thresholds that choose the tags of a video.
+    """Returns the thresholds that choose the tags of a video, or None if no tags are to be shown.
 
-    Returns None if neither --tags nor --timeline is given, or if only --timeline is given and there are no thresholds.
+    No tags are shown if neither --tags nor --timeline is given, or if --timeline alone is given and the model has no
+    thresholds.
 
     Raises:
-      UsageError: --tags is given, and there are no thresholds.
+      UsageError: --tags is given and there are no thresholds, or the file that --thresholds names does not exist.
+      RunError: the file of thresholds is damaged or for another number of classes.
     """
     if not (config.tags or config.timeline):
         return None

@@ -52,7 +52,7 @@ class EvaluatedStep(NamedTuple):
     """What a scorer computes from one batch for an evaluator.
 
     Attributes:
-      reports: {name: array} from which the evaluator computes the metrics.
+      reports: {name: array} from which the evaluator (`VideoEvaluator`) computes the metrics.
       loss: the mean loss of the batch; None if the model has no loss.
       examples: number of videos, or of rated segments, in the batch.
     """
@@ -76,7 +76,7 @@ class Scorer(Closing, abc.ABC):
       path, takes, names: the arguments.
       model: the name of the model; empty if the file does not say it.
       weights: the path of the weights.
-      step: the training step at which they were saved; 0 if the file does not say it.
+      step: the training step at which the weights were saved; 0 if the file does not say it.
     """
 
     model, weights, step = "", "", 0
@@ -104,7 +104,7 @@ class Scorer(Closing, abc.ABC):
 
     @property
     def shown_names(self) -> Vocabulary:
-        """The class names to show: the model's own, or else YouTube-8M's if it has as many classes; else empty."""
+        """The class names to show: the model's own, or else YouTube-8M's if the model has 3862 classes; else empty."""
         return vocabulary.shown_for(self.num_classes, self.names)
 
     def names_for(self, vocabulary_file: str, files: Sequence[str] = ()) -> Vocabulary:
@@ -115,7 +115,9 @@ class Scorer(Closing, abc.ABC):
           files: the files of the data.
 
         Raises:
-          UsageError: the vocabulary of the data numbers the classes differently than the model's.
+          UsageError: there is no file `vocabulary_file`, or the vocabulary of the data numbers the classes differently
+            than the model's.
+          RunError: a vocabulary is damaged.
         """
         of_data = vocabulary.of_data(vocabulary_file, files)
         names = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
@@ -150,6 +152,7 @@ class Scorer(Closing, abc.ABC):
 
         Raises:
           UsageError: `data` is none of these, no file matches, or features or vocabulary differ from the model's.
+            Unfit arrays and batches are refused only when the iterator comes to them.
         """
         if isinstance(data, str | os.PathLike):
             data = self.records(data, batch_size)
@@ -230,7 +233,8 @@ class Scorer(Closing, abc.ABC):
         """Computes what an evaluator needs from a batch with labels.
 
         Args:
-          videos, rows: as for `scores`.
+          videos: as for `scores`.
+          rows: as for `scores`.
           settings: how the batch is evaluated.
 
         Raises:
@@ -245,7 +249,9 @@ class ArrayScorer(Scorer):
     It can be evaluated on parsed records, but not on rated segments.
 
     Args:
-      path, takes, names: as for `Scorer`.
+      path: as for `Scorer`.
+      takes: as for `Scorer`.
+      names: as for `Scorer`.
       weights: the path of the weights.
       about: the description of the model in its file, with the keys `model`, `step` and `is_averaged`.
     """
@@ -257,7 +263,7 @@ class ArrayScorer(Scorer):
         logging.info("the model is %s, %s, from %s", self.model or "an ensemble", which, weights)
 
     def reads(self, data: Records) -> bool:
-        """Whether the model's graph parses the records, which it does only if it has a custom reader."""
+        """Whether the graph gets the records serialized, which is so only if the model has a custom reader."""
         return self.takes.has_own_reader
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:

@@ -29,10 +29,10 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring.model_input import ModelInput
 from yt8m.types import Closing
 
-Entry = Mapping[str, Any]
-Part = tuple[int, int]  # the first frame, and the frame after the last one
+Entry = Mapping[str, Any]  # an extractor as a data manifest describes it: its name, settings, feature and weights
+Part = tuple[int, int]  # of the frames of a video: the index of the first frame, and that after the last one
 
-_MOST_FRAMES = 100_000  # largest number of frames of a video that is scored
+_MOST_FRAMES = 100_000  # of a longer video only this number of frames, from its start, is scored
 # Time limit for decoding a video that is scored. It is longer than that of `Limits`, because the video may last hours.
 _DECODING_SECONDS = 7200.0
 
@@ -69,7 +69,7 @@ class VideoFeatures(Closing):
     def extract_features(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
         """Yields (path, features) of each video: float32 [T, size] for each extractor, rounded like values in records.
 
-        If a video cannot be decoded, its `Features.bad` says why, and it has no arrays.
+        If a video cannot be decoded, the attribute `bad` of its features says why, and `arrays` is empty.
         """
         clips = [Clip(path) for path in paths]
         threads = os.cpu_count() or 1
@@ -125,7 +125,8 @@ def for_model(
       trust_code: whether to import the code, or load the SavedModels, that the model names.
 
     Raises:
-      UsageError: the extractors are unknown, are not trusted, or have other weights.
+      UsageError: the extractors are unknown, are not trusted, have other weights or settings than in the training, or
+        lack a feature of the model.
       RunError: weights cannot be fetched.
     """
     if names or not takes.extractors:
@@ -209,7 +210,8 @@ def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any],
     Args:
       folder: the run that names the extractors.
       entries: the extractors, as manifests describe them.
-      flags: paths of weights by name; the user chose their code.
+      flags: {name: value} of the flags that the user gave. A SavedModel that `saved_model_dir` names is not refused,
+        because the user chose it.
       is_trusted: whether the code that the run names may be imported.
 
     Raises:
@@ -256,7 +258,9 @@ def extract(
       jobs: number of processes that decode.
 
     Raises:
-      UsageError, RunError: see `choose` and `weights.find`.
+      UsageError: an extractor or a setting is unknown, extractors do not fit each other, or a path of weights is
+        missing or wrong.
+      RunError: weights cannot be fetched.
     """
     located = locate(choose(names, flags))
     entries = describe_extractors(located, [None for _ in located], settings)

@@ -54,7 +54,7 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
       seconds: length of the parts of `VideoScores.over_time`; 0 for none.
 
     Raises:
-      RunError: the scores are NaN.
+      UsageError, RunError: for the reasons of `Scorer.scores`, such as scores that are NaN.
     """
     for path, features in source.extract_features(paths):
         if features.bad:
