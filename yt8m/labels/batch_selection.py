@@ -1,5 +1,7 @@
 """`yt8m select`: the videos to label next, as a batch: uncertain, of rare classes, and different from one another.
 
+This is active learning in batches. Two measures decide:
+
 - *Uncertainty* of a class is twice the standard deviation sqrt(p (1 - p)) of a label with the probability p. The value
   of a video is the sum of the uncertainties of its 20 best-scored classes, each divided by 1 + the number of labelled
   videos of the class, so that rare classes count. A model that was trained on few labels underestimates rare classes.
@@ -49,7 +51,7 @@ from yt8m.scoring import Scorer
 FORMATS = {"csv": ".csv", "label-studio": ".json"}
 _CLASSES = 20  # number of best classes of a video that count
 _POOL = 50_000  # this many candidates with the largest values (or --count, if it is larger) are compared
-_POWER = 15  # exponent of the distance
+_POWER = 15  # exponent of the distance in value x distance^_POWER, by which the next video is chosen
 _MOST_LABELLED = 20_000  # largest number of labelled videos with which candidates are compared
 _BLOCK = 2048  # number of labelled videos with which candidates are compared at once
 HEADER = ("rank", "video", "value", "distance", "classes")
@@ -92,7 +94,7 @@ class UnlabelledVideos(NamedTuple):
       ids: the text of each id.
       best: the scores and the _CLASSES best-scored classes of each video, best first.
       mean_scores: float64 [C], the mean score of each class over all videos of `--data`.
-      directions: float32 [N, D], the features of each, scaled to length 1.
+      directions: float32 [N, D], the features of each, scaled to length 1, see `directions_of`.
     """
 
     ids: Sequence[str]
@@ -114,7 +116,7 @@ class LabelledVideos(NamedTuple):
       number: how many there are.
       counts: int64 [C], the number of labels of each class.
       directions: float32 [M, D], the features of the first M videos, scaled to length 1; M is at most _MOST_LABELLED.
-      among_candidates: the ids of those that are also among the videos to choose from.
+      among_candidates: the ids of the labelled videos that are also among the videos to choose from.
     """
 
     number: int
@@ -124,11 +126,11 @@ class LabelledVideos(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The chosen videos, in their order. All arrays are [n].
+    """The n chosen videos, in the order in which they were chosen. All arrays are [n].
 
     Attributes:
       indices: int64, their indices among the candidates.
-      values: float64, their values, as the top of this file defines them; with `--by=random` those of `uncertainty`.
+      values: float64, their values, as the top of this file defines them; with `--by=random` as for uncertainty.
       distances: float64, from the nearest video that is labelled or was chosen before; nan if distances do not count.
     """
 
@@ -142,7 +144,8 @@ def run(config: SelectConfig) -> int:
 
     Raises:
       UsageError: there is no such model, the data do not fit it or have no video, the run does not say which videos are
-        labelled, or all videos to choose from are labelled.
+        labelled, or all videos to choose from are labelled; or the table --media is missing or lacks a column.
+      RunError: a record is damaged, or --media is not a CSV file.
     """
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
@@ -187,6 +190,7 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
 
     Raises:
       UsageError: there is no video, or the videos do not have the features that the model takes.
+      RunError: a record is damaged.
     """
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
@@ -210,10 +214,11 @@ def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()
     Args:
       scorer: the model; the features of the videos must be those that it takes.
       pattern: TFRecord files.
-      candidates: the ids of the videos to choose from; `among_candidates` names those of them that are labelled.
+      candidates: the ids of the videos to choose from; `LabelledVideos.among_candidates` is chosen from them.
 
     Raises:
       UsageError: `pattern` is empty, there is no video, or the videos do not have the features that the model takes.
+      RunError: a record is damaged.
     """
     if not pattern:
         raise UsageError(
@@ -234,7 +239,7 @@ def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()
 
 
 def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: SelectConfig) -> Selection:
-    """Chooses `config.count` of the candidates (all, if there are fewer) by the method `config.by`, first the best."""
+    """Chooses `config.count` of the candidates, or all if there are fewer, by the method `config.by`; best first."""
     number = min(config.count, len(candidates.ids))
     scores = candidates.best.scores if config.by != "all" else _correct_scores(candidates, labelled)
     variances = 4.0 * scores * (1 - scores)
@@ -252,9 +257,10 @@ def select(candidates: UnlabelledVideos, labelled: LabelledVideos, config: Selec
 
 
 def _correct_scores(candidates: UnlabelledVideos, labelled: LabelledVideos) -> Floats64:
-    """The scores of the best classes [N, K], corrected for the frequencies of the classes; see the top of this file.
+    """The scores of the K best classes, [N, K], corrected for the frequencies of the classes; see the top of this file.
 
-    They are what they would be if each class were as frequent among the candidates as among the labelled videos.
+    The scores become what they would be if each class were as frequent among the candidates as among the labelled
+    videos.
     """
     share = (labelled.counts + 0.5) / (labelled.number + 1)
     mean = np.clip(candidates.mean_scores, _LEAST_SCORE, 1 - _LEAST_SCORE)
@@ -302,7 +308,7 @@ def tags_of(best: TopK, labelled: LabelledVideos, tagger: Tagger | None) -> Bool
     Args:
       best: the K best classes of each video.
       labelled: the labelled videos.
-      tagger: has the thresholds; None if there are none.
+      tagger: has the thresholds of the model; None if it has none.
 
     Returns:
       bool [N, K], True for a tag.
@@ -362,7 +368,7 @@ def _task(video: str, address: str, model: str, tags: Sequence[tuple[str, float]
 
     Args:
       video: the id of the video.
-      address: its address; its id, if no address is known.
+      address: the address of the video, or its id if no address is known.
       model: the folder of the run, as `model_version` of the prediction.
       tags: (name, score) of each tag.
     """

@@ -17,6 +17,7 @@ from yt8m.registry import TRUST_HELP
 from yt8m.scoring.predictions import PredictConfig
 from yt8m.scoring.scorer import Scorer
 
+# The columns of the table: the estimates, then how they were made (`basis` is `corrected` or `labels`).
 COLUMNS = ("index", "name", "videos", "videos_low", "videos_high", "share", "share_low", "share_high")
 COLUMNS_OF_ORIGIN = ("basis", "weight", "labelled")
 
@@ -90,8 +91,8 @@ def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[st
       has_labels: whether these are the labelled videos.
 
     Raises:
-      UsageError: the records are not of the kind that the model takes.
-      RunError: there is no video, or a video to count is among the labelled ones.
+      UsageError: no file fits the pattern, or the records are not of the kind that the model takes.
+      RunError: a record is damaged, there is no video, or a video to count is among the labelled ones.
     """
     sums, records = ScoreSums(scorer.num_classes), scorer.records(pattern)
     scorer.check(records)

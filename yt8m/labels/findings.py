@@ -23,7 +23,7 @@ from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.vocabulary import Vocabulary
 
 HEADER = ("rank", "video", "class", "kind", "chance")
-_ANSWERS = {True: "yes", False: "no", None: ""}  # {whether the table is right about a label: the decision as text}
+_ANSWERS = {True: "yes", False: "no", None: ""}  # {Decision.is_right: its text in a table}
 CLASS_HEADER = ("finding", "class", "other", "split", "videos", "value")
 TOGETHER, APART, CONFUSED, FEW = "always together", "hardly ever together", "not told apart", "too few videos"
 # TOGETHER: of the videos of each of the two classes, at least this share has the other class.
@@ -71,7 +71,7 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
     All labels may be wrong. Missing may be the classes that are among the best-scored ones of a video (`scores.best`)
     without being labels of it. The issues are sorted by the calibrated chance of the error, highest first; those with
     equal chances by its log-odds before calibration, highest first. If these are equal too, those come first whose
-    scores contradict the labels most: the lowest `Margins.at` of a label, and the highest `Margins.at` plus
+    scores contradict the labels most: the lowest `label_noise.Margins.at` of a label, and the highest `Margins.at` plus
     `Margins.prior` of a class that may be missing.
 
     Args:
@@ -175,8 +175,8 @@ class ClassFinding(NamedTuple):
       finding: TOGETHER, APART, CONFUSED or FEW.
       label, other: the texts of the classes; `other` is empty for FEW, which is about one class.
       split: for FEW, the split that has too few videos of the class; otherwise empty.
-      videos: for TOGETHER and APART the number of videos with both classes, for CONFUSED the sum of the numbers of both
-        classes, for FEW the number of videos of the class in the split.
+      videos: for TOGETHER and APART the number of videos with both classes, for CONFUSED the numbers of videos of
+        the two classes added up, for FEW the number of videos of the class in the split.
       value: for TOGETHER the share of the videos of the more frequent class that have the other class too. For APART
         the number of videos with both classes, divided by the number that would have both if the classes were
         independent. For CONFUSED each class has a share of videos in which the other class, which is no label of the
@@ -225,7 +225,7 @@ def find_odd_classes(scores: FoldScores, videos: AuditedVideos, names: Vocabular
 
 
 def _count_pairs(keys: Ints64, num_classes: int) -> _PairCounts:
-    """Counts how often each pair of classes occurs; its key is first class x num_classes + second class."""
+    """Counts how often each pair of classes is in `keys`; its key is first class x num_classes + second class."""
     pairs, counts = np.unique(keys, return_counts=True)
     return _PairCounts(pairs // num_classes, pairs % num_classes, counts.astype(np.int64))
 
@@ -322,7 +322,7 @@ def _find_confused(scores: FoldScores, totals: Ints64, texts: Sequence[str]) -> 
 
 
 def _find_few(scores: FoldScores, videos: AuditedVideos, texts: Sequence[str]) -> Iterator[ClassFinding]:
-    """Finds classes with fewer than _FEWEST_VIDEOS videos in a split, or none; skips splits without any label."""
+    """Finds the classes of which a split has fewer than _FEWEST_VIDEOS videos, or 0; skips splits without any label."""
     splits = videos.splits[scores.owners()]
     for number, name in enumerate(videos.split_names):
         counts = np.bincount(scores.labels[splits == number], minlength=len(texts))

@@ -1,8 +1,9 @@
-"""The folds of an audit: parts of the videos, each of which is scored by a model that was trained on all others.
+"""The folds of an audit: parts of the videos, each of which is scored by a model that was trained on the other parts.
 
-The fold of a video is chosen by a hash of its id, or of the group that the id belongs to, so it depends on nothing
-else. Of each video the best scores and the scores of its labels are kept, each with its class in 8 bytes. All scores
-are also counted in bins; the size of these counts does not depend on the number of videos.
+This is cross-validation: no model scores a video that it was trained on. The fold of a video follows from a hash of its
+id, or of the group that the id belongs to, and from the number of folds. Of each video the best scores and the scores
+of its labels are kept, each with its class in 8 bytes. All scores are also counted in bins; the size of these counts
+does not depend on the number of videos.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def split_of(path: str) -> str:
 
 def read_groups(table: str, column: str) -> Mapping[str, str]:
     """Reads {id as text: group} from the columns `id` and `column` of a table; {} if `table` is an empty string.
+
+    If an id is in several rows, the last one counts.
 
     Raises:
       UsageError: there is no such table or column.
@@ -177,7 +180,7 @@ class FoldSets:
 
 
 def _group(video: str, groups: Mapping[str, str]) -> str:
-    """The group of a video; its id if there are no groups. Raises UsageError if `groups` lacks only this video."""
+    """The group of a video; its id if `groups` is empty. Raises UsageError if `groups` has only other videos."""
     if not groups:
         return video
     if not groups.get(video):
@@ -190,7 +193,7 @@ class _Writers:
 
     Args:
       folder: the folder of the shards.
-      stack: closes the shards; only then they get their names.
+      stack: closes the shards when it is left; only then their files get their names.
     """
 
     def __init__(self, folder: str, stack: contextlib.ExitStack) -> None:
@@ -225,7 +228,7 @@ def read_videos(path: str) -> AuditedVideos:
 
 
 def write_arrays(path: str, arrays: Mapping[str, ArrayLike]) -> None:
-    """Writes arrays into an NPZ file. If this is interrupted, there is no file, or the one from before."""
+    """Writes arrays into an NPZ file. If this is interrupted, an earlier file stays as it was."""
     with storage.write_atomic(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
@@ -322,7 +325,7 @@ def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, 
 
 @contextlib.contextmanager
 def _quiet_log() -> Iterator[None]:
-    """A context in which only warnings and errors are logged: who audits labels needs no log lines of a training."""
+    """A context in which only warnings and errors are logged, since an audit trains several models."""
     verbosity_before = logging.get_verbosity()
     logging.set_verbosity(logging.WARNING)
     try:

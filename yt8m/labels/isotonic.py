@@ -12,11 +12,11 @@ _LEAST_VARIANCE = 1e-30  # keeps a divisor off 0: two steps that would merge to 
 
 
 class RisingCurve(NamedTuple):
-    """A function that rises from knot to knot, is linear between two, and is constant outside.
+    """A function that never falls: linear between neighbouring knots, and constant below the first and above the last.
 
     Attributes:
-      knots: float64 [M], ascending.
-      values: float64 [M], ascending.
+      knots: float64 [M], the positions of the knots, ascending.
+      values: float64 [M], the values at the knots, non-decreasing.
     """
 
     knots: Floats64
@@ -44,11 +44,11 @@ class RisingSteps(NamedTuple):
     weights: Floats64
 
     def through_middles(self) -> RisingCurve:
-        """A curve that is linear from the middle of a step to that of the next one, so it is flat only at its ends."""
+        """A curve that is linear between the middles of neighbouring steps, so it is flat only at both ends."""
         return RisingCurve(self.middle, self.values)
 
     def over_steps(self) -> RisingCurve:
-        """A curve that keeps its value over each step, and is linear between two."""
+        """A curve that is constant over each step, and linear between neighbouring steps."""
         return RisingCurve(np.stack([self.first, self.last], axis=1).ravel(), np.repeat(self.values, 2))
 
     def merge_similar(self, deviations: float) -> RisingSteps:
@@ -95,7 +95,7 @@ def rising_steps(positions: Floats64, values: Floats64, weights: Floats64) -> Ri
     with Incomplete Information, Annals of Mathematical Statistics 26 (1955).
 
     Args:
-      positions: [P], ascending.
+      positions: [P], ascending, at least one.
       values: [P].
       weights: [P], positive.
     """

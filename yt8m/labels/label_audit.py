@@ -244,8 +244,8 @@ class LabelAudit:
     def _load_or_score_folds(self, videos: AuditedVideos) -> Iterator[tuple[Any, FoldScores]]:
         """Yields, for each fold, the indices of its videos and their scores.
 
-        If the scores of a fold are not saved yet, it trains a model on the other folds, saves its scores of the fold,
-        and removes the model.
+        If the scores of a fold are not saved yet, it trains a model on the other folds, saves the scores that the
+        model gives to the fold, and removes the model.
         """
         unscored = self._find_unscored_folds()
         for fold in range(self._config.folds):
@@ -319,7 +319,7 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
       folder: the folder of the audit.
       summary: the content of summary.json.
       tables: {heading: name of a CSV file in the folder}.
-      media: the table of addresses of videos; empty for none.
+      media: path of the table of addresses of videos; an empty string if there is none.
     """
     if importlib.util.find_spec("jinja2") is None:
         logging.warning(

@@ -53,8 +53,8 @@ from yt8m.labels.isotonic import RisingCurve, RisingSteps, rising_steps
 
 BINS = 256  # number of bins of scores of each class
 _LIMIT = 16.0  # scores above 16 count as 16, those below -16 as -16
-# Estimates of single classes (distances between mean scores, and shares of errors) are shrunk towards those of all
-# classes. With so many labels, the estimate of a class weighs as much as that of all classes.
+# Estimates of single classes are shrunk towards that of all classes together. A class with so many labels has equal
+# weight with it: _FEW_SCORES for the distance between mean scores, _FEW_LABELS for the shares of errors.
 _FEW_SCORES = 10.0
 _FEW_LABELS = 100.0
 _POSITIONS = 10.0  # arguments of curves are rounded to 1 / _POSITIONS
@@ -232,11 +232,11 @@ class LabelNoise:
         return _shift_odds(chances, self.missing, self.class_missing[classes])
 
     def _chances_wrong(self, margins: Floats64) -> Floats64:
-        """The chance w / r that a label is wrong, at the mean rate of all classes, from its margin."""
+        """The chance w / r that a label with a margin is wrong, by the w of all classes: see the top of this file."""
         return np.minimum(self.wrong * np.exp(-self.ratio(margins)), 1)
 
     def _chances_missing(self, margins: Floats64, prior: Floats64) -> Floats64:
-        """The chance a p / (1 - g) that a label is missing, at the mean rate of all classes.
+        """The chance a p / (1 - g) that a label is missing, by the a of all classes: see the top of this file.
 
         Args:
           margins: margins of classes of videos without the label.
@@ -366,7 +366,7 @@ def _fit_shares(positions: Floats64, labelled: Ints64, others: Floats64 | Ints64
 
 
 def _in_log_odds(steps: RisingSteps) -> RisingSteps:
-    """Converts shares to log-odds. Shares are kept off 0 and 1, the closer the more pairs they were measured in."""
+    """Converts shares to log-odds. Shares of 0 and 1, whose log-odds are infinite, are first moved inwards."""
     least = 0.5 / (steps.weights.sum() + 1)
     return steps._replace(values=_logits(np.clip(steps.values, least, 1 - least)))
 

@@ -49,7 +49,7 @@ class VectorWriter:
     """Writes the vectors of videos into a file, batch by batch, 2 bytes a value; keeps a digest of each video.
 
     Args:
-      file: an open binary file.
+      file: a binary file that is open for writing.
 
     Attributes:
       num_labels: number of the labels of all videos so far.
@@ -286,7 +286,7 @@ def write_copies(path: str, pairs: CopyPairs, videos: AuditedVideos) -> None:
 
 
 def _rows(pairs: CopyPairs, videos: AuditedVideos, order: Sequence[int]) -> Iterator[list[str]]:
-    """The rows of the table, with the columns of `HEADER`; `order` has the indices of the pairs."""
+    """The rows of the table, with the columns of `HEADER`: one for each index of a pair in `order`."""
     for index in order:
         both = int(pairs.first[index]), int(pairs.second[index])
         ids = [spreadsheet_text(videos.ids[video]) for video in both]
@@ -299,7 +299,7 @@ class LeakEffect(NamedTuple):
 
     Attributes:
       videos: number of evaluated videos.
-      copies: number of those of which training has seen a copy.
+      copies: number of evaluated videos of which training has seen a copy.
       gap, gap_without: the GAP of all evaluated videos, and of those without a seen copy.
       interval, interval_without: the 95 % intervals of the two.
     """

@@ -1,8 +1,8 @@
 """The base classes of label losses, and the registry of losses by name.
 
-A batch is a matrix [B, C] of B examples and C classes, or only some of its (example, class) pairs. The static losses of
-this package (`BaseLoss.is_static`) are compiled into one pass over memory. Other losses are not compiled: a custom loss
-may fail to compile, and a loss that is not static would be compiled again for every batch.
+The scores and labels of a batch are matrices [B, C] of B examples and C classes. The static losses of this package
+(`BaseLoss.is_static`) are compiled by XLA into one pass over memory. Other losses are not compiled: a custom loss may
+fail to compile, and a loss that is not static would be compiled again for every batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ names = _losses.names
 create = _losses.create
 hyper_parameters = _losses.hyper_parameters
 
-option = functools.partial(options.option, shapes="graph")  # a loss has no variables
+# Declares an option of a loss. It never changes the variables of a model, because a loss has none.
+option = functools.partial(options.option, shapes="graph")
 
 
 @dataclass(frozen=True)
@@ -58,22 +59,26 @@ class BaseLoss(options.Checked, abc.ABC):
         """The loss of each row, float32 [B], from logits, float32 [B, C]; labels and weights are as for `rows`."""
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The gradient of the sum of `rows_from_logits` with respect to the logits, float32 [B, C]; the same arguments.
+        """The gradient of the sum of `rows_from_logits` with respect to the logits, float32 [B, C].
 
-        It is computed by automatic differentiation, unless a subclass overrides it with a closed form.
+        The arguments are those of `rows_from_logits`. The gradient is computed by automatic differentiation, unless a
+        subclass overrides this method with a closed form.
         """
         return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
 
     def row_losses(
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The loss of each row, float32 [B], from predictions [B, C]; labels and weights may have any numeric type."""
+        """The loss of each row, float32 [B], from predictions [B, C].
+
+        Labels and weights may have any numeric type or bool; without weights, all are 1.
+        """
         return self.rows(predictions, *_cast_to_float(labels, label_weights))
 
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The loss of each row, float32 [B], from logits [B, C]; the predictions are sigmoid(logits)."""
+        """The loss of each row, float32 [B], from logits [B, C]; labels and weights are as for `row_losses`."""
         return self.rows_from_logits(logits, *_cast_to_float(labels, label_weights))
 
     def calculate_loss(
@@ -113,7 +118,7 @@ class BaseLoss(options.Checked, abc.ABC):
 
 @dataclass(frozen=True)
 class ClassLoss(BaseLoss, abc.ABC):
-    """A loss that is a weighted sum of terms, one for each class.
+    """A loss that is, for each row, the sum of one term per class, each times the label weight of the class.
 
     Attributes:
       pairwise_terms: whether the term of an (example, class) pair depends only on the score and the label of that pair.
@@ -146,7 +151,7 @@ def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
 
 
 def _cast_to_float(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Labels and weights as float32; None if there are no weights."""
+    """(labels, weights) as float32; weights of None stay None."""
     return tf.cast(labels, tf.float32), None if weights is None else tf.cast(weights, tf.float32)
 
 

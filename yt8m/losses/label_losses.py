@@ -58,7 +58,7 @@ class CrossEntropyLoss(ClassLoss):
         return _sum_over_classes(softplus(tf.where(labels, -logits, logits)), label_weights)
 
     def _has_one_term(self, labels: tf.Tensor) -> bool:
-        """Whether one of the two terms of the formula is 0 for each pair: bool labels, in this class itself."""
+        """Whether one of the two terms of the formula is 0 for each pair: for bool labels, except in a subclass."""
         # A subclass may change the labels, as label smoothing does; then both terms are needed.
         return labels.dtype == tf.bool and type(self) is CrossEntropyLoss
 
@@ -215,7 +215,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
 
 
 def power(base: tf.Tensor, exponent: float) -> tf.Tensor:
-    """max(base, EPSILON)^exponent: at base 0 the derivative of a power below 1 would be infinite or NaN."""
+    """max(base, EPSILON)^exponent: at base 0 and an exponent below 1 the derivative would be infinite or NaN."""
     return tf.pow(tf.maximum(base, EPSILON), exponent)
 
 
@@ -355,7 +355,7 @@ class LogitAdjustmentLoss(ClassLoss):
         return CrossEntropyLoss().slopes(logits + self._adjustments(logits), labels, weights)
 
     def _adjustments(self, scores: tf.Tensor) -> np.ndarray:
-        """The adjustment of each class, t log(f / (1 - f)), float32 [C]; 0 without counts.
+        """The adjustment of each class, t log(f / (1 - f)), float32 [C]; all 0 if no counts are given.
 
         A class without a video counts as if it had one.
 
@@ -363,7 +363,7 @@ class LogitAdjustmentLoss(ClassLoss):
           scores: [B, C], from whose shape C is taken.
 
         Raises:
-          UsageError: there are not C counts, one is negative, or all are 0.
+          UsageError: the number of given counts is not C, one is negative, or all are 0.
         """
         classes = int(scores.shape[1])
         if not self.class_counts:
@@ -407,7 +407,7 @@ class ReweightedLoss(BaseLoss, abc.ABC):
         return CrossEntropyLoss().rows_from_logits(logits, labels, new_weights)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The derivatives of the terms with respect to z: (sigmoid(z) - y) times the weights of `reweighted`."""
+        """The derivatives of the loss with respect to z: (sigmoid(z) - y) times the weights of `reweighted`."""
         return CrossEntropyLoss().slopes(logits, labels, self.reweighted(logits, labels, weights))
 
 
@@ -416,9 +416,10 @@ class ReweightedLoss(BaseLoss, abc.ABC):
 class BatchAgreementLoss(ReweightedLoss):
     """Cross-entropy with a higher weight for pairs that are ranked wrongly.
 
-    A label that scores below the batch's best non-label weighs 1 + a, and so does a non-label that scores above the
-    batch's lowest label: these are the pairs that a ranking over the whole batch, as in GAP, gets wrong. Each tower
-    ranks its own part of the batch. Pairs with label weight 0 are ignored.
+    The weight of a label that scores below the batch's best non-label is multiplied by 1 + a, a being
+    `agreement_weight`; so is that of a non-label that scores above the batch's lowest label. These are the pairs that a
+    ranking over the whole batch, as in GAP, gets wrong. Each tower (one per GPU) ranks its own part of the batch.
+    Pairs with label weight 0 are ignored.
     """
 
     agreement_weight: float = option(
@@ -426,7 +427,7 @@ class BatchAgreementLoss(ReweightedLoss):
     )
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The given weights; those of wrongly ranked pairs are multiplied by 1 + a, a being `agreement_weight`."""
+        """The given weights, or 1 if there are none; those of wrongly ranked pairs are multiplied by 1 + a."""
         full_weights = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         is_label, is_other, is_counted = labels > 0.5, labels <= 0.5, full_weights > 0.0
         highest = tf.reduce_max(tf.where(is_other & is_counted, scores, tf.fill(tf.shape(scores), -1e30)))
@@ -468,7 +469,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The new weights: for a rated class its weight, for an absent one a / (number of absent ones), else 0."""
+        """The new weights: for a rated class its weight, for an absent one a / (absent classes of the row), else 0."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)

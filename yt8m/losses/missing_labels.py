@@ -99,7 +99,10 @@ class SPLCLoss(ClassLoss):
         return weighted(labels * hits + (1.0 - labels) * others, weights)
 
     def _signs(self, predictions: tf.Tensor) -> tf.Tensor:
-        """1 for a class that counts as a label, else -1: the loss of a class that does not is that of a label at -z."""
+        """The sign s of each class, [B, C]: 1 if it counts as a label, else -1.
+
+        The loss of a class without a label is that of a label with the logit s z and no margin.
+        """
         return tf.where_v2(self._is_added(predictions), 1.0, -1.0)
 
     def _is_added(self, predictions: tf.Tensor) -> tf.Tensor:
@@ -115,7 +118,7 @@ def _lowered(predictions: tf.Tensor, margin: float) -> tf.Tensor:
 
 
 def _focal(predictions: tf.Tensor, gamma: float) -> tf.Tensor:
-    """-(1 - p)^gamma log p, with `EPSILON` added inside the logarithm."""
+    """-(1 - p)^gamma log p for predictions p, with `EPSILON` added inside the logarithm."""
     return -power(1.0 - predictions, gamma) * tf.math.log(predictions + EPSILON)
 
 
@@ -125,6 +128,6 @@ def _focal_from_logits(logits: tf.Tensor, gamma: float) -> tf.Tensor:
 
 
 def _focal_derivative(logits: tf.Tensor, gamma: float) -> tf.Tensor:
-    """The derivative of `_focal_from_logits`: (1 - p)^gamma (gamma p log p - (1 - p))."""
+    """The derivative of `_focal_from_logits` with respect to z: (1 - p)^gamma (gamma p log p - (1 - p))."""
     p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
     return -tf.exp(-gamma * softplus(logits)) * (gamma * p * softplus(-logits) + q)

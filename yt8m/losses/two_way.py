@@ -8,7 +8,7 @@ from yt8m.lazy import tf
 from yt8m.losses.base import BaseLoss, option, register
 from yt8m.losses.label_losses import EPSILON
 
-# The logarithm of the weight of a pair that does not count. It is finite, because -inf would make gradients NaN.
+# Stands for log(0), the logarithm of the weight of a pair that does not count; -inf would make gradients NaN.
 _LOG_OF_NO_WEIGHT = -1e30
 
 
@@ -23,10 +23,10 @@ class TwoWayLoss(BaseLoss):
     other videos of its class. Videos and classes without a label are left out. Source: Kobayashi, Two-way Multi-Label
     Loss (CVPR 2023).
 
-    Label weights multiply the exponentials; a video whose weights are all 0 is left out. Each tower compares the videos
-    of its own part of the batch. The loss only depends on differences of logits, so predictions rank classes and videos
-    but are no probabilities. From predictions, logits are computed as log-odds, with `EPSILON` added inside the
-    logarithms.
+    Label weights multiply the exponentials; a video whose weights are all 0 is left out. Each tower (one per GPU)
+    compares the videos of its own part of the batch. The loss only depends on differences of logits, so predictions
+    rank classes and videos but are no probabilities. From predictions, logits are computed as log-odds, with `EPSILON`
+    added inside the logarithms.
     """
 
     two_way_positive_temperature: float = option(
@@ -42,7 +42,10 @@ class TwoWayLoss(BaseLoss):
         return self.rows_from_logits(logits, labels, weights)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The loss of each row, float32 [B]: the part of its video, and an equal share of the part of all classes."""
+        """The loss of each row, float32 [B]; the mean of the rows is the loss of the batch.
+
+        It is the part of its video plus, if one of its weights is above 0, an equal share of the part of the classes.
+        """
         weights = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         is_rated = tf.cast(tf.reduce_any(weights > 0.0, axis=1), tf.float32)
         of_videos, videos = self._compare_pairs(logits, labels, weights, axis=1)
@@ -61,8 +64,8 @@ class TwoWayLoss(BaseLoss):
           axis: 1 to sum over the classes of each video, 0 to sum over the videos of each class.
 
         Returns:
-          softplus(N + P) of each video [B] or class [C], 0 if it has no label; and the number of those that have a
-          label, but at least 1.
+          softplus(N + P) of each video [B] or class [C], 0 without labels of positive weight; and the
+          number of videos or classes with such labels, but at least 1.
         """
         positive, negative = weights * labels, weights * (1.0 - labels)
         highest = _soft_maximum(logits, negative, self.two_way_negative_temperature, axis)
@@ -74,7 +77,13 @@ class TwoWayLoss(BaseLoss):
 def _soft_maximum(values: tf.Tensor, weights: tf.Tensor, temperature: float, axis: int) -> tf.Tensor:
     """temperature * log(sum(weights * exp(values / temperature))) along an axis.
 
-    If no pair on the axis has a weight above 0, the result is about temperature * -1e30.
+    If no pair on the axis has a weight above 0, the result is about temperature * _LOG_OF_NO_WEIGHT.
+
+    Args:
+      values: float32 [B, C].
+      weights: float32 [B, C], 0 or more.
+      temperature: above 0; the lower, the nearer the result is to the maximum.
+      axis: 0 or 1.
     """
     counts = weights > 0.0
     logs = tf.math.log(tf.where_v2(counts, weights, 1.0))
