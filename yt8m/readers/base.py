@@ -48,7 +48,7 @@ class Reader(abc.ABC):
       feature_names: names of the features in the records.
       nan_policy: what happens to values that are NaN, infinite or too large: `refuse` fails, `zero` sets them to 0.
       feature_ranges: for each feature the smallest and largest value that its bytes stand for, or () if it is stored as
-          floats; empty for records with YouTube-8M's ranges.
+          floats; if the whole tuple is empty, each feature is stored as `data_format.usual_range` says.
       zeroed: counts the values that were set to 0; None if they are not counted.
     """
 

@@ -35,7 +35,7 @@ class BatchQueue(Inputter):
     Without `shuffle`, files and records keep their order. With it, every epoch opens the files in another order,
     interleaves `num_readers` of them and draws records from a buffer. In both cases the order of the examples depends
     only on files, seed and settings; no example is dropped (the last batch may be smaller); and an epoch ends before
-    the next begins.
+    the next begins. `Inputter` describes the attributes that are not listed here.
 
     Attributes:
       reader, batch_size, num_epochs: the arguments of these names.
@@ -75,7 +75,8 @@ class BatchQueue(Inputter):
             level.
           num_readers: number of files that are interleaved if `shuffle`.
           seed: seed of the shuffling.
-          max_bad_records: number of damaged records that are tolerated; the rest of the shard after each is skipped.
+          max_bad_records: number of damaged records that are tolerated; the rest of the shard after each is skipped. If
+            it is 0, the first damaged record is an error.
           cache: folder of the cache of parsed records; empty for no cache.
 
         Raises:

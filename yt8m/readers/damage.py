@@ -26,9 +26,11 @@ from yt8m.records.shards import DamagedError
 END = -1  # takes the place of the offset of the next block if no block is left to be read
 _MAX_RECORDS, _MAX_BYTES = 256, 8 << 20  # a block ends as soon as it has this number of records, or of bytes
 _MAX_MESSAGE = 400  # number of characters that are shown of a parser's message, which may quote the record
+# TensorFlow's message about a missing feature list, with the id of the video and the name of the list.
 _MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
 # Error messages of TensorFlow's parser and of the DecodeProto op (`base.require_complete`).
 _NO_PROTO = re.compile(r"Invalid protocol message|Failed skipping unrequested|CountFields|AccumulateFields")
+# The message of an Assert op that failed, around the text that `base.require` gave it.
 _ASSERTION = re.compile(r"^assertion failed: \[(.*)\]$", re.DOTALL)
 
 
@@ -220,7 +222,7 @@ class Tolerance:
     Attributes:
       skipped: {path of a shard that was not read to its end: its first damaged record}.
       failure: the error that was raised because there were too many damaged records; None if there were not.
-      local_path: function from the path of a shard to the path of its local copy; by default it returns the same path.
+      local_path: takes the path of a shard, returns the path of its local copy; by default it returns the same path.
     """
 
     def __init__(self, check: RecordCheck, limit: int) -> None:

@@ -243,8 +243,8 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
       num_classes: C.
 
     Returns:
-      The segments. Their computation fails if the lists of a record differ in length, or have a negative start, a score
-      outside of 0..1 or a class outside of 0..C-1; the message names the video.
+      The segments. Their computation fails if the lists of a record differ in length, or have a start outside of
+      0..`LATEST_START`, a score outside of 0..1 or a class outside of 0..C-1; the message names the video.
     """
     times, classes, scores = (context[name] for name in RATING_LISTS)
     checks = [

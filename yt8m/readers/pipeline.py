@@ -3,11 +3,12 @@
 The steps are: batching and parsing; shuffled epochs, of which reading can begin at any shard; class-balanced sampling;
 local copies of shards in buckets.
 
-Class-balanced sampling: videos of rare classes are read several times in an epoch, others may be left out. The weight
-of a class with n training videos is n^-power, and the weight of a video is the mean of those of its labels. PSLA (Gong
-et al. 2021, arXiv 2102.01243) uses power 1 and the sum of the weights, and draws videos with replacement. Here each
-video is repeated instead, before the shuffle buffer: a video with weight w becomes floor(w + u) copies, with u uniform
-in 0..1, so that the expected number of copies is w, and the order of the videos does not change.
+Class-balanced sampling (--balance=power): videos of rare classes are read several times in an epoch, others may be left
+out. A class with n training videos has the weight n^-power (scaled, see `class_weights`), and a video has the mean of
+the weights of its labels. PSLA (Gong et al. 2021, arXiv 2102.01243) uses power 1 and the sum of the weights, and draws
+videos with replacement. Here each video is repeated instead, before the shuffle buffer: a video with weight w becomes
+floor(w + u) copies, with u uniform in 0..1, so that the expected number of copies is w, and the order of the videos
+does not change.
 """
 
 from __future__ import annotations

@@ -219,8 +219,9 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     Attributes:
       seconds: length of a segment, and number of seconds between the starts of two segments; a frame is a second.
       context: number of frames before and after a segment that are added to it; fewer at the ends of the video.
-      shifts: numbers of frames. For each segment, one example is read for each shift, all with the id of the segment;
-        the frames of an example begin by the shift later, but always within the video.
+      shifts: numbers of frames, which may be negative. For each segment, one example is read for each shift, all with
+        the id of the segment. An example begins that number of frames after the start of its segment, but at the first
+        or the last frame of the video if that would be outside of the video.
     """
 
     def __init__(
@@ -284,6 +285,7 @@ _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
 _REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables")
 _readers = Catalogue("reader", passed=_ARGUMENTS)
 
+# The methods that the class of a user's reader must have.
 _METHODS = ("prepare_serialized_examples", "video_matrix")
 
 

@@ -57,7 +57,7 @@ def expanded(path: str) -> str:
     return _HOME.sub(lambda match: match[1] + os.path.expanduser(match[2]), path)
 
 
-_HOME = re.compile(r"(^|,)\s*(~[^/,]*)")
+_HOME = re.compile(r"(^|,)\s*(~[^/,]*)")  # `~` or `~user` at the start of a pattern
 
 
 def glob(pattern: str) -> list[str]:
@@ -429,7 +429,8 @@ def lock(path: Path) -> AbstractContextManager[None]:
     `gcs.LEASE_SECONDS`.
 
     Raises:
-      Locked: another process holds the lock; the message names that process, its host and the time.
+      Locked: another process holds the lock; the message names that process, its host and since when it holds the lock.
+      RunError: the lock file cannot be made.
     """
     return _store(path).lock(os.fspath(path))
 

@@ -86,7 +86,7 @@ def rescue(files: list[str], name: str) -> str:
       name: the start of the new folder's name.
 
     Returns:
-      The path of the new folder, which is in the cache.
+      The path of the new folder, which is in the folder `unsent` of `base.cache_dir()`.
     """
     parent = os.path.join(base.cache_dir(), "unsent")
     os.makedirs(parent, exist_ok=True)

@@ -27,7 +27,7 @@ from yt8m.storage import gcs_client
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
 from yt8m.storage.gcs_client import WILD, blob_at, client, parse, with_retries
 
-BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0
+BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0  # seconds; for both see the module's docstring
 _BEAT = "beat"  # key in the metadata of a lock object, for the time at which its holder last renewed it
 _IN_MEMORY = 32 << 20  # bytes; a larger object is read through a temporary file
 

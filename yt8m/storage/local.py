@@ -29,6 +29,7 @@ from yt8m.storage import unfinished
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
 from yt8m.storage.syncing import make_folders, sync_folder, sync_tree
 
+# Error numbers: the disk or the user's quota is full; and those together with a too large file.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_ROOM = _DISK_FULL | {errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # {path of a lock that this process holds: open descriptor of its folder}

@@ -21,7 +21,7 @@ from yt8m.storage.copies import folder_for, workspace
 # Files whose existence tells readers that a folder is complete. They are uploaded last, in this order, so that a reader
 # that finds such a file finds the other files too.
 _COMPLETION_FILES = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes that are read at a time to compute a checksum
 
 
 def send(local: str, path: str, generation: int | None = None) -> int:

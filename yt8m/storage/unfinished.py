@@ -83,8 +83,8 @@ def put_back_or_discard(former: str, path: str) -> None:
 def locked_folder(path: str) -> Iterator[None]:
     """Locks a folder during the block, even if it is renamed.
 
-    The lock tells other processes that the folder is in use, and is none that a killed process left. There is no wait:
-    if the folder cannot be locked, the block runs without a lock.
+    The lock tells other processes that this folder is in use, so that they do not remove it as one that a killed
+    process left. If the folder cannot be locked at once, the block runs without a lock.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
