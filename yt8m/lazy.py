@@ -61,6 +61,7 @@ def quiet_native_stderr() -> Iterator[None]:
                 os.close(_Redirection.saved)
 
 
+# Modules that `import tensorflow` tries to import, and does without if the import fails.
 _OPTIONAL_MODULES = ("keras.src.optimizers", "scipy.sparse")
 
 

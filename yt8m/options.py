@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
 
-_LARGEST_INTEGER = 2**63 - 1  # that TensorFlow and NumPy can hold
+_LARGEST_INTEGER = 2**63 - 1  # the largest int64 of TensorFlow and NumPy; `check` refuses values beyond it
 
 
+# What a change of an option's value affects; the argument `shapes` of `option` explains the words.
 Shapes = Literal["variables", "graph", "input", "nothing"]
 
 
@@ -98,12 +99,14 @@ def option(
         can continue its interrupted work, `nothing` says that the option does not change the work.
       shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for the whole
         value.
-      belongs_to: `machine` if the machines of one run may have different values; `start` if the value says where one
-        start of a run reads or writes, so that other runs never take it over and no list compares it.
+      belongs_to: `run` if the value concerns the whole run; `machine` if the machines of a run may have different
+        values; `start` if the value concerns one start of the program, such as the folder into which it writes. Another
+        run with --config never takes over a value of `start`, and lists of runs do not compare it.
       minimum, maximum: inclusive bounds, of each item if the value is a tuple.
       divides: name of an option of the same class whose value must be a multiple of the value of this one.
       needs: name of an option of the same class without which this one has no effect and is therefore refused.
-      follows: flags that this option depends on: if one of them is changed, no value is taken over from another run.
+      follows: flags on which this option depends. A training with --config=RUN takes over the value of this option from
+        that run only if the user changes none of these flags.
       choices: the only allowed values, if not empty.
       flag: the name of the flag; empty if it is the name of the field.
       aliases: other names of the flag, which `--help` does not show.
@@ -269,7 +272,7 @@ def shown(value: Any) -> str:
 
 
 def expand_home(instance: Any) -> None:
-    """Replaces `~` by the user's home folder in all texts of a dataclass that begin with it, since these are paths."""
+    """Replaces `~` by the home folder at the start of the texts of a dataclass, and after commas: these are paths."""
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         texts = value if isinstance(value, tuple) else (value,)

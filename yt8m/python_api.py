@@ -79,11 +79,12 @@ class Model(Closing):
 
         Args:
           data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict {feature: array
-            [videos, size] or [videos, frames, size]}. With a dict the ids are the numbers of the rows.
+            [videos, size] or [videos, frames, size]}. With a dict the id of a video is the number of its row.
           top_k: number of classes for each video.
 
         Raises:
-          UsageError: the data do not fit the model, no file matches, or an array holds NaN.
+          UsageError: the data do not fit the model, no file matches, an array holds NaN, `top_k` is below 1, or the
+            model is closed.
           RunError: a record is damaged (the message names file and record), or a score is NaN.
         """
         self._refuse_closed()
@@ -147,13 +148,16 @@ class Model(Closing):
         Args:
           path: the video, local or gs://.
           top_k: number of classes.
-          extractors: names of the extractors; only for a model that does not name its own.
+          extractors: names of the extractors to use in place of those of the training data; needed if the model does
+            not name these.
           trust_code: import the code or load the SavedModel that the model names as an extractor, even if you did not
             train the model on this machine. If you gave it to `load`, you need not give it here.
-          **settings: the paths of weights, by the names of their flags, such as `vggish_model="..."`.
+          **settings: the paths of weights, by the names of their flags, such as `vggish_model="..."`, and settings of
+            the extractors that do not change the features.
 
         Raises:
-          UsageError: an extractor is unknown, is not trusted, or has other weights than in the training.
+          UsageError: an extractor is unknown, is not trusted, or has other weights or settings than in the training; or
+            the model takes a feature that no extractor computes; or the model is closed.
           RunError: the video cannot be decoded, or weights cannot be fetched.
         """
         self._refuse_closed()
@@ -180,15 +184,16 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
     """Loads a trained model.
 
     Args:
-      path: the folder of a run, the folder of an export (SavedModel), or an archive (.tgz) that inference.py packed;
-        local or gs://.
+      path: the folder of a run, the folder of an export (SavedModel), an archive (.tgz) that inference.py packed, or an
+        ONNX file (.onnx); local or gs://.
       checkpoint: which checkpoint of a run: `last`, `best` (kept by train.py --eval_data_pattern or eval.py
         --keep_best), or a step.
       trust_code: import the code that the run names, even if you did not train the run on this machine.
 
     Raises:
-      UsageError: there is no such model, or it names code that is not trusted.
-      RunError: the model cannot be read.
+      UsageError: there is no such model, `checkpoint` is not `last` for a model that is not a run, or the model names
+        code that is not trusted.
+      RunError: the model or the checkpoint cannot be read.
     """
     model_path = os.path.expanduser(os.fspath(path)).rstrip("/")
     with _call_scope():

@@ -30,6 +30,7 @@ TRUST_HELP = "import the code that the run's config.json names, even if you did 
 
 # {name of code, as package.module:Name: file that holds the name}
 _distrusted: ContextVar[Mapping[str, str]] = ContextVar("distrusted", default=MappingProxyType({}))
+# The names of code that `set_command_line_names` was given last.
 _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 
@@ -151,7 +152,8 @@ class Registry(Generic[T]):
         """The entry called `name`, or the imported object if `name` is like `package.module:Name`.
 
         Raises:
-          UsageError: there is no such entry (the message lists all), or the name is distrusted.
+          UsageError: there is no such entry (the message lists all); or `package.module:Name` is distrusted or cannot
+            be imported; or a `Catalogue` refuses the fields of the imported class.
         """
         if ":" in name:
             _refuse_distrusted(self.kind, name)

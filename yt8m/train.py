@@ -10,7 +10,7 @@ from yt8m.command_line import flags, program
 
 
 def run(words: list[str]) -> int:
-    """Trains as the flags in `words` say; returns the exit status."""
+    """Trains as the flags in `words`, the arguments of the command, say; returns the exit status."""
     program.set_up_log()  # first, because reading the flags logs the values that were taken from the data
     if os.environ.get("TF_CONFIG"):
         # If a process of the cluster dies, TensorFlow logs ten lines, which say less than the one line of `Watch`. The

@@ -14,9 +14,10 @@ class Batch(NamedTuple):
     """A batch of examples from a reader: B examples, C classes, T the largest number of frames.
 
     Attributes:
-      video_ids: string [B].
-      features: one tensor per feature name, which the tower joins: uint8 [B, T, size] for frames (float32 if the file
-        holds floats, already dequantised), float32 [B, size] at video level.
+      video_ids: string [B], the ids of the videos; from `EverySegmentReader` `video:start`, with the start in seconds.
+      features: one tensor per feature name, which `readers.join_features` concatenates. At video level float32
+        [B, size]. At frame level [B, T, size], 0 past `num_frames`: uint8 if the records hold bytes of YouTube-8M's
+        range, -2..2; float32 if they hold floats, or bytes of another range, which are dequantised already.
       num_frames: int32 [B], the true number of frames (at most T); 1 at video level.
       labels: bool [B, C]; float32 [B, C] scores in 0..1 for rated segments.
       label_weights: float32 [B, C], 1 if the pair (example, class) was rated, else 0; None if every label counts.
@@ -36,14 +37,14 @@ class Batch(NamedTuple):
 
 
 class SideOutput(NamedTuple):
-    """A further head of a model, whose loss is added to that of the first.
+    """A further output layer (head) of a model, which is trained too; its loss is added to that of the first head.
 
     Attributes:
       name: name of the summary of this head's loss.
       logits: float32 [B, C].
       weight: factor of this head's loss in the total loss.
       target: float32 [B, C], the probabilities that this head learns; None if it learns the labels.
-      loss: name of the loss of this head; None for the label loss.
+      loss: name of the loss of this head, as in --label_loss; None for the loss that --label_loss names.
     """
 
     name: str
@@ -55,16 +56,16 @@ class SideOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """The result of a model or, with `loss`, of a modeler.
+    """The result of a model or, with `loss`, of a modeler (`graph.protocols.Modeler`), which adds the loss to a model.
 
     Attributes:
       predictions: float32 [B, C] probabilities.
       logits: float32 [B, C] with predictions = sigmoid(logits); None if the model has none.
       regularization_loss: scalar, before any penalty factor; None if there is none.
       update_ops: ops to run once in each training step (for moving averages).
-      side_outputs: further heads.
-      loss: scalar, the mean over this tower's part of the batch. In this project the modeler computes it; other models
-        may set their own.
+      side_outputs: further heads; empty if there are none.
+      loss: scalar, the mean over the part of the batch of this tower (the copy of the model on one device); None if it
+        is not computed. In this project the modeler computes it; other models may set their own.
       loss_gradients: pairs (tensor, d loss / d tensor) that replace the gradient of `loss`, if a modeler knows it in
         closed form. Together they must be the whole gradient.
       extras: further values that the model or the modeler returns, by name.
