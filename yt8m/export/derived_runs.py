@@ -4,9 +4,9 @@
 Leads to Wider Optima and Better Generalization").
 
 `yt8m eval --report --calibrated_run` writes a run whose scores are the calibrated scores of another run. Calibration
-multiplies the logits of the model by a slope, and adds an intercept. For a LogisticModel, the weights W and b can
-absorb this: sigmoid(slope * (x W + b) + intercept) is sigmoid(x W' + b') with W' = slope * W and b' = slope * b +
-intercept. So every program can use the new run like any other.
+(Platt scaling) multiplies the logits of the model by a slope, and adds an intercept. For a LogisticModel, the weights W
+and the biases b can absorb this: sigmoid(slope * (x W + b) + intercept) is sigmoid(x W' + b') with W' = slope * W and
+b' = slope * b + intercept. So every program can use the new run like any other.
 """
 
 from __future__ import annotations

@@ -138,7 +138,11 @@ def join_files(config: EnsembleConfig) -> None:
 
 
 def _fit_and_print(config: EnsembleConfig, num_classes: int) -> Floats64:
-    """Fits weights [N] to one half of the videos; prints the weights, and their GAP on the other half."""
+    """Fits the weights of the N files to one half of the videos; prints the weights, and their GAP on the other half.
+
+    Returns:
+      float64 [N], the weights as printed, scaled to add up to 1.
+    """
     truth = ground_truth.video_labels(config.fit_on, num_classes)
     videos = side_by_side(config.predictions, num_classes)
     fit_half, held_out = halves(videos, truth, config.mean == "rank", config.top_k)
@@ -306,7 +310,7 @@ _ScoredVideo = tuple[Floats32, Bools, int]
 class ScoredPairs(NamedTuple):
     """The scores of V videos in N files, for the classes that at least one file lists for a video.
 
-    The number of these classes is padded to U, the largest number of a video.
+    Each video is padded to U classes, the largest number of classes that a video has.
 
     Attributes:
       scores: float32 [V, U, N]; 0 in the padding, and for a class that a file does not list.
@@ -351,7 +355,8 @@ def halves(
     Args:
       videos: the rows of each video, see `side_by_side`.
       truth: the labels of the videos.
-      by_rank, k: see `aligned`; `k` is its `top_k`.
+      by_rank: whether ranks replace the scores, see `aligned`.
+      k: the argument `top_k` of `aligned`.
 
     Returns:
       (the half to which weights are fitted, the half on which the weights are tested).

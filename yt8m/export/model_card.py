@@ -1,4 +1,4 @@
-"""Writes the README.md of every exported model: its flags, training data, metrics and size."""
+"""Writes the model card of an export, README.md: the flags, the training data, the metrics and the size."""
 
 from __future__ import annotations
 
@@ -54,7 +54,12 @@ def write(
 
     Args:
       folder: local folder of the export; the card has the sizes of the files in it.
-      run, step, parameters, figures, weights, names: see `text`.
+      run: the config of the training.
+      step: the global step of the checkpoint.
+      parameters: number of trainable parameters.
+      figures: {metric: value}; empty if the checkpoint was not evaluated.
+      weights: the type in which weights are stored.
+      names: the model's own vocabulary; None or empty if it has none.
     """
     with open(os.path.join(folder, NAME), "w", encoding="utf-8") as file:
         sizes = sizes_in(folder)
@@ -129,7 +134,10 @@ def flags(run: TrainConfig) -> list[str]:
 
 
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
-    """The metrics in the file eval/report.json of a run; empty if there is none, or it is of another step."""
+    """The metrics and the counts in eval/report.json of a run, {key: number}.
+
+    Empty if the file is missing, cannot be read, or is of another step.
+    """
     try:
         report = storage.read_json(storage.join(train_dir, "eval", "report.json"))
     except (RunError, ValueError):

@@ -30,7 +30,7 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
 ABOUT, FIGURES = "yt8m", "figures.json"
-_OTHER_KEYS = {"model", "extractors", "step", "is_averaged", "weights"}  # of the JSON, besides format and version
+_OTHER_KEYS = {"model", "extractors", "step", "is_averaged", "weights"}  # must be in the JSON under ABOUT
 FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"
 
 
@@ -44,7 +44,7 @@ class OnnxFile:
     Attributes:
       about: the JSON under `yt8m` in the metadata.
       texts: the texts in the metadata, by name.
-      format: level, features and number of classes.
+      format: the format of the data that the model takes: level, features and number of classes.
 
     Raises:
       UsageError: there is no such file, this project did not write it, it is damaged, or onnxruntime is not installed.

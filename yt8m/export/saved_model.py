@@ -86,11 +86,12 @@ def export_saved_model(
     """Writes a SavedModel with the weights in a checkpoint, completely or not at all.
 
     The signature `records` takes `example_bytes`, string [B] (serialized records, as in the training files). It gives
-    `video_id` string [B], `class_indexes` int32 [B, k], best first, and `predictions` float32 [B, k].
+    `video_id` string [B], `class_indexes` int32 [B, k], the k = `modeler.top_k` best classes of each video, best first,
+    and `predictions` float32 [B, k], their scores.
 
     The signature `mediapipe` takes `rgb_and_audio`, float32 [B, T, D] (the dequantised features side by side), and
-    `num_frames`, int32 [B, 1] or [B], or [1] for all videos. It gives `predictions`, float32 [B, C]. Frames from index
-    `num_frames` on are ignored. A video-level model gets the mean of the frames.
+    `num_frames`, int32 [B, 1] or [B], or [1] for all videos. It gives `predictions`, float32 [B, C], the scores of all
+    classes. Frames from index `num_frames` on are ignored. A video-level model gets the mean of the frames.
 
     Args:
       folder: path of the folder, local or gs://.

@@ -21,7 +21,7 @@ _STEPS = 255  # number of steps between the smallest and the largest weight of a
 
 
 class Packed(NamedTuple):
-    """One variable in stored form. Its value is codes * step + minimum or, if these two are None, the codes.
+    """One variable in stored form. Its value is codes * step + minimum or, if step and minimum are None, the codes.
 
     Attributes:
       codes: float32, float16, or uint8.
@@ -75,12 +75,15 @@ class _PackedVariables:
         self._initial_values: dict[str, tuple[Any, np.ndarray]] = {}
 
     def get(self, getter: Callable[..., Any], name: str, **arguments: Any) -> Any:
-        """The argument `custom_getter` of `tf.variable_scope`.
+        """Makes one variable in stored form; serves as `custom_getter` of `tf.variable_scope`.
 
         Args:
           getter: TensorFlow's function that makes a variable.
           name: the name of the variable.
           arguments: the other arguments of `tf.get_variable`.
+
+        Returns:
+          What `tf.get_variable` returns: the tensor computed from the stored form, or the variable if its type stays.
         """
         packed = pack(self._values[name], self._kind)
         if packed.codes.dtype == self._values[name].dtype:

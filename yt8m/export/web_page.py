@@ -44,6 +44,7 @@ _RUNTIME = {
     ),
 }
 _LICENCE = "onnxruntime-web.license.txt"
+# Files in the package's data that are joined into the style.css of the page.
 _STYLES = ("report.css", "timeline.css", "web/page.css")
 
 Files = Mapping[str, bytes]
@@ -142,8 +143,9 @@ def write(folder: str, runtime: Files) -> str:
 def page_facts(model: OnnxFile) -> dict[str, Any]:
     """What the page needs to know of the model, without the networks of its extractors.
 
-    This is its name and step, its features, the names and thresholds of its classes, the frames to take per second of a
-    video (`per_second`), and the largest number of frames that it scores at once (`window`).
+    This is its name and step, its features, the names of its classes, their thresholds (None if the model has no
+    thresholds, and for a class that is never a tag), the frames to take per second of a video (`per_second`), and the
+    largest number of frames that the model scores at once (`window`).
     """
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)

@@ -25,11 +25,14 @@ OTHER_ENDINGS = (
     *(".f4v", ".3g2", ".qt", ".wma", ".aac", ".ac3", ".aiff", ".au", ".amr", ".mka", ".oga"),
 )
 
-# FFmpeg's names of the formats that store a duration. For other formats, FFmpeg guesses it from the size of the file.
+# FFmpeg's names of the formats that store a duration. Only for these does the decoder compare the duration with the end
+# of the streams: for other formats, FFmpeg guesses the duration from the size of the file.
 FORMATS_WITH_DURATION = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "wav", "asf", "mp4", "mov", "flac", "flv")
 
+# The ids of EBML elements, of which Matroska files consist: the segment, and the header with which a file begins.
 _SEGMENT, _EBML = b"\x18\x53\x80\x67", b"\x1a\x45\xdf\xa3"
 _EBML_DURATIONS = (b"\x44\x89\x84", b"\x44\x89\x88")  # the element Duration, a number of 4 or 8 bytes
+# The kinds of the box with which a file of the mp4 family begins; the kind is in the bytes 4 to 7.
 _MP4_FIRST = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp")
 _ASF_HEADER = bytes.fromhex("3026b2758e66cf11")
 _ASF_FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")

@@ -27,7 +27,7 @@ from yt8m.types import Closing
 
 _MOST_WAITING_BYTES = 64 << 20  # for each video: reading ahead pauses while so many bytes wait to be taken
 _POLL_SECONDS = 0.5  # time between two checks whether a child's answers are still needed
-_MOST_MESSAGE_BYTES = 1 << 30  # largest size of a message
+_MOST_MESSAGE_BYTES = 1 << 30  # a child that sends a message with more bytes of values is ended
 _EXIT_SECONDS = 5.0  # time in which a child that has closed its pipe must end
 
 
@@ -234,10 +234,11 @@ class _Child:
 
         Args:
           deadline: the `time.monotonic()` until which the message must come.
-          is_cancelled: whether the message is no longer needed.
+          is_cancelled: returns whether the message is no longer needed.
 
         Raises:
-          DecodeError: no message comes.
+          DecodeError: no message comes in time, the child ends, its bytes are no message, or the message is no longer
+            needed.
         """
         answer_pipe = self._connection(self._answers)
         while not answer_pipe.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):

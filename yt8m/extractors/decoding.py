@@ -38,7 +38,7 @@ _FORMATS = (
 
 
 class DecodeError(Exception):
-    """A video cannot be decoded. The text says why, and follows the path of the video, as in "it is cut"."""
+    """A video cannot be decoded. The text says why, as in "it is cut"; messages put it after the path of the video."""
 
 
 class Request(NamedTuple):
@@ -48,7 +48,7 @@ class Request(NamedTuple):
       path: local path of the video.
       per_second: frames to take per second; frame k is the frame of the video nearest to second
         `start + k / per_second`.
-      most: the largest number of frames.
+      most: the largest number of frames, which are the rows of the features.
       start, end: the part of the video in seconds; `end` is None for the end of the video.
       pictures: for each form of pictures, how to scale them; None for the video's own size.
       sounds: the forms of sound.
@@ -95,9 +95,9 @@ class Message(NamedTuple):
       kind: `picture`, `clip`, `sound`, `end`, or `error`.
       form_index: for a picture, clip or sound, the index of its form in `Request.pictures`, `clips` or `sounds`.
       row: for a picture, the number of its frame; for a clip, its number; for sound, the number of the first window.
-      values: picture uint8 [H, W, 3] (RGB), clip uint8 [frames, H, W, 3], or sound float32 [n, window].
+      values: picture uint8 [H, W, 3] (RGB), clip uint8 [frames, H, W, 3], or sound float32 [n, window]; else None.
       details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": texts that say what was
-        unusual}; for `error`, {"reason": text}.
+        unusual}; for `error`, {"reason": text}; else None.
     """
 
     kind: str

@@ -95,7 +95,10 @@ def _refuse_incomplete(folder: str, hint: str) -> None:
 
 
 def _fetch_snapshot(name: str, revision: str, with_code: bool) -> str:
-    """Fetches the missing files of a repository on huggingface.co; returns their folder in the local cache."""
+    """Fetches the missing files of a repository on huggingface.co; returns their folder in the local cache.
+
+    Arguments and errors are those of `locate_network`.
+    """
     import_transformers(f"hf:{name}")
     import huggingface_hub
     from huggingface_hub import errors
@@ -152,7 +155,7 @@ def read_settings(path: str) -> dict[str, Any]:
 _DESCRIPTION_FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 _INTERPOLATIONS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}  # {Pillow's number: FFmpeg's name}
 DEFAULT_RATE = 8.0  # pictures per second of clips, for families of networks that `training_rate` does not know
-# {number of pictures of a clip: every how many pictures of the video one is taken}
+# {number of pictures of a clip: n, if a clip has every n-th picture of the video}; see `training_rate`.
 _TIMESFORMER_STRIDES = {8: 32, 16: 16, 96: 4}
 _LEAST_SECONDS = 0.1  # least length of a window of sound; a row of a spectrogram needs at least 0.025 s
 # The settings of a processor of videos that say how to prepare each picture.
@@ -312,7 +315,8 @@ def _sound_processor(
 
     def prepare(sound: NDArray[Any]) -> Mapping[str, Any]:
         inputs = dict(processor(list(sound), sampling_rate=rate, return_tensors="pt"))
-        if "is_longer" in inputs:  # CLAP's processor marks a random sound as too long if none is
+        # If no sound is too long, CLAP's processor marks a random one. Then the features would depend on chance.
+        if "is_longer" in inputs:
             inputs["is_longer"] = inputs["is_longer"] & False
         return inputs
 
@@ -321,7 +325,7 @@ def _sound_processor(
 
 
 def training_rate(family: str, frames: int) -> float:
-    """The pictures per second of the clips on which a family of networks was trained; else `DEFAULT_RATE`.
+    """The pictures per second of the clips on which a family of networks was trained; `DEFAULT_RATE` if not known.
 
     The files of a network do not contain this rate. The sources are the authors' training configurations:
       vjepa2: facebookresearch/vjepa2, configs/train/*: fps 4, before and after the cooldown.

@@ -243,8 +243,8 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
 
     The logit of a picture and a text is scale * cos(picture, text) + bias (Zhai et al. 2023, Sigmoid Loss for Language
     Image Pre-Training). CLIP (Radford et al. 2021) has no bias, because it compares the texts of a picture with each
-    other. For such a network, the bias is -EVEN_COSINE * scale. If a class has several texts, their unit vectors are
-    averaged.
+    other. For such a network, the bias is -EVEN_COSINE * scale. If a class has several texts, the mean of their unit
+    vectors, scaled to length 1, stands for the class.
 
     Args:
       extractor: the extractor.
@@ -252,7 +252,8 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
       prompts: for each class, the texts that describe it.
 
     Raises:
-      UsageError: the network does not compare pictures with texts, or weights or its tokenizer cannot be read.
+      UsageError: the network does not compare pictures with texts; its weights, its processor or its tokenizer cannot
+        be read; a setting has no effect for pictures; or transformers is not installed.
       RunError: torch fails.
     """
     name = f"hf:{extractor.hf_model}"

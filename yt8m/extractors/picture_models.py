@@ -204,7 +204,7 @@ def axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
     """The order of axes by which `transpose` turns [N, H, W, 3] or [N, frames, H, W, 3] into a model's input.
 
     Args:
-      shape: the shape that the input declares; a dimension of any size is no integer.
+      shape: the shape that the input declares; None or a text stands for a dimension of any size.
       path: path of the model, for the message.
 
     Raises:

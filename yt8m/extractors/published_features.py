@@ -102,7 +102,9 @@ _SOUND_PCA = PublishedFile(
     md5="c80cae691033abe7c7ecd11ea39fc834",
     sha256="4d878af3e306defbfb37095365aa7e5a6cecb86bad13e859e626151c4e6a8b9d",
 )
+# The input and the output of a frozen graph of VGGish: spectrograms [N, 96, 64], and embeddings [N, 128].
 SPECTROGRAM, EMBEDDING = "vggish/input_features:0", "vggish/fc2/BiasAdd:0"
+# The names of the layers in the checkpoint of VGGish. A max pooling follows each group of convolutions.
 _CONVOLUTIONS = (("conv1",), ("conv2",), ("conv3/conv3_1", "conv3/conv3_2"), ("conv4/conv4_1", "conv4/conv4_2"))
 _DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")
 
@@ -184,10 +186,10 @@ def _build_from_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
 def log_mel(waveforms: NDArray[Any]) -> NDArray[np.float32]:
     """Computes logarithmic mel spectrograms, float32 [N, rows, 64]; rows = 1 + (samples - 400) // 160.
 
+    Source: mel_features.log_mel_spectrogram of AudioSet (tensorflow/models).
+
     Args:
       waveforms: sound at 16 kHz, [N, samples], one channel from -1 to 1.
-
-    Source: mel_features.log_mel_spectrogram of AudioSet (tensorflow/models).
     """
     windows = np.lib.stride_tricks.sliding_window_view(waveforms, _WINDOW, axis=-1)[:, ::_STEP]
     hann = 0.5 - 0.5 * np.cos(2 * np.pi / _WINDOW * np.arange(_WINDOW))
@@ -207,7 +209,8 @@ def mel_filter_bank(bins: int, rate: float, bands: int, lowest: float, highest: 
       bins: number of bins of the spectrum, from 0 Hz to half of `rate`.
       rate: samples per second.
       bands: number of mel bands.
-      lowest, highest: the limits of the bands in Hz.
+      lowest: the lower limit of the lowest band in Hz.
+      highest: the upper limit of the highest band in Hz.
     """
     hertz = np.linspace(0.0, rate / 2, bins)
     edges = np.linspace(_mel(lowest), _mel(highest), bands + 2)
@@ -232,7 +235,8 @@ def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequenc
     Args:
       content: the serialized GraphDef.
       path: path of the graph, for messages.
-      feed, fetch: names of tensors in the graph, such as `pool_3:0`.
+      feed: name of the tensor in the graph that gets values, such as `ExpandDims:0`.
+      fetch: name of the tensor in the graph whose values are computed, such as `pool_3:0`.
       shape: shape of the values of `feed`; None for a dimension of any size. A placeholder of this shape replaces
         `feed`, because the published graph declares a batch of 1.
 

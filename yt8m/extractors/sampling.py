@@ -69,7 +69,8 @@ def nearest_rows(per_second: float, start: float, end: float | None, most: int) 
 
     Args:
       per_second: rows per second.
-      start, end: the part of the video in seconds, from which rows are taken; `end` is None for the end of the video.
+      start: the second at which the part of the video begins from which rows are taken.
+      end: the second at which this part ends; None for the end of the video.
       most: the largest number of rows.
     """
     seconds = (start + row / per_second for row in range(most))
@@ -122,7 +123,10 @@ class NearestClips(Generic[F, P]):
 
     Args:
       clips: the form of the clips.
-      per_second, start, end, most: see `nearest_rows`.
+      per_second: rows of the feature per second.
+      start: the second at which the part of the video begins.
+      end: the second at which the part ends; None for the end of the video.
+      most: the largest number of rows.
       picture_of: makes the picture of a frame; the picture is kept until its clips are complete.
     """
 
@@ -139,7 +143,7 @@ class NearestClips(Generic[F, P]):
         self._last: tuple[float, F] | None = None
 
     def _seconds(self, number: int) -> list[float]:
-        """The times of the pictures of a clip."""
+        """The times of the pictures of the clip with this number, in seconds of the video."""
         frames, rate, hop, _ = self._clips
         seconds = [number * hop + (index - (frames - 1) / 2) / rate for index in range(frames)]
         last = math.inf if self._end is None else self._end

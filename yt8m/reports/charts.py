@@ -84,8 +84,8 @@ def picture(draw: Draw, alt: str, caption: str, height: float = 2.9) -> Picture:
 def legend(axes: Any, handles: list[Any], names: Iterable[str]) -> None:
     """Draws a legend above the axes if there is more than one name.
 
-    `handles` has the matplotlib artist that stands for each name. They are passed explicitly, because matplotlib leaves
-    out artists whose labels begin with `_`.
+    `handles` has the matplotlib artist that stands for each name. The artists are passed explicitly, because matplotlib
+    leaves out artists whose labels begin with `_`.
     """
     labels = [shortened_name(name) for name in names]
     if len(labels) > 1:

@@ -311,7 +311,7 @@ def _guaranteed_thresholds(
         bases[CLASS],
         bases[TOO_FEW_LABELS],
         bases[BELOW_TARGET],
-        # `least_labels` of a class must be in the testing part, which is expected to have this share of all labels.
+        # `least_labels` of a class must be in the testing part, which has about (PARTS - 1) / PARTS of all labels.
         -(-least_labels(target) * PARTS // (PARTS - 1)),
         for_all,
     )

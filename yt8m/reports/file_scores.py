@@ -50,9 +50,9 @@ def score_predictions(config: ScoreConfig) -> int:
     """Prints the metrics, one per line; returns the exit status 0.
 
     Raises:
-      UsageError: no file matches, or --num_classes contradicts the vocabulary by the records.
-      RunError: the predictions or the records are damaged (the message names the line or record), a prediction is for a
-        video that the records lack, or the records have no label.
+      UsageError: no file matches --data, or --num_classes contradicts the vocabulary by the records.
+      RunError: there is no file of predictions, the predictions or the records are damaged (the message names the line
+        or record), a prediction is for a video that the records lack, or the records have no label.
     """
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
@@ -202,7 +202,11 @@ def score_segments(config: SegmentEvalConfig) -> int:
 def load_ratings(pattern: str, cache: str) -> Ratings:
     """The ratings: from the file `cache` if it exists, else from the records that match `pattern`.
 
-    Ratings from records are written to `cache`, for the next time; if `cache` is empty, no file is read or written.
+    Ratings from records are written to `cache`, for the next time. If `cache` is empty, there is no such file.
+
+    Raises:
+      UsageError: no file matches `pattern`.
+      RunError: the file `cache` or a record is damaged, the records have no rating, or `cache` cannot be written.
     """
     if cache and storage.exists(cache):
         if pattern:

@@ -162,7 +162,11 @@ def link_to(address: str, page: str) -> str:
 
 
 def _link_to_file(path: str, page: str) -> str:
-    """The link from the page to an absolute path: a quoted path that is relative to the folder of the page."""
+    """The link from the page to an absolute path: the path relative to the folder of the page, percent-encoded.
+
+    Raises:
+      _NoLinkError: the page is in a bucket.
+    """
     if storage.is_remote(page):
         raise _NoLinkError("is a path of this machine, but the page is in a bucket")
     return urllib.parse.quote(os.path.relpath(path, os.path.dirname(os.path.abspath(page))))

@@ -14,7 +14,7 @@ from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports.loading import Run, interval_if_certain, interval_of_mean_ap, shrink_of
 
-_FEWEST_PARTS = 2  # a division into one part says nothing
+_FEWEST_PARTS = 2  # a division into fewer parts is not shown, because a single part says nothing
 # (least, largest) number of labels of the videos of a part, and its name; then the name for videos with more labels.
 _LABEL_RANGES = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
 _MORE_LABELS = "10 and more"
@@ -123,7 +123,7 @@ def _format_range(counts: Ints32 | Ints64) -> str:
 def _parts_of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
     """Yields a part for each (name, rows of the sampled videos).
 
-    Each part is resampled by itself for its interval, as often as `run.class_aps` has rows.
+    For its interval, the videos of each part are resampled by themselves, as often as `run.class_aps` has rows.
     """
     generator = np.random.default_rng(run.seed)
     for name, rows in groups:

@@ -24,7 +24,7 @@ from yt8m.reports import templates
 from yt8m.storage import copies
 
 SECONDS = 5.0  # length of a part of the video
-_MOST_ROWS = 12  # of the page, one for each class
+_MOST_ROWS = 12  # largest number of rows of the page; each row shows a class
 _LEAST_SCORE = 0.05  # a class whose scores are all lower has no row, unless it is the best class of a part
 _THUMBNAIL_SIZE = 96  # width and height of a thumbnail, in pixels
 _HEAD_BYTES = 1 << 16  # number of bytes at the start of a page in which `_video_of_page` looks for the address

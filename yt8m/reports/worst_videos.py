@@ -19,7 +19,7 @@ MOST_VIDEOS = 5000  # on the page
 _MOST_OVERALL = 100  # videos that are chosen by their loss alone; the others are examples of single classes
 _MOST_OF_CLASS = 50  # examples of a class, if MOST_VIDEOS allows so many
 _LEAST_PART = 0.01  # what a class must add to the loss of a video if the video is a second or later example of it
-_MOST_SHOWN = 3  # labels, and as many wrong predictions, that are shown of each video
+_MOST_SHOWN = 3  # number of labels, and of wrong predictions, of a video that are shown; its examples are shown too
 _EPSILON = 1e-5  # is added before a logarithm, so that the loss is finite, as in the loss of the evaluation
 
 

@@ -111,7 +111,7 @@ class VideoModeler(Modeler):
         return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], inputs, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """The predictions, the float tensors that can be fed as in published graphs, and values for a histogram."""
+        """The predictions, the float tensors that can be fed as in published graphs, and features for a histogram."""
         ops = self.predict_raw(readers.join_features(batch), batch.num_frames)
         histograms = {"model/input_raw": _sample_of_values(batch)}
         return replace(
@@ -259,7 +259,7 @@ class VideoModeler(Modeler):
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
-    """The output with the label loss, including those of its side outputs; from logits if the model has them."""
+    """The output with the label loss of the model and of its side outputs, computed from logits where there are any."""
     loss, gradients = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
         # Label weights say which labels are known. A side output with its own target has a target for every class.
@@ -301,7 +301,7 @@ def _sample_of_values(batch: Batch) -> tf.Tensor:
         num_frames=batch.num_frames[:_HISTOGRAM_VIDEOS],
     )
     values = tf.reshape(readers.join_features(first_videos), [-1])
-    # The stride is odd, so that values of all columns are taken even if their number is a power of 2.
+    # The stride is odd, so that values of all columns are taken even if the number of columns is a power of 2.
     return values[:: tf.size(values) // _HISTOGRAM_VALUES * 2 + 1]
 
 
@@ -345,7 +345,7 @@ class VideoEvaluator:
     def get(self) -> dict[str, Any]:
         """All metrics so far, named as by `EvaluationMetrics.get`.
 
-        `threshold_counts` is the data of a precision-recall curve.
+        The entry `threshold_counts` has the data of the precision-recall curve in TensorBoard.
         """
         return self.metrics.get() | {"threshold_counts": self.metrics.threshold_counts(metric_files.NUM_THRESHOLDS)}
 

@@ -1,4 +1,4 @@
-"""Selects the scores of a batch that metrics need: the best scores of each video, those of rated pairs or of classes.
+"""Selects the scores of a batch that metrics need: the best of each video, or those of some pairs or classes.
 
 If the model ends in a logistic layer, the scores of a few classes or pairs are computed without the others.
 """

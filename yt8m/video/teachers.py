@@ -71,7 +71,7 @@ class PredictionTeacher:
         return after_checks(lines, [require(is_known, describe)])
 
     def _table_of_this_graph(self) -> Any:
-        """The table of the current graph, which all towers share."""
+        """The hash table {id: line} of the current graph; the first call makes it, and all towers share it."""
         if self._graph is not tf.get_default_graph():
             self._graph = tf.get_default_graph()
             with tf.init_scope():

@@ -22,7 +22,7 @@ from yt8m.readers.base import zero_padding
 from yt8m.records import vocabulary
 from yt8m.types import Batch
 
-_RGB_SIZE = 1024  # number of the rgb features of YouTube-8M, which were whitened after their PCA
+_RGB_SIZE = 1024  # size of YouTube-8M's feature rgb, by which the transform reverse_whitening finds the feature
 
 # Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
 _BYTE_STEP = 4.0 / 255.0
