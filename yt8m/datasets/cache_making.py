@@ -72,14 +72,14 @@ class _ParsedShard(NamedTuple):
 
 
 def fill_cache(config: CacheConfig, data: DataConfig) -> None:
-    """Parses the shards that the cache lacks, and writes them into it; prints how many records of all shards it has.
+    """Parses the shards that the cache lacks, and writes them into the cache; prints how many records it then has.
 
     Args:
       config: the flags.
       data: the data config of a training with these flags.
 
     Raises:
-      UsageError: no file matches, or a cache cannot serve these data.
+      UsageError: no file matches, or the data cannot be cached (see `DataConfig.check_cache`).
       RunError: more shards have a bad record than --max_bad_records allows, a shard cannot be read, or the disk is
         full. The shards that were parsed before stay in the cache.
     """

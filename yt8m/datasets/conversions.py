@@ -33,7 +33,7 @@ FEATURE_NAMES = {
     "AUDIO/feature/floats": "audio",
 }  # {MediaPipe's name: name in frame records}
 _KEYS = ("video_id", "class_indexes", "predictions")
-_LIMIT = 1 << 31  # every class number and every prediction must be below this
+_LIMIT = 1 << 31  # every class number and prediction must be below this, and a prediction at least minus this
 
 
 def from_mediapipe(config: FromMediapipeConfig) -> int:
@@ -112,7 +112,10 @@ def convert_file(path: str, keep_floats: bool = False) -> bytes:
 
 
 def _encode_context(record: Record, path: str) -> dict[str, bytes]:
-    """Encodes the id and the labels of a video as {name: Feature}; without an id, the name of the file is the id."""
+    """Encodes the id and the labels of a video as {name: serialized Feature}.
+
+    Without an id in the record, the id is the name of the file `path` without its ending.
+    """
     name = os.path.splitext(os.path.basename(path))[0]
     context = {"id": shards.bytes_feature(record.id() or os.fsencode(name))}
     labels = record.context["labels"].values() if "labels" in record.context else []

@@ -1,7 +1,7 @@
 """`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each.
 
-A partition is one split of one version, such as 2/frame/train. The server has a plan of each, a JSON file with the name
-and the md5 of each file. --shard=X,Y chooses a part of the files by a hash of their names.
+A partition is one split of one level of one version, such as 2/frame/train. The server has a plan for each partition: a
+JSON file with the name and the md5 of each file. --shard=X,Y chooses a part of the files by a hash of their names.
 """
 
 from __future__ import annotations
@@ -242,8 +242,9 @@ class _Workers:
         return results
 
 
+# The digits of the number in base 62 that is part of a published name; see `saved_name`.
 _DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits
-_NAME = re.compile(r"([A-Za-z0-9_-]+)([A-Za-z0-9]{2})(\.tfrecord)")
+_NAME = re.compile(r"([A-Za-z0-9_-]+)([A-Za-z0-9]{2})(\.tfrecord)")  # a published name; see `saved_name`
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 

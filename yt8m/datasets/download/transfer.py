@@ -26,10 +26,11 @@ from yt8m.storage.local import PartialFile
 
 T = TypeVar("T")
 
-_RETRIED_STATUSES = (408, 425, 429, 500, 502, 503, 504)
-_PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)  # further HTTP statuses
+_RETRIED_STATUSES = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses after which another try may help
+# HTTP statuses: a part of a file is sent; the file has no such part; the server does not answer HEAD requests.
+_PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)
 _BLOCK = 1 << 18  # largest number of bytes that are read from a connection at a time
-_LONGEST_WAIT = 120  # seconds between two tries
+_LONGEST_WAIT = 120  # largest number of seconds between two tries
 _LEAST_BYTES = 1024  # a connection counts as stalled if fewer bytes than this arrive in `stall_seconds`
 
 
@@ -102,7 +103,7 @@ class Client:
           url: the address, for error messages.
           work: the function; it raises `BrokenError` if another try may help.
           progress: returns a number that grows with the progress of `work`. If it has grown since the last try, the
-            count of failed tries begins again.
+            count of failed tries begins again. By default the number never grows.
 
         Raises:
           RunError: too many tries in a row made no progress, or `work` raised it.

@@ -41,7 +41,7 @@ from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.registry import refuse_two_meanings, reserve_flags
 from yt8m.storage.base import Stamp
 
-REPORT = "extract.jsonl"
+REPORT = "extract.jsonl"  # the file in --out that lists the videos that were left out or are unusual
 _ROWS_AT_ONCE = 8192  # number of rows of the table that are read at a time
 
 
@@ -158,8 +158,9 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
       flags: {setting: value} of the flags that the user gave; an extractor gets the settings that it has.
 
     Raises:
-      UsageError: there is no such extractor, no extractor has a setting, a setting would have no effect, two extractors
-        compute features of the same name, or have settings of the same name with different meanings.
+      UsageError: there is no such extractor; none of the extractors has one of the settings; a setting would have no
+        effect; or two extractors compute features of the same name, or have settings of the same name with different
+        meanings.
     """
     kinds = {name: extractors.split_name(name)[0] for name in names}
     refuse_two_meanings(kinds)

@@ -170,6 +170,9 @@ class Computer(Closing):
           clips: the videos, or parts of videos.
           pool: the processes that decode.
           threads: number of threads of each decoder.
+
+        Raises:
+          RunError: an extractor computed an array of another shape than [batch, size].
         """
         batches = _Batches(self._extractors, self._computes, self.sizes, self._settings)
         waiting_videos: deque[_Video] = deque()
@@ -302,8 +305,8 @@ class _Video:
 
         From clips, a frame gets the values of the clip whose middle is nearest to the frame's time. From sound, a frame
         gets the values of the window that contains the frame's time. A hop is the distance between the starts of two
-        windows; frames up to one hop after the last window get the values of the last window. Frames without a picture
-        or sound get 0.
+        successive windows; frames up to one hop after the last window get the values of the last window. Frames without
+        a picture or sound get 0.
 
         Args:
           index: the index of the extractor.
@@ -361,7 +364,7 @@ class _Batches:
             self._compute(*key)
 
     def flush(self) -> None:
-        """Computes the features of all batches, although they are not full."""
+        """Computes the features of all batches that wait, full or not."""
         for key in list(self._waiting):
             self._compute(*key)
 

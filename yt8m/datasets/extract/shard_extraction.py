@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from yt8m.datasets.extract import ExtractConfig
 
 
-_FOLDER = ".extract"
+_FOLDER = ".extract"  # the folder of the journal, in the folder of the data set
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Journal:
       levels: the levels at which shards are written.
 
     Attributes:
-      inputs: as above.
+      inputs: the argument of this name.
       finished: {shard: its entry} of the finished shards that were added, or loaded from files of an earlier start.
     """
 
@@ -96,8 +96,8 @@ class Journal:
     def load(self, shard: str, newest: int) -> bool:
         """Loads the entry of a shard if the shard is finished; returns whether it is.
 
-        It is not finished if it was made from other inputs or lacks a level, or if one of its video files was rewritten
-        later.
+        A shard is not finished if it was made from other inputs, if a level lacks it, or if one of its video files was
+        rewritten later.
 
         Args:
           shard: path of the shard in the folder of a level.
@@ -214,7 +214,7 @@ class ShardExtractor(Closing):
       folders: {level: the folder to write its shards to}.
 
     Attributes:
-      folders: as above.
+      folders: the argument of this name.
       sizes: number of values of each feature.
     """
 

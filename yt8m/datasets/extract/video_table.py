@@ -28,7 +28,9 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
       extra_columns: columns to read besides `COLUMNS`.
 
     Raises:
-      UsageError: there are no videos, or a column is missing.
+      UsageError: there are no videos, no path can be used, a column is missing, or `videos` is not a table and
+        `extra_columns` is not empty.
+      RunError: the table cannot be read.
     """
     if videos.lower().endswith(tables.ENDINGS):
         table = tables.open_columns("--videos", videos, ["path", *extra_columns])
@@ -40,7 +42,8 @@ class _ListedVideos:
     """The videos in a table, whose paths are relative to the folder of the table.
 
     If the table has no column `id`, the path in the table is the id of a video. If it has no column `labels`, and
-    labels are not the names of folders, the videos have no labels.
+    labels are not the names of folders, the videos have no labels. For the attributes, see `Table` and `_VideoFiles`;
+    no video is left out, and no file is skipped.
     """
 
     features: Sequence[str] = ()

@@ -44,7 +44,7 @@ def find(extractor: Extractor, name: str) -> Weights:
 
     Raises:
       UsageError: a path that the user gave does not exist, or the user must give a path because no file is published.
-      RunError: a file cannot be fetched, or differs from the file at its first use.
+      RunError: a file cannot be fetched, or differs from the published file, or from the file at its first use.
     """
     paths, sums, settings = {}, {}, dict[str, Any]()
     for field, source in extractor.weight_files().items():

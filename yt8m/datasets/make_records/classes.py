@@ -1,6 +1,6 @@
 """The flags that `make-records` and `extract` share, and the class index of each label.
 
-The class of a label is the index of this name in the vocabulary. Names that the vocabulary lacks are appended to it,
+The class of a label is the index of its name in the vocabulary. Names that the vocabulary lacks are appended to it,
 but with --vocabulary they get no class. If all labels consist of digits and none is a name in the vocabulary, the
 labels are the class indices themselves, unless --label_names is given.
 """
@@ -21,7 +21,7 @@ from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
-_SEPARATORS = ";,|"  # usual separators of labels in tables
+_SEPARATORS = ";,|"  # usual separators of labels; a warning says if another one than --label_separator seems to be used
 # Labels that are numbers, such as years, need not be meant as class numbers. There is a warning if there would be at
 # least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.
 _FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10
@@ -75,7 +75,7 @@ class Classes(NamedTuple):
     size: int
 
     def inputs(self, names: Iterable[str], is_from_user: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
-        """What the records depend on, for `hash_inputs`: the class of each label, and the names of all classes.
+        """What the records depend on, for `hash_inputs`: the class of each label (-1 for none), and all classes' names.
 
         If the user did not name the classes, there are no names in the result: the folder's own vocabulary may grow
         when records of another level are made, which does not change these records.

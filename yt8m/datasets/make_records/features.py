@@ -51,9 +51,10 @@ class FeatureReader:
       bad: collects the bad rows.
 
     Attributes:
-      formats: the names and sizes of the features, and the ranges of those stored as bytes.
+      formats: the names and sizes of the features, and the ranges of those stored as bytes; empty before
+        `learn_formats`.
       in_table: the names of the features to read from the table; empty if each video has a file of features.
-      values_in_memory: the number of values, over all features, that a video takes in memory at most.
+      values_in_memory: the largest number of values, over all features, of a video in memory; 0 before `learn_formats`.
     """
 
     values_in_memory = 0

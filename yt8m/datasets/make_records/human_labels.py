@@ -37,13 +37,14 @@ from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes
 
-ANSWERS = "answers.csv"
-ANSWERS_HEADER = ("video", "labels", "people", "disagreement")
+ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
+ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; see `Answer`
 # The name of the control in Label Studio whose choices are classes; `yt8m select` writes its tasks for this name.
 CONTROL = "classes"
 WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
-COLUMNS = ("video", "class", "kind", "decision")
+COLUMNS = ("video", "class", "kind", "decision")  # the columns that a table of decisions must have
 ADDED, REMOVED = "labels added", "labels removed"  # names in the manifest
+# {cell of the column `decision`, in lower case: whether the label really is wrong or missing, None if undecided}
 _DECISIONS = {"": None, "yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
 
@@ -66,7 +67,10 @@ class Decision(NamedTuple):
 
     @property
     def says_present(self) -> bool:
-        """Whether the decision says that the video shows the class: a label is missing, or is not wrong."""
+        """Whether the decision says that the video shows the class: a label is missing, or is not wrong.
+
+        Meaningless if nobody has decided.
+        """
         return (self.kind == MISSING) == self.is_right
 
 
@@ -169,8 +173,8 @@ class Corrections:
         """The entry of a manifest that describes the decisions; empty without a table.
 
         Args:
-          added: number of labels that they added to the records.
-          removed: number of labels that they removed.
+          added: number of labels that the decisions added to the records.
+          removed: number of labels that the decisions removed.
         """
         if not self.path:
             return {}

@@ -350,7 +350,7 @@ class Output:
         self.progress.corrected[name] = [before[0] + added, before[1] + removed]
 
     def mark_done(self, rows: int) -> None:
-        """Notes that the first `rows` rows of the table are done; saves it if `_SAVE_INTERVAL` is over."""
+        """Notes that the first `rows` rows of the table are done; saves this at most every `_SAVE_INTERVAL` s."""
         self.progress.rows = rows
         if time.monotonic() > self._saved_at + self._save_interval:
             self._save_progress()

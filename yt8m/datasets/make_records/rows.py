@@ -23,10 +23,11 @@ from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
+# A character that ids, labels, and paths of video files found by a pattern must not hold.
 CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # Any number. A label that matches but is no `CLASS_NUMBER`, such as -1 or 2.0, is refused, because it is hardly a name.
 _ANY_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_SPLIT_NAME = re.compile(r"[\w-]+")
+_SPLIT_NAME = re.compile(r"[\w-]+")  # a name that --splits may give to a split
 
 
 class BadRowError(Exception):
@@ -222,6 +223,9 @@ class RowReader:
     Attributes:
       splits: the splits of the data set.
       names: all different labels that were read so far; `Labels.codes` are indices into this list.
+
+    Raises:
+      UsageError: as for `Splits` and `find_vocabulary`.
     """
 
     def __init__(self, table: Table, flags: DataSetFlags, bad: BadRows) -> None:
@@ -240,7 +244,8 @@ class RowReader:
           on_ids: function that is called with the ids of each batch of rows.
 
         Raises:
-          RunError: too many rows are bad, or the table has no row.
+          RunError: too many rows are bad, or the table cannot be read, has no row, or has more than `MOST_CLASSES`
+            different labels.
         """
         digests: list[NDArray[np.void]] = []
         splits: list[_SplitsOfRows] = []
@@ -305,6 +310,7 @@ class RowReader:
         if self._flags.group_by:
             digests = self._digests_of_groups(rows)
             groups = digests if "split" in rows.cells else groups
+        # The first eight bytes of each digest of 16 bytes, as a number, draw the split.
         splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.draw(digests.view(">u8")[::2])).astype(
             np.int16
         )

@@ -40,7 +40,8 @@ class Rows(NamedTuple):
 
     Attributes:
       first: number of the first row, from 1.
-      cells: {column: one value per row}; a value is a text, a number, or a list of texts or numbers.
+      cells: {column: one value per row}, for the columns in `COLUMNS` and those that the caller named; a value is a
+        text, a number, or a list of texts or numbers.
       arrays: {feature: [n, ...]}, for the features in the table itself or in the file of --array.
       bad: {number of a row: what is wrong with it}; the cells of such a row are empty.
     """
@@ -170,7 +171,12 @@ def _open_file(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
 
 
 class CsvTable:
-    """A CSV file in UTF-8 with a header. Every cell is text."""
+    """A CSV file in UTF-8 with a header. Every cell is text.
+
+    Raises:
+      UsageError: the header names a column twice.
+      RunError: the file is not CSV, or not UTF-8; `batches` raises this too.
+    """
 
     features = ()
 
@@ -287,7 +293,7 @@ class ParquetTable:
         return Rows(first, cells, arrays, bad)
 
     def _convert_lists(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
-        """Converts a column of lists to float32 [n, D], where D is the most frequent length.
+        """Converts a column of lists to float32 [n, D], where D is the most frequent length; other lists become zeros.
 
         Args:
           column: the Arrow column.
@@ -412,7 +418,11 @@ class TableWithArray:
 
 
 def _map_array(path: str) -> NDArray[Any]:
-    """Memory-maps the array of a .npy file; a file in a bucket is fetched first."""
+    """Memory-maps the array of a .npy file; a file in a bucket is fetched first.
+
+    Raises:
+      UsageError: the file is no .npy file or is damaged, or the array has fewer than two dimensions.
+    """
     try:
         array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:

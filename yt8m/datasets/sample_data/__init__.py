@@ -26,8 +26,8 @@ from yt8m.records.vocabulary import Vocabulary
 
 LEVELS = ("video", "frame", "segment")
 SPLITS = ("train", "validate", "test")
-# {level: number of videos of each split}. At video level, a few seconds of training reach a GAP above 0.5. There are
-# fewer videos at the other levels, because the frames of a video take 240 kB.
+# {level: number of videos of each split}. At video level, a few seconds of training reach a GAP (global average
+# precision) above 0.5. There are fewer videos at the other levels, because the frames of a video take 240 kB.
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
 _MOST_VIDEOS = 4_000_000  # per split: ids have four characters, like the real ones, so there are 62**4 of them
 # Increase this whenever the bytes that a config generates change, so that old cached data are not used.

@@ -37,17 +37,20 @@ SIZE = RGB + AUDIO
 SEGMENT = 5  # number of frames of a segment; there is one frame per second
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
-# Standard deviations of the terms of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
-# -2..2. The signal is strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
+# Standard deviations of the terms of a feature: the vector of all videos, that of the video, that of a class, the
+# noise, and the surroundings of a class. Without surroundings, the sum of the terms has a standard deviation of 0.8, so
+# few values lie outside -2..2. The signal is strong enough for LogisticModel to get a GAP (global average precision)
+# well above 0.5 in a few hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
-_STRONGEST_SURROUNDINGS = 2.0
+_STRONGEST_SURROUNDINGS = 2.0  # in each video, the surroundings of a class are multiplied by a number from 0 to this
 _MEAN_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 labels per video on average
 _SHARE_SHOWN = 0.4  # share of the segments, or frames, in which a label of a video with rated segments shows
 _DECOYS = 10  # number of decoy segments per video
 _BLOCK = 256  # number of videos whose labels come from the same stream
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _IDS = 62**4  # number of ids of four characters
-_PROTOTYPES_SEED, _SURROUNDINGS_SEED = 8_000_000, 8_000_001  # the classes look the same for every --seed
+# The seeds of the vectors of the classes do not depend on --seed, so the classes look the same for every --seed.
+_PROTOTYPES_SEED, _SURROUNDINGS_SEED = 8_000_000, 8_000_001
 # What each random stream is for: a number in its key. The numbers start at 1, because two keys that differ only in
 # zeros at the end give the same stream. No stream has the number 7.
 _LABELS, _OFFSETS, _MEANS, _FRAMES, _WINDOWS, _RATINGS, _, _STRENGTHS, _DECOY = range(1, 10)
@@ -206,15 +209,15 @@ def _float_frames(video: Video, activity: Floats | None, temporal: bool) -> Floa
 def _add_temporal_class(features: Floats, label: int, amplitude: np.float32, stream: np.random.Generator) -> None:
     """Adds a class to the frames so that it can be recognised only from how the frames change over time.
 
-    Classes with label % 4 equal to 0 or 1 have the same two prototypes, one in each half of the video, in opposite
-    order: a mean over frames cannot tell them apart. Classes with label % 4 equal to 2 or 3 show only in one of fifty
-    frames, with twice the strength.
+    The classes 4k and 4k + 1 share two prototypes, one for each half of the video, in opposite order: a mean over
+    frames cannot tell these two classes apart. The classes 4k + 2 and 4k + 3 show only in one of fifty frames (at least
+    in one), with twice the strength.
 
     Args:
       features: float32 [num_frames, SIZE], the frames, to which the class is added in place.
       label: the class.
       amplitude: how strongly the class shows.
-      stream: draws the frames in which a class of the second kind shows.
+      stream: draws the frames in which a class 4k + 2 or 4k + 3 shows.
     """
     class_vectors, _ = prototypes()
     half = len(features) // 2
