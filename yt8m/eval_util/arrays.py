@@ -61,7 +61,7 @@ def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
 
 
 def require_positive_int(value: object, name: str, or_none: bool = False) -> None:
-    """Raises ValueError unless `value` is an integer above 0, or None if that is allowed."""
+    """Raises ValueError unless `value` is an integer above 0 or, with `or_none`, None; the message has `name`."""
     if value is None and or_none:
         return
     if not isinstance(value, (int, np.integer)) or value <= 0:
@@ -73,8 +73,8 @@ def places_within(counts: Ints64) -> Ints64:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-_CLASS_SHIFT = 33  # number of bits below the class of an entry
-_SCORE_AND_HIT = np.uint64((1 << _CLASS_SHIFT) - 1)
+_CLASS_SHIFT = 33  # an entry is shifted right by this to get its class; the bits below hold the score and the hit
+_SCORE_AND_HIT = np.uint64((1 << _CLASS_SHIFT) - 1)  # mask of an entry without its class
 
 
 def ranks_of_scores(scores: Floats32) -> npt.NDArray[np.uint32]:
@@ -108,9 +108,9 @@ def pack_entries(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools
     """Packs entries into one uint64 each, whose ascending order is by class, then from the best score.
 
     Args:
-      classes: class of each entry, in 0..2**31-1.
+      classes: integers of any shape, the class of each entry, in 0..2**31-1.
       scores: float32 of the same shape.
-      hits: of the same shape, whether the class is a label of the example.
+      hits: bool of the same shape, whether the class is a label of the example.
     """
     upper = classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT)
     lower = ranks_of_scores(scores).astype(np.uint64) << np.uint64(1)
@@ -150,7 +150,7 @@ def score_of(keys: Keys) -> Floats32:
     return scores_of_ranks(((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32))
 
 
-# This many arrays are joined into one, because a small array needs much memory besides its entries.
+# `Entries` joins every so many arrays into one, because a small array needs much memory besides its entries.
 _PARTS_PER_CHUNK = 256
 
 
@@ -162,7 +162,7 @@ class Entries:
         self._recent: list[Keys] = []
 
     def append(self, keys: Keys) -> None:
-        """Adds `keys`, which must not be written to afterwards."""
+        """Adds `keys`. The array is not copied, so it must not be written to afterwards."""
         self._recent.append(keys)
         if len(self._recent) >= _PARTS_PER_CHUNK:
             self._chunks.append(np.concatenate(self._recent))

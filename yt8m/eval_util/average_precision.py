@@ -111,7 +111,7 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
     Args:
       entries: packed, in any order.
       num_positives: [C], number of positives of each class, including those that are not among the entries.
-      n: only the n best entries of each class count; None for all.
+      n: number of best entries of each class that count; None for all.
     """
     keys = np.sort(entries)
     return average_precisions(arrays.class_of(keys), arrays.block_starts(keys), arrays.hit_of(keys), num_positives, n)
@@ -245,10 +245,11 @@ class AveragePrecisionCalculator:
         Args:
           predictions: [N] scores.
           actuals: [N]; an item is a positive if its value is above 0.
-          num_positives: number of positives of this part, if some are not among its items; None to count them.
+          num_positives: number of positives of this part, including those that are not among its items; None to count
+            those among the items.
 
         Raises:
-          ValueError: shapes differ, a score is NaN, or num_positives is negative.
+          ValueError: shapes differ or are not 1-D, a score is NaN, or num_positives is negative.
         """
         if num_positives is not None and not num_positives >= 0:
             raise ValueError(f"num_positives must be 0 or more; it is {num_positives}")
@@ -266,7 +267,7 @@ class AveragePrecisionCalculator:
 
     @staticmethod
     def ap(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> float:
-        """AP of a list, all items of which count. The arguments are those of `accumulate`."""
+        """AP of a list, all items of which count. Arguments and errors are those of `accumulate`."""
         return AveragePrecisionCalculator.ap_at_n(predictions, actuals, n=None)
 
     @staticmethod
@@ -279,11 +280,12 @@ class AveragePrecisionCalculator:
           predictions: [N] scores.
           actuals: [N]; an item is a positive if its value is above 0.
           n: number of best items; None for all items.
-          total_num_positives: number of positives, if some are not among the items; None to count them. The
-            result may exceed 1 if this is less than the items hold.
+          total_num_positives: number of positives, including those that are not among the items; None to count those
+            among the items. If this is less than the number among the items, the result may exceed 1.
 
         Raises:
-          ValueError: shapes differ, a score is NaN, n is not positive, or total_num_positives is negative.
+          ValueError: shapes differ or are not 1-D, a score is NaN, n is not positive, or total_num_positives is
+            negative.
         """
         arrays.require_positive_int(n, "n", or_none=True)
         calculator = AveragePrecisionCalculator(n)
@@ -331,7 +333,8 @@ class MeanAveragePrecisionCalculator:
           predictions: C lists of scores, one for each class.
           actuals: C lists, each as long as the list of scores of the same class; an item is a positive if its value is
             above 0.
-          num_positives: [C], number of positives of this part, if some are not among the items; None to count them.
+          num_positives: [C], number of positives of this part, including those that are not among the items; None to
+            count those among the items.
 
         Raises:
           ValueError: there are not C lists, lengths differ, a score is NaN, or a count is negative.

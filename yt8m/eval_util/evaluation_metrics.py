@@ -22,7 +22,7 @@ from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_o
 from yt8m.records.thresholds import OperatingPoints
 
 DEFAULT_THRESHOLD = 0.5  # the threshold of every class if none of the kept predictions is correct
-# A threshold that the lowest score of a list must just reach is below that score by this share of it.
+# A threshold that all scores of a list reach lies below the lowest of them, by this share of that score.
 _RELATIVE_MARGIN = 1e-3
 
 
@@ -263,7 +263,10 @@ class EvaluationMetrics:
 
 
 class _Best(NamedTuple):
-    """The best threshold of each of L lists, float64 [L], and its F1, float64 [L]; 0 for a list without positives."""
+    """The best threshold of each of L lists, float64 [L], and its F1, float64 [L].
+
+    For a list without a hit F1 is 0, and the threshold has no meaning.
+    """
 
     thresholds: Floats64
     f1: Floats64
@@ -297,7 +300,7 @@ def _find_best_thresholds(keys: Keys, positives: Ints64 | Floats64) -> _Best:
 
     Args:
       keys: sorted entries; the class of an entry is its list.
-      positives: [L], number of labels of each list, including those that are not among its entries.
+      positives: [L], number of positives of each list, including those that are not among its entries.
     """
     best = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
@@ -323,7 +326,7 @@ def _cross_fitted(keys: Keys, positives: Ints64, is_own: Bools) -> tuple[Floats6
     """Precision, recall and F1 [C] of thresholds that are chosen on one half of the entries and used on the other.
 
     On the entries on which a threshold was chosen they would be too high. A class without a threshold of its own has
-    nan.
+    nan; so has the precision of a class whose thresholds no entry reaches.
 
     Args:
       keys: sorted entries.

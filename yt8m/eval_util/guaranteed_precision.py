@@ -36,14 +36,14 @@ from yt8m.eval_util.videos import hashes
 from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
 
 PARTS = 5  # number of equal parts of the videos, the first of which is the planning part
-_GRID_STEP = 1.1  # ratio of the numbers of predictions at neighbouring thresholds
-# The largest bet b (see the top of this file), as a share of the b at which the factor 1 + b Z of a video with only
-# wrong predictions can be 0.
+_GRID_STEP = 1.1  # ratio of the numbers of predictions that reach neighbouring thresholds of the grid
+# The bet b (see the top of this file) is at most this share of the b at which the factor 1 + b Z of a video with the
+# most predictions, all of them wrong, would be 0: factors must be positive.
 _LARGEST_BET = 0.75
 
 
 def least_labels(target: PrecisionTarget) -> int:
-    """The number of labels that a class needs in the testing part: with fewer, no threshold can pass the test."""
+    """The number of labels that a class needs in the testing part: with fewer, no threshold passes its test."""
     return trials_without_a_miss(target.precision, 1 - target.confidence)
 
 
@@ -52,7 +52,7 @@ class CommonThreshold(NamedTuple):
 
     Attributes:
       threshold: a class with this score or more is a tag; inf if no threshold passed its test.
-      videos, predictions: the numbers of videos and predictions in the testing part that reach it.
+      videos, predictions: how many videos and predictions of the testing part reach the threshold; 0 if it is inf.
     """
 
     threshold: float
@@ -339,7 +339,7 @@ def _choose_bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
     return _Bet(size, float(np.log1p(size * gains).sum()))
 
 
-_NEGLIGIBLE = 1e-17  # a sum ends at a term below this share of it, because such a term changes no digit
+_NEGLIGIBLE = 1e-17  # a sum ends at a term below this share of the sum, because such a term changes no digit
 
 
 def upper_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, share: float) -> Floats64:
@@ -385,7 +385,7 @@ def _far_tail(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64:
 
 
 def _log_probability(hits: Ints64, trials: Ints64, shares: Floats64) -> Floats64:
-    """The log of P(X = hits); the arguments are those of `_far_tail`."""
+    """The log of the binomial probability P(X = hits), float64 [N]; the arguments are those of `_far_tail`."""
     ways = _log_factorials(trials) - _log_factorials(hits) - _log_factorials(trials - hits)
     return np.asarray(ways + hits * np.log(shares) + (trials - hits) * np.log1p(-shares))
 
@@ -396,5 +396,5 @@ def _log_factorials(numbers: Ints64) -> Floats64:
 
 
 def trials_without_a_miss(share: float, tail: float) -> int:
-    """The smallest number of trials that all hit with a probability of at most `tail`."""
+    """The smallest n for which n trials all hit with a probability of at most `tail`, if each hits with `share`."""
     return math.ceil(math.log(tail) / math.log(share))

@@ -39,7 +39,7 @@ class ScoredBatch(NamedTuple):
       columns: the best classes of each example (as many as `--top_k`, or more), whether each is a label, and
         the number of labels of the example.
       perr: float64 [B], precision at equal recall rate of each example.
-      loss: the mean loss of the batch, or [B]; None if there is none.
+      loss: the mean loss of the batch, or the loss of each example, [B]; None if there is no loss.
       pairs: the rated (example, class) pairs; None unless the labels are ratings of segments.
     """
 
@@ -141,7 +141,7 @@ class MeanMetric(Metric):
     @classmethod
     @abc.abstractmethod
     def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike | None:
-        """The numbers [B]; numbers of examples that were not judged are ignored. None if the batch has no numbers."""
+        """The numbers [B]; those of examples that were not judged are ignored. None if the batch has no numbers."""
 
     @classmethod
     def create(cls, batch: ScoredBatch) -> Self:
@@ -345,8 +345,7 @@ def find(name: str) -> type[Metric]:
     """The built-in metric with this name or key, in upper or lower case, or the class `package.module:Class`.
 
     Raises:
-      UsageError: there is no such metric (the message lists the built-in ones), or the class cannot be loaded or is no
-        metric.
+      UsageError: there is no such metric (the message lists the built-in ones), or `load` refuses the class.
     """
     built_in = next((metric for metric in metrics.all() if name.lower() in (metric.name.lower(), metric.key)), None)
     if built_in is not None:
@@ -398,7 +397,7 @@ def calculate_hit_at_one(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> 
     return float(hits.mean()) if len(hits) else 0.0
 
 
-# Few examples have more labels than this. Those that do are ranked again with more columns.
+# PERR first takes this many best classes of each example. The few examples with more labels are ranked again.
 _USUAL_LABELS = 20
 
 
@@ -421,7 +420,7 @@ def calculate_precision_at_equal_recall_rate(predictions: npt.ArrayLike, actuals
 
 
 def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int = 20) -> float:
-    """GAP of a batch.
+    """GAP of a batch: the AP of the top_k best classes of all examples in one list; all labels count for the recall.
 
     Args:
       predictions: float [B, C].

@@ -7,8 +7,8 @@ the videos that show a class is estimated by
     b mean(f, N) + mean(Y - b f, n),  with the variance  b^2 var(f, N) / N + var(Y - b f, n) / n.
 
 The first mean is what the model says; the second corrects its errors. The weight b is the one with the least variance:
-A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), section 6. It is
-near 0 for a bad model, so that the labels alone count, and the interval is never much wider than that of the labels.
+A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++: Efficient Prediction-Powered Inference (2023), section 6. The
+weight is near 0 for a bad model: then the labels alone count, so the interval is never much wider than theirs.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def class_shares(labelled: ScoreSums, others: ScoreSums, level: float = 0.95) ->
 
 
 def tuned_weights(labelled: ScoreSums, others: ScoreSums) -> Floats64:
-    """float64 [C], the weight of the scores with the least variance, from 0 to 1; 0 if all scores are equal."""
+    """float64 [C], the weight b (see the top of this file) with the least variance, from 0 to 1; 0 for equal scores."""
     n, count = labelled.videos, others.videos
     covariance = labelled.products / n - labelled.labels / n * labelled.sums / n
     total = n + count
@@ -134,7 +134,10 @@ def tuned_weights(labelled: ScoreSums, others: ScoreSums) -> Floats64:
 
 
 def _residual_variance(labelled: ScoreSums, weights: Floats64) -> Floats64:
-    """The variance of Y - b f over the labelled videos, [C]; Y is 0 or 1, so its square is Y."""
+    """The variance of Y - b f (see the top of this file) over the labelled videos, [C]; `weights` are the b.
+
+    Y is 0 or 1, so its square is Y itself.
+    """
     n = labelled.videos
     squares = labelled.labels - 2 * weights * labelled.products + weights**2 * labelled.squares
     mean = (labelled.labels - weights * labelled.sums) / n

@@ -14,7 +14,7 @@ import numpy as np
 from yt8m.eval_util.arrays import Floats64, Ints64, Keys, class_of
 from yt8m.eval_util.average_precision import class_average_precisions, global_average_precision
 
-THIRDS = ("head", "middle", "tail")
+THIRDS = ("head", "middle", "tail")  # names of the thirds, from the most frequent classes to the rarest
 
 
 def thirds(class_counts: Ints64 | None) -> list[Ints64]:
@@ -45,12 +45,12 @@ def third_of_class(class_counts: Ints64) -> Ints64:
 
 @dataclass(frozen=True)
 class RankedEntries:
-    """The top_k entries of each example and the labels of all, of one batch or of a whole evaluation.
+    """The entries of the top_k best classes of each example, and label counts, of one batch or a whole evaluation.
 
     Attributes:
       keys: packed entries (see `arrays`), in any order.
       label_counts: int64 [C], number of labels of each class.
-      num_examples: number of examples that were judged.
+      num_examples: number of examples that were judged, see `top_k.Columns.examples`.
       top_n: number of best entries of a class that count for its AP; None for all.
       class_counts: int64 [C], number of training videos of each class; None if it is not known.
     """
@@ -73,7 +73,7 @@ class RankedEntries:
 
     @cached_property
     def gap(self) -> float:
-        """The AP of all entries in one list; 0 if there is no label."""
+        """Global average precision: the AP of all entries in one list; 0 if there is no label."""
         return global_average_precision(self.keys, int(self.label_counts.sum()))
 
     @cached_property

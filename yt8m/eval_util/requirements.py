@@ -12,6 +12,7 @@ from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric
 from yt8m.eval_util.ranked_entries import THIRDS
 
 _SYNTAX = re.compile(r"\s*([^<>=]+?)\s*(>=|<=)\s*([^\s<>=]+)\s*")
+# Keys of the metrics of the head, the middle and the tail of the classes; they need the frequencies of the classes.
 _OF_THIRDS = frozenset(f"{metric.key}_{third}" for metric in (Gap, MeanAveragePrecision) for third in THIRDS)
 
 
@@ -73,7 +74,7 @@ def with_keys(
       has_frequencies: whether it is known how frequent the classes are.
 
     Raises:
-      UsageError: there is no such metric, or it has no interval; the message names those that have one.
+      UsageError: a metric does not exist or has no interval; the message names the metrics with an interval.
     """
     with_interval = [metric for metric in metric_classes if _has_interval(metric, has_frequencies)]
     keys = {name.lower(): metric.key for metric in metric_classes for name in (metric.name, metric.key)}
@@ -94,7 +95,10 @@ def with_keys(
 
 
 def _has_interval(metric: type[Metric], has_frequencies: bool) -> bool:
-    """Whether an evaluation gives a metric an interval; the metrics of thirds need known class frequencies."""
+    """Whether an evaluation gives a metric an interval: a mean over examples, GAP or mAP, also of a third.
+
+    The metrics of thirds need known class frequencies.
+    """
     if metric.key in _OF_THIRDS:
         return has_frequencies
     return issubclass(metric, MeanMetric) or metric in (Gap, MeanAveragePrecision)

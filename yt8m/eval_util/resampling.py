@@ -25,13 +25,13 @@ from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric
 from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
 from yt8m.eval_util.videos import Videos
 
-MOST_CLASS_APS = 1000  # resamples whose AP of each class is kept: 30 MB with 3862 classes
+MOST_CLASS_APS = 1000  # largest number of resamples whose APs of the classes are kept: 30 MB with 3862 classes
 # Drawn sets of videos are computed in groups, so many at once that they have about this many ranked entries together.
 ENTRIES_AT_ONCE = 100_000
 
 
 class Resampled(NamedTuple):
-    """The metrics of R sets of videos.
+    """The metrics of R sets of videos, the resamples.
 
     Attributes:
       figures: {key of the metric: float64 [R]}; mAP is the mean of the corrected APs.
@@ -63,9 +63,9 @@ def resample(
     which are corrected.
 
     Args:
-      videos: the videos to draw from.
+      videos: the videos to draw from, at least one.
       num_classes: number of classes, C.
-      resamples: number of sets, R.
+      resamples: number of sets, R, at least 1.
       seed: seed of the draws.
       with_progress: wraps the iterable of set numbers, for example to show a progress bar.
       metric_classes: further metrics; those that are means over examples are computed too.
@@ -97,6 +97,7 @@ def wilson_interval(share: float, count: int, level: float = 0.95) -> Interval:
     """Wilson's confidence interval of a probability, from the observed `share` of `count` independent examples.
 
     Use it for few examples: intervals from resamples then contain the probability too rarely, above all near 0 and 1.
+    `level` is how often such intervals contain the probability.
 
     Source: E. B. Wilson, Probable Inference, the Law of Succession, and Statistical Inference, Journal of the American
     Statistical Association 22 (1927).

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.eval_util.videos import Videos
 
-BINS = 10
-# The smallest and the largest float32 that have a logit.
+BINS = 10  # number of bins of `Reliability`
+# `logits` moves lower and higher scores to these: the smallest normal float32, and the largest float32 below 1.
 _SMALLEST, _LARGEST = np.float64(np.finfo(np.float32).tiny), 1 - np.float64(np.finfo(np.float32).epsneg)
 # Newton's method ends after this many steps, or once the gradient (a mean over predictions) is below the tolerance.
 _MOST_STEPS, _TOLERANCE = 100, 1e-10
@@ -57,7 +57,7 @@ class Calibration(NamedTuple):
 
     Attributes:
       scaling: the scaling that was fitted to all videos.
-      videos, predictions: the numbers of videos and predictions that it was fitted to.
+      videos, predictions: the numbers of videos and predictions that the scaling was fitted to.
       ece, ece_scaled: expected calibration error before and after scaling, see `Reliability`.
       log_loss, log_loss_scaled: mean cross-entropy of the predictions before and after scaling.
     """
@@ -84,7 +84,7 @@ class Calibration(NamedTuple):
 
 
 def logits(scores: npt.NDArray[np.floating[Any]]) -> Floats64:
-    """log(s / (1 - s)); scores of 0 and 1 count as the nearest float32 numbers that have a logit."""
+    """log(s / (1 - s)) of scores s from 0 to 1, clipped to _SMALLEST and _LARGEST, since 0 and 1 have no logit."""
     within = np.clip(scores.astype(np.float64), _SMALLEST, _LARGEST)
     return np.asarray(np.log(within) - np.log1p(-within))
 
@@ -108,8 +108,8 @@ def fit(scores: npt.NDArray[np.floating[Any]], hits: Bools) -> PlattScaling | No
     """Fits a scaling by maximum likelihood; None unless some predictions are right and some are wrong.
 
     As Platt does, the targets of the P right predictions (`hits`) are (P + 1) / (P + 2) and those of the N wrong ones
-    1 / (N + 2), so that there is a solution even if all right predictions score higher than all wrong ones. It is
-    found by Newton's method; a step after which the likelihood would be lower is halved: H.-T. Lin, C.-J. Lin and R.
+    1 / (N + 2), so that there is a solution even if all right predictions score higher than all wrong ones. Newton's
+    method finds this solution; a step after which the likelihood would be lower is halved: H.-T. Lin, C.-J. Lin and R.
     Weng, A Note on Platt's Probabilistic Outputs, 2007.
 
     Args:

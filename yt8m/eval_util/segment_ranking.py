@@ -53,11 +53,12 @@ class SegmentRanking:
         self._fill = [0] * len(self.classes)
         # While every segment is kept, a row holds only float32 scores; the index of a score is its segment number.
         self._holds_scores = True
-        self._least = [-np.inf] * len(self.classes)
+        self._least = [-np.inf] * len(self.classes)  # for each row, the score that a new segment must exceed
         # The gathered scores. One row per class, so that the scores of a class are contiguous. The array is reused for
         # the whole stream, because new memory is slow.
         self._waiting = np.empty((len(self.classes), _BLOCK), np.float32)
         self._waiting_rows = 0
+        # The id of each video in the order of the stream, and the number of its first segment.
         self._videos: list[bytes] = []
         self._first: list[int] = []
 

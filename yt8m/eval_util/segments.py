@@ -16,7 +16,7 @@ from yt8m.eval_util.arrays import Bools, Entries, Floats32, Floats64, Ints64
 from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
 from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
 
-MOST_SEGMENTS = 100_000  # limit of segments per class in a submission
+MOST_SEGMENTS = 100_000  # n of the challenge's MAP@n, and its limit of segments per class in a submission
 
 
 class SegmentFigures(NamedTuple):
@@ -39,7 +39,7 @@ class SegmentFigures(NamedTuple):
 
 
 class _Ratings(NamedTuple):
-    """M different rated pairs.
+    """M different rated (class, segment) pairs.
 
     Attributes:
       segments: [S], the different names of the rated segments, ascending.
@@ -121,7 +121,7 @@ def _join_ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.A
 def _ranked_ratings(
     classes: Ints64, segments: npt.NDArray[np.str_], ratings: _Ratings, top_n: int | None
 ) -> tuple[Bools, Ints64]:
-    """(whether it is positive, its class) of each submitted pair that was rated, class by class, each from the best.
+    """(whether the pair is positive, its class) of each submitted pair that was rated: class by class, best first.
 
     Only the first `top_n` pairs of a class are read (None: all). A pair that was submitted twice counts once.
     """

@@ -1,5 +1,6 @@
-"""Finds the k best classes of each example and which of them are labels, counts its labels, and computes its PERR.
+"""For each example: finds the k best classes and which of them are labels, counts the labels, and computes PERR.
 
+PERR, the precision at equal recall rate, of an example with n labels is the share of labels among its n best classes.
 If scores tie, the class with the lowest index goes first.
 """
 
@@ -13,12 +14,12 @@ import numpy.typing as npt
 from yt8m.eval_util import arrays
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64, Keys
 
-# Scores are ranked in chunks of this size, which stay in a core's cache.
+# `top_k` ranks about this many scores at once, so that they stay in a core's cache.
 _CHUNK = 1 << 19
 # `_may_be_among_best` divides the classes into groups: _GROUPS * k of them, but at least _LEAST_GROUPS, so that vector
 # instructions are filled.
 _GROUPS, _LEAST_GROUPS = 6, 128
-_LOWEST_FINITE = np.finfo(np.float32).min
+_LOWEST_FINITE = np.finfo(np.float32).min  # a lower score is -inf: its class is not ranked
 
 
 class TopK(NamedTuple):
@@ -166,7 +167,7 @@ def rated_only(
       Scores, float32 [B, C], and labels, bool [B, C].
 
     Raises:
-      ValueError: shapes differ, or the predictions are not a matrix.
+      ValueError: shapes differ, or the predictions are not a matrix or have no class.
     """
     scores = arrays.score_matrix(predictions)
     positives = arrays.positive_mask(labels, scores.shape, "labels")
@@ -180,8 +181,8 @@ def check_columns(columns: Columns) -> None:
     """Checks that columns from the caller agree with each other.
 
     Raises:
-      ValueError: shapes disagree, a row is not sorted, a class is out of range, or the sums of
-        num_labels and label_counts differ.
+      ValueError: shapes disagree, a row is not sorted or has NaN, a class is out of range, or the sums of num_labels
+        and label_counts differ.
     """
     scores, classes, _, num_labels, label_counts = columns
     if classes.shape != scores.shape or num_labels.shape != scores.shape[:1] or label_counts.ndim != 1:

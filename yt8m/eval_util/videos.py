@@ -74,10 +74,10 @@ class Videos:
         return Videos(**{name: getattr(self, name)[of_labels if name in _OF_LABELS else rows] for name in names})
 
 
-_OF_LABELS = ("labels", "label_scores")  # attributes with an entry for each label
+_OF_LABELS = ("labels", "label_scores")  # attributes with an entry for each label; the others have one for each video
 # The types of the attributes that `VideoSample.add` takes from the reports as they are.
 _TYPES = {"scores": "f4", "classes": "i4", "perr": "f8", "label_scores": "f4", "losses": "f8", "num_frames": "i4"}
-MAX_VIDEOS = 50_000  # videos kept; each takes about 350 bytes
+MAX_VIDEOS = 50_000  # default of the largest number of videos in a sample; each takes about 350 bytes
 
 
 class VideoSample:
