@@ -23,6 +23,7 @@ _ROLES_OF_JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
     "CLUSTER_SPEC": {"workerpool0": CHIEF, "workerpool1": WORKER, "workerpool2": PS, "workerpool3": EVALUATOR},
 }
+# Matches host:port; the host may be an IPv6 address in brackets. `_is_address` also checks host and port.
 _ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[\S+\]):(?P<port>[0-9]{1,5})")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from yt8m.deploy.gradients import GradientsAndVariables
 from yt8m.lazy import tf
 
-_LEADER = "/job:worker/replica:0/task:0"  # the chief
+_LEADER = "/job:worker/replica:0/task:0"  # the task that coordinates the collectives: the chief
 _GROUP = 1  # the key of the only group, to which all replicas belong
 _BUCKET_BYTES = 4 << 20  # gradients are sent together until they reach this size
 _ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")  # types of ops that change a variable

@@ -15,6 +15,7 @@ from absl import logging
 from yt8m.deploy.collective import collective_config
 from yt8m.lazy import quiet_native_stderr, tf
 
+# The fields of `DeploymentConfig` that its constructor checks: {an integer: its least value}, and the booleans.
 _LEAST_COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
 _SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone", "all_reduce")
 
@@ -183,7 +184,7 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
       The deployment, and a line for the log that says why the towers run on the CPU; None if they run on GPUs.
 
     Raises:
-      ValueError: num_towers is not positive or gpus is negative.
+      ValueError: num_towers is no positive integer, or gpus is negative or no integer.
     """
     _check_count("num_towers", num_towers, 1)
     _check_count("gpus", gpus, 0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from yt8m.lazy import tf
 
-_NAMES_WITHOUT_DECAY = ("bias", "beta", "gamma")
+_NAMES_WITHOUT_DECAY = ("bias", "beta", "gamma")  # a variable with one of these words in its own name does not decay
 
 
 class AdamWOptimizer(tf.train.AdamOptimizer):

@@ -150,7 +150,10 @@ def _append_zeros(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _create_zeros(spec: Any) -> Any:
-    """One row of zeros if `spec` is of a tensor, an empty sparse tensor if it is of a sparse one; None for None."""
+    """Zeros for one component of a dataset's elements, which `spec` describes. A size that is unknown becomes 1.
+
+    For a sparse tensor the result is an empty sparse tensor; for a spec of another kind, such as None, it is None.
+    """
     if isinstance(spec, tf.TensorSpec):
         return tf.zeros([size or 1 for size in spec.shape.as_list()], spec.dtype)
     if isinstance(spec, tf.SparseTensorSpec):

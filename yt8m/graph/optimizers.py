@@ -27,7 +27,8 @@ for _name in (
     optimizers.register(f"yt8m.lazy:tf.train.{_name}Optimizer", f"{_name}Optimizer")
 optimizers.register("yt8m.graph.adamw:AdamWOptimizer", "AdamWOptimizer")
 
-# The constructor of MomentumOptimizer has no default for its momentum; 0.9 is usual.
+# {name of an optimizer: arguments, besides the rate, for which its constructor has no default}. A momentum of 0.9 is
+# usual.
 _DEFAULT_ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
 
 # {name of a variable: bool [size of its last axis], which of its columns learn}; all other variables are frozen.
@@ -58,7 +59,10 @@ def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: i
 
 
 def _exponential(config: OptimizerConfig, examples: tf.Tensor) -> tf.Tensor:
-    """base * decay ^ floor(examples / decay_examples)."""
+    """base * decay ^ floor(examples / decay_examples): exponential decay in steps (staircase).
+
+    These are the options `base_learning_rate`, `learning_rate_decay` and `learning_rate_decay_examples`.
+    """
     return tf.train.exponential_decay(
         config.base_learning_rate,
         examples,
@@ -69,7 +73,10 @@ def _exponential(config: OptimizerConfig, examples: tf.Tensor) -> tf.Tensor:
 
 
 def _cosine(config: OptimizerConfig, examples: tf.Tensor) -> tf.Tensor:
-    """base * (1 + cos(pi * t)) / 2, t from 0 after the warm-up to 1 (Loshchilov & Hutter 2017, eq. 5)."""
+    """base * (1 + cos(pi * t)) / 2 (Loshchilov & Hutter 2017, eq. 5).
+
+    t rises from 0 at the end of the warm-up to 1 after `learning_rate_decay_examples` examples.
+    """
     start, end = config.learning_rate_warmup_examples, config.learning_rate_decay_examples
     # This is float64, because float32 cannot represent every integer above 2^24, about 16 million examples.
     progress = tf.clip_by_value((tf.cast(examples, tf.float64) - start) / (end - start), 0.0, 1.0)
@@ -81,6 +88,7 @@ def _constant(config: OptimizerConfig, _: tf.Tensor) -> tf.Tensor:
     return tf.constant(config.base_learning_rate, tf.float32)
 
 
+# {value of --learning_rate_schedule: function of the config and the number of examples read that returns the rate}
 _SCHEDULES = {"exponential": _exponential, "cosine": _cosine, "constant": _constant}
 
 
@@ -92,13 +100,14 @@ def create_optimizer(
     Args:
       name: a name in `optimizers`, or `package.module:Class` for a class of the user.
       rate: the learning rate, the first argument of the class.
-      weight_decay: the argument of that name; None for the class's default.
+      weight_decay: the argument of that name; None for the class's default. Of `optimizers`, only AdamWOptimizer has
+        this argument.
       columns: {name of a variable: bool [size of its last axis], which of its columns learn}, passed to a class whose
         constructor has this argument, so that the weights of other columns do not decay. None: everything learns.
 
     Raises:
-      UsageError: no optimizer has that name; or the class is not derived from tf.train.Optimizer, or takes no
-        `weight_decay` although one is given.
+      UsageError: no optimizer has that name; or a class of the user cannot be loaded, is not derived from
+        tf.train.Optimizer, or takes no `weight_decay` although one is given.
     """
     check_optimizer(name, weight_decay)
     cls = optimizers.get(name) if ":" in name else optimizers.get(optimizers.get(name))
@@ -118,8 +127,8 @@ def check_optimizer(name: str, weight_decay: float | None = None) -> None:
       weight_decay: the value of --weight_decay; None if it is not given.
 
     Raises:
-      UsageError: no optimizer has that name; or the class is not derived from tf.train.Optimizer, or takes no
-        `weight_decay` although one is given.
+      UsageError: no optimizer has that name; or a class of the user cannot be loaded, is not derived from
+        tf.train.Optimizer, or takes no `weight_decay` although one is given.
     """
     cls = optimizers.get(name)
     if ":" not in name:

@@ -247,14 +247,19 @@ class Reduction(StrEnum):
 
 
 class Report(NamedTuple):
-    """One tensor that callbacks and the evaluator can fetch, and how the tensors of all towers are reduced to one."""
+    """One tensor that callbacks and the evaluator can fetch.
+
+    Attributes:
+      tensor: the value on one tower.
+      reduction: how the values of all towers are reduced to one.
+    """
 
     tensor: tf.Tensor
     reduction: Reduction = Reduction.ROWS
 
 
 class Evaluator(Protocol):
-    """Turns the completed reports of steps into metrics, under the names that are printed."""
+    """Turns the reports of steps, completed by `Modeler.completed`, into metrics with the names that are printed."""
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step, and returns the metrics of that step alone, as {name: value}.
@@ -316,7 +321,7 @@ class InputOps:
 
 @dataclass(frozen=True)
 class PredictOps:
-    """Predictions in evaluation mode, and the tensors that can be fed. They are computed only if they are fetched.
+    """Predictions in evaluation mode, which are computed only if they are fetched, and the tensors that can be fed.
 
     A workload that does not have one of the other tensors leaves it None.
 
@@ -326,7 +331,7 @@ class PredictOps:
         `input_batch_raw` and `num_frames` are fed, no input is read.
       input_batch: `input_batch_raw` after the input transform of the model.
       num_frames: int32 [B], number of frames of each video.
-      labels, video_ids, label_weights: as in the batch.
+      labels, video_ids, label_weights: as in `yt8m.types.Batch`.
       histograms: {tag: tensor}; a training writes a histogram of each tensor with its summaries.
     """
 
@@ -351,12 +356,13 @@ class TrainOps:
         before or after the step.
       step: int64 scalar, the global step read after `train_op`: fetching it runs the step.
       learning_rate: float32 scalar, the learning rate of this step.
-      label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization.
+      label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization,
+        where penalty is --regularization_penalty.
       examples: int64 scalar, number of examples of this step over all towers.
       gradient_norms: float32 [V], the norms of the gradients before clipping, in the order of `gradient_variables`.
       gradient_variables: names of the V variables that have a gradient.
-      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 if there is none, or if the
-        towers depend on each other.
+      bad_tower: int64 scalar, the index of the first tower whose gradients are not finite; -1 if there is none, or if
+        the towers depend on each other (--sync_batch_norm).
       predictions: [B, ...], the predictions of all towers in training mode.
       reports: {name: the modeler's report of this name, reduced over the towers}.
       summary_op: merged summary of scalars, and of histograms of gradients and weights; fetch it with `train_op`.

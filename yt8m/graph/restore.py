@@ -25,7 +25,11 @@ from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
-    """The options that shaped the training graph in a `.meta` file; None if a run cannot be resumed from it."""
+    """The options that shaped the training graph in a `.meta` file; None if a run cannot be resumed from it.
+
+    Raises:
+      RunError: as for `read_meta_graph`.
+    """
     return collections.signature_in(read_meta_graph(meta_path))
 
 
@@ -33,7 +37,7 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
     """The MetaGraphDef in a `.meta` file, local or gs://.
 
     Raises:
-      RunError: its format is newer than this version.
+      RunError: the file cannot be read (`NotFoundError` if it is missing), or its format is newer than this version.
     """
     meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(path))
     collections.refuse_newer(meta_graph, path)
@@ -54,7 +58,7 @@ def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
         program.
 
     Raises:
-      RunError: the file has no training graph of this project.
+      RunError: as for `read_meta_graph`; or the file has no training graph of this project.
     """
     if not is_own:
         warn_of_program(meta_path)
@@ -75,7 +79,7 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
       The predictions and the tensors that can be fed; and the saver that reads the weights.
 
     Raises:
-      RunError: the graph has no collection `predictions`.
+      RunError: as for `read_meta_graph`; or the graph has no collection `predictions`.
     """
     warn_of_program(meta_path)
     saver = tf.train.import_meta_graph(read_meta_graph(meta_path), clear_devices=True)
@@ -167,9 +171,9 @@ def name_of_weights(name: str, saved_names: Container[str]) -> str:
 
 
 NEW = -1  # in `ClassMap.sources`: the other model lacks this class
-_LAST = -1  # the last axis
+_LAST = -1  # `ClassAxis.axis` of the last axis, of which each index is a column
 
-Shapes = Mapping[str, tuple[int, ...]]
+Shapes = Mapping[str, tuple[int, ...]]  # {name of a variable: its shape}
 
 
 class ClassAxis(NamedTuple):

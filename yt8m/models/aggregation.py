@@ -263,7 +263,10 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 @register
 @dataclass(frozen=True)
 class SoftDbowModel(AggregatedModel):
-    """Soft bag of words: z = l2(sum_i a_i); with `softdbof_maxpool`, l2(max_i a_i) is appended."""
+    """Soft bag of words: z = l2(sum_i a_i); with `softdbof_maxpool`, l2(max_i a_i) is appended.
+
+    a_i [K] are the shares of frame i in the K words, and l2 scales a vector to length 1.
+    """
 
     family: ClassVar[str] = "dbof"
 
@@ -407,10 +410,10 @@ class NetVlagdModel(NetVladModel):
 @register
 @dataclass(frozen=True)
 class NetFvModel(StreamModel):
-    """Fisher vectors (Miech et al. 2017, equations 4 and 5).
+    """Fisher vectors: sum_i a_ik (x_i - c_k) / s_k and sum_i a_ik ((x_i - c_k)^2 / s_k^2 - 1) of each cluster k.
 
-    The centres and spreads of the clusters are variables of their own. They are not derived from the weights that
-    assign frames to clusters.
+    x_i is frame i, and a_ik is its share in cluster k (Miech et al. 2017, equations 4 and 5). The centres c_k and the
+    spreads s_k are learned by themselves; they are not derived from the weights that assign frames to clusters.
     """
 
     family: ClassVar[str] = "fv"

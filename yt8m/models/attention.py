@@ -360,7 +360,7 @@ class DecoderOptions:
     )
 
     def decoder(self, size: int, heads: int, feed_forward: int, drop_rate: float) -> Decoder:
-        """A decoder with these options and the given sizes."""
+        """A decoder with these options; the arguments are the other attributes of `Decoder`."""
         return Decoder(self.decoder_queries, size, heads, feed_forward, self.decoder_learns_queries, drop_rate)
 
     def compute_output(

@@ -71,6 +71,7 @@ def piece_scopes() -> PieceScopes:
       for the other pieces. A piece that is computed twice gets the same keys both times.
     """
     current = _innermost_scope()
+    # Each call of `piece_scopes` gets 2^20 numbers of its own, so that the ops of two calls share none.
     first_number = next(current.numbers) << 20
 
     def scope_of_piece(piece: tf.Tensor) -> AbstractContextManager[None]:
