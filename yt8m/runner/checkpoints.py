@@ -18,6 +18,7 @@ from yt8m.storage import copies
 T = TypeVar("T")
 R = TypeVar("R")
 
+# How the names of the files of a checkpoint, and of a saved position in the data, begin; the name of the state file.
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 # Matches the names of files of unfinished saves:
 # - temporary files of TensorFlow, such as model.ckpt-3.index.tempstate17, or .tmp and 32 hexadecimal digits at the end;
@@ -29,6 +30,7 @@ _UNFINISHED = re.compile(
     rf"|\.{re.escape(NAME)}-\d+\.(index|data-)(?!.*\.tmp$).*"
 )
 KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one checkpoint per quarter of an hour is kept
+# Matches the names of the files of checkpoints and of saved positions in the data; group 2 is the step.
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)(?:\.replica\d+)?\.(index|meta|json|data-\d+-of-\d+)")
 
 

@@ -147,8 +147,8 @@ def create(
       deployment: the towers and their devices.
 
     Raises:
-      RunError: there is no checkpoint for evaluation or inference, or none can be read; or a later version of this
-        project wrote the meta-graph (`NewerFormatError`).
+      RunError: there is no checkpoint for evaluation or inference; there are checkpoints, but none can be read; or a
+        later version of this project wrote the meta-graph (`NewerFormatError`).
     """
     if config.mode != "train":
         chosen_checkpoint = choose_checkpoint(config)

@@ -53,7 +53,7 @@ class QuietlyFailing:
             logging.error(message, self._file_name, first_line(error))
 
 
-METRICS = "metrics.jsonl"
+METRICS = "metrics.jsonl"  # the name of the file in the folder of a run
 VALIDATE = "validate"  # the value of `mode` in rows of validations; rows of training have no `mode`
 
 
@@ -112,7 +112,7 @@ class MetricsFile:
             storage.write(self._file.local, b"".join(line + b"\n" for line in remaining))
 
 
-_file_numbers = itertools.count()
+_file_numbers = itertools.count()  # by these the names of this process's event files differ
 
 
 class EventFile:
@@ -172,7 +172,7 @@ class EventFile:
 
 NUM_THRESHOLDS = 201  # the number of thresholds of a precision-recall curve in TensorBoard
 _SUCCESS, _FAILURE = 1, 2  # values of the enum Status in TensorBoard's hparams/api.proto
-_NULL = np.zeros(0, np.float32)
+_NULL = np.zeros(0, np.float32)  # the values of a summary that has only metadata
 
 
 def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:

@@ -19,7 +19,7 @@ from yt8m.options import option, sections_of
 from yt8m.runner.lines import StepLine, StepValues
 from yt8m.runner.signals import StopSignals
 
-MODES = ("train", "eval", "infer")
+MODES = ("train", "eval", "infer")  # the values of `RunnerConfig.mode`
 
 # {keyword of RunnerConfig in the published code: name of the option in the sections of a training's config}
 _PUBLISHED_NAMES = {"gpu_count": "num_gpu", "log_every_n_iter": "log_every_n_steps"}
@@ -38,7 +38,8 @@ def check_for_cluster(config: EngineConfig, cluster: ClusterConfig) -> None:
       cluster: its processes, of which there are several.
 
     Raises:
-      UsageError: an option is not supported, or the cluster lacks parameter servers or has some without any use.
+      UsageError: an option is not supported; or the cluster lacks the parameter servers that --exchange needs, or has
+        some although --exchange=all-reduce uses none.
     """
     exchange = config.distributed.exchange
     cluster.check_servers(exchange)
@@ -65,7 +66,8 @@ def check_for_cluster(config: EngineConfig, cluster: ClusterConfig) -> None:
 class RunnerConfig(EngineConfig):
     """The options of one run in one mode: the sections of a training's config, and options of the runner alone.
 
-    Every option of a section is also a keyword: `RunnerConfig(precision="bfloat16")` means
+    A section is a field of `EngineConfig`, such as `devices`, whose class declares options. Every option of a section
+    is also a keyword: `RunnerConfig(precision="bfloat16")` means
     `RunnerConfig(devices=DeviceConfig(precision="bfloat16"))`. The keyword `gpu_count` sets the option `num_gpu`, and
     `log_every_n_iter` sets `log_every_n_steps`.
 

@@ -80,7 +80,8 @@ class Runner:
 
         Raises:
           UsageError: local_runner is given several towers.
-          RunError: there is no checkpoint for evaluation or inference, or none can be read.
+          RunError: there is no checkpoint for evaluation or inference, or no checkpoint can be read; or a later version
+            of this project wrote the meta-graph of the checkpoint.
         """
         return creation.create(self.config, self.inputter, self.modeler, deployment_for(self.config))
 
@@ -288,6 +289,7 @@ def outcome_of(context: Context, signals: StopSignals) -> Outcome:
     return Outcome(status, context.global_step, message, signals.signal, context.results)
 
 
+# The types of the ops that read the input. `is_of_input` looks for them in the message of an error.
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator")
 # {number of an error that means that a file cannot become larger: the operating system's text for it}
 _NO_ROOM = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}

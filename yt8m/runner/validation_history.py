@@ -1,4 +1,4 @@
-"""The file `validation.json` of a run: the metrics of all its validations, which tell which checkpoint is the best.
+"""The file `validation.json` of a run: the metrics of all its validations, by which the best checkpoint is chosen.
 
 The file is written before the checkpoint of a validation is saved, and again after the validation. So if a run is
 killed during a validation, the resumed run repeats this validation first, and then validates at the same steps as a run
@@ -19,7 +19,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.runner.lines import StepValues
 
-NAME = "validation.json"
+NAME = "validation.json"  # the name of the file in the run's folder
 
 
 class Best(NamedTuple):
@@ -52,7 +52,8 @@ class History:
         `max_videos`, and a `fingerprint` of the content of the files; None if the data are not known.
 
     Attributes:
-      rows: {"step": step, name of a metric: value, ...} of each validation, in the order of the steps.
+      rows: {"step": step, name of a metric: value, ...} of each validation, in the order of the steps. A value that
+        was not finite is None.
       pending: the step of a validation that has begun and not ended; None if there is none.
       pending_epochs: the number of epochs completed at the step `pending`, if epochs are counted by the numbers of the
         shards that the run reads; else 0.
@@ -85,7 +86,7 @@ class History:
         """Reads the file of a resumed run, and drops the validations of later steps than the one where it resumes.
 
         If the validation data or the metric have changed, this also decides which of the earlier validations are still
-        compared with new ones, logs that, and writes the file again.
+        compared with new ones, logs that, and writes the file again. Without a file nothing happens.
 
         Args:
           step: the step at which the run resumes.
@@ -222,11 +223,11 @@ class History:
         storage.write(self._path, json.dumps(history, indent=1))
 
 
-_UNDEFINED = -math.inf
+_UNDEFINED = -math.inf  # the rank of a row without a finite value of the metric
 
 
 def forgotten_in(folder: str) -> set[int]:
-    """The steps of a run's validations that are no longer compared with new ones, see `History.forgotten_steps`.
+    """The steps of a run's validations that are no longer compared with new ones: their data or metric were others.
 
     Args:
       folder: the run's folder. A run without validations gives an empty set.

@@ -33,6 +33,7 @@ for _name, _class in {
 }.items():
     callbacks.register(f"{__name__}.{_class}", _name)
 
+# {mode: the callbacks that every run of this mode has, in order, unless `-name` removes one}
 DEFAULTS: dict[str, tuple[str, ...]] = {
     "train": ("train_guard", "train_basic", "train_loss", "train_speed", "train_accuracy", "train_summary"),
     "eval": ("eval_basic", "eval_metrics", "eval_speed"),
@@ -101,7 +102,7 @@ def check(mode: str, names: Sequence[str]) -> None:
 
     Args:
       mode: train, eval or infer.
-      names: as in `names_for`.
+      names: names of callbacks, or `package.module:Class`; `-name` removes a default callback of the mode.
 
     Raises:
       UsageError: a callback does not exist, is not a SessionRunHook, belongs to another mode, is named twice, or cannot

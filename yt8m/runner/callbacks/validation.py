@@ -19,6 +19,7 @@ from yt8m.runner.run_config import Context
 from yt8m.runner.signals import StopSignals
 from yt8m.runner.validation_history import Best, History, row_of
 
+# (path of a checkpoint, signals) -> the values of its validation; None if a signal ended the evaluation.
 Validate = Callable[[str, StopSignals], StepValues | None]
 
 
@@ -35,7 +36,8 @@ class TrainValidation(Callback):
       steps: number of steps between two validations; None to count epochs.
       folder: folder of the event files; empty for the folder of the run.
       best: how the best checkpoint is chosen and kept, and when training ends early; None to do neither.
-      data: describes the validation data, as the argument `data` of `History`; None if they are not known.
+      data: describes the validation data, see the argument `data` of `validation_history.History`; None if the data are
+        not known.
     """
 
     saves = True
@@ -78,7 +80,7 @@ class TrainValidation(Callback):
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Reads the earlier validations; repeats the validation of the restored step if it was interrupted.
 
-        Requests a stop of the run if `patience` validations have brought nothing better.
+        Requests a stop of the run if the last `Best.patience` validations were not better than an earlier one.
         """
         step = self.context.step
         if self.context.is_resumed:

@@ -35,7 +35,7 @@ from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outco
 from yt8m.runner.saver import SavedPosition, WorkerSaver
 from yt8m.runner.signals import StopSignals
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.5  # the interval at which a chief that waits for the workers looks how far they are
 LAST_STEP_SECONDS = 20.0  # time for which a chief at max_steps waits for the other replicas' current step
 # A replica stays alive for this time after a step failed, so that other replicas, which look for the dead process, see
 # that this one is alive.
@@ -52,7 +52,7 @@ class ReplicaRunner(Runner):
     Each replica reads its own part of the data; only the chief writes the files of the run.
     """
 
-    _flags: int | None = None  # the fingerprint that the chief writes into cluster.json
+    _flags: int | None = None  # the `fingerprint` that the chief writes into cluster.json; None with all-reduce
 
     def _take_share(self) -> list[str]:
         """Limits the inputter to this replica's part of the data; returns the files of that part."""

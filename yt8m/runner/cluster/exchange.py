@@ -39,7 +39,7 @@ from yt8m.lazy import tf
 
 # The chief is task 0 of the job of the workers, so that all replicas have device names of the same form.
 WORKER_JOB, PS_JOB = "worker", "ps"
-MARKER_NAME = "cluster.json"
+MARKER_NAME = "cluster.json"  # the name of the file that has the `RunMarker`
 # How the keys of the table begin; see the methods of `SharedState`.
 _RUN, _ENDED, _DONE, _REFUSED = "run:", "ended:", "done:", "refused:"
 REMIND_SECONDS = 60.0  # the interval of the log messages of a process that waits for others
@@ -184,10 +184,10 @@ def begin_run_marker(model_dir: str, flags: int | None = None) -> RunMarker:
 
     Args:
       model_dir: the folder of the run.
-      flags: the fingerprint of the chief's flags, if workers compare theirs with it.
+      flags: the fingerprint of the chief's flags; None if no worker compares its own with it.
 
     Returns:
-      What was written. The name of the run is that in the file; it is new if there was no file.
+      What was written. The run keeps the name that the file had; it gets a new one if there was no readable file.
     """
     former = read_run_marker(model_dir)
     marker = RunMarker(former.run if former is not None else uuid.uuid4().hex, flags=flags)

@@ -27,7 +27,7 @@ from yt8m.runner.cluster.shared_flags import message_of_difference
 from yt8m.runner.creation import CreatedGraph, deployment_for, replicate
 from yt8m.runner.run_config import Context, RunnerConfig
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 1.0  # the interval at which a worker looks whether the chief has given the variables their values
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,17 @@ class ReplicaGraph:
 
 
 def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> ReplicaGraph:
-    """Builds the graph of this replica in the current, empty graph."""
+    """Builds the graph of this replica in the current, empty graph.
+
+    Args:
+      config: the config of the run, with the cluster.
+      inputter: makes batches of this replica's part of the data.
+      modeler: the model and its loss.
+
+    Raises:
+      UsageError: `inputter` or `modeler` has the wrong base class, or an option does not work with parameter servers.
+      RuntimeError: the model put a variable on another device than a parameter server.
+    """
     deployment, state = deployment_for(config), SharedState(server_device(0))
     with tf.device(server_device(0)):
         tf.train.get_or_create_global_step()

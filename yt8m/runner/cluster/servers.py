@@ -19,7 +19,7 @@ from yt8m.runner.cluster import exchange, peers
 from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
 from yt8m.runner.signals import StopSignals
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.5  # the interval at which a server looks whether other processes still need it
 # How long a server waits for workers that do not answer after the chief is done, and for all others after a signal.
 GRACE_SECONDS = 20.0
 _CHECK_SECONDS = 5.0  # interval of the checks whether the chief or a worker is alive
