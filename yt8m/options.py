@@ -133,6 +133,7 @@ def path_option(help: str, **facts: Any) -> Any:
     return option("", help, is_path=True, **facts)
 
 
+# {class: its type hints}, filled by `type_hints`.
 _cached_hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
@@ -227,7 +228,7 @@ def shaping(config: Any) -> Iterator[Shaping]:
 
 
 def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
-    """{option: value} of the options that shape the graph.
+    """{option: value} of the options whose `shapes` is not `nothing`, on which a saved graph depends.
 
     An option has the name of its flag. A hyper-parameter keeps the name of its section as a prefix, because a model
     and a loss may use the same name.

@@ -258,8 +258,8 @@ class FittedRun:
       status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
       step: the last training step.
       message: how the training ended, in words.
-      figures: the last row of metrics.jsonl that has no `mode`: `step`, `loss`, `GAP` and other metrics of one batch;
-        empty if there is none.
+      figures: the last row of metrics.jsonl about a training step, which has no `mode`: `step`, `loss`, `GAP` and other
+        metrics of one batch; empty if there is no such row.
       validations: if `eval_data_pattern` was given, the metrics of each validation with its `step`, including the
         validations of earlier starts of the run. `load` with `checkpoint="best"` loads the best one by `best_metric`.
     """

@@ -35,7 +35,7 @@ _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", def
 
 
 def names_of_code(value: Any) -> set[str]:
-    """The names of code (package.module:Name) in a text, or in nested mappings, lists and tuples."""
+    """The texts with a colon, as in package.module:Name, in nested mappings, lists and tuples, or in a single text."""
     if isinstance(value, str):
         return {value} if ":" in value else set()
     if isinstance(value, Mapping):

@@ -100,7 +100,7 @@ class Reader(abc.ABC):
 
     @abc.abstractmethod
     def video_matrix(self, batch: Batch) -> tf.Tensor:
-        """The features of a batch, concatenated: float32 [B, D], or [B, T, D] for frames."""
+        """The features of a batch, concatenated to D values: float32 [B, D], or [B, T, D] for frames."""
 
 
 def at_least_one(name: str, value: int) -> int:

@@ -124,7 +124,7 @@ class Records:
 
 
 def _blocks_of_file(path: str, expected_shards: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
-    """Yields the records of a file, or every n-th of them; each item iterates over the records of one read.
+    """Yields, for each block of records that is read from a file, an iterator over these records or every n-th one.
 
     Args:
       path: the file.

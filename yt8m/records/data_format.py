@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from yt8m.errors import RunError
 
-LEVELS = ("video", "frame")
+LEVELS = ("video", "frame")  # the values of `DataFormat.level`
 
-Range = tuple[float, float]
+Range = tuple[float, float]  # (smallest, largest) value of a feature that is stored as bytes
 PUBLISHED: Range = (-2.0, 2.0)  # the range of YouTube-8M's features
 # The largest batch that `videos_in_batch` chooses, as float32. 256 videos of 300 frames of 1,152 values take 354 MB.
 _BATCH_BYTES = 1 << 29
@@ -72,12 +72,13 @@ class DataFormat(NamedTuple):
     """The format of the records of a data set.
 
     Attributes:
-      level: `video` or `frame`.
+      level: `video` if a record has one vector per feature for the whole video, `frame` if it has one per frame.
       features: the features, in the order in which models join them.
       segment_labels: whether the records have rated segments.
       num_classes: number of classes; None if unknown.
       max_frames: the largest number of frames of a video; None at video level, or if unknown.
-      positives: [num_classes], the number of videos with each class in these shards; None if they were not counted.
+      positives: [num_classes], the number of videos with each class in the shards of the manifest; None if they were
+        not counted.
     """
 
     level: str

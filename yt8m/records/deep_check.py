@@ -115,7 +115,8 @@ class DeepCheck:
             self._kinds[name] = frames[name].kind if frames[name].kind in types else types[0]
 
 
-_ABSENT = Feature("", ())
+_ABSENT = Feature("", ())  # stands for a Feature that a record lacks
+# The names of the features in the records of YouTube-8M.
 _PUBLISHED_FEATURES = {"mean_rgb", "mean_audio", "rgb", "audio"}
 
 

@@ -25,7 +25,7 @@ _BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in
 # (name, number of the list's type, see `_feature_head`) of the context features that every record has.
 _CONTEXT = (("id", 1), ("labels", 3))
 
-_scratch_of_thread = threading.local()
+_scratch_of_thread = threading.local()  # the memory of `scratch`, by name, of each thread
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:

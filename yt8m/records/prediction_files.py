@@ -294,7 +294,7 @@ def _parse_pairs(
 
 SEGMENTS_HEADER = b"Class,Segments"
 
-_SEPARATOR = re.compile(r'[ ,"]')
+_SEPARATOR = re.compile(r'[ ,"]')  # the characters that `video_name` escapes besides those of `id_text`
 # Each pattern matches the well-formed segments `video:start` at the beginning of a line, up to the first malformed one.
 # In the first pattern, starts are multiples of 5 seconds. Six digits suffice for starts up to eleven days. One match
 # checks all segments of a line: a Python loop would take ten times as long, and a file may have 100 million segments.

@@ -54,7 +54,7 @@ class NumpyBatch:
         return dataclasses.replace(self, labels=np.zeros((len(self), 0), np.bool_))
 
     def joined_means(self) -> NDArray[np.float32]:
-        """float32 [B, D]: the features of each video, concatenated; at frame level, each averaged over the frames."""
+        """float32 [B, D], the features of each video, concatenated to D values; frames are averaged over the video."""
         frames = np.maximum(self.num_frames, 1)[:, np.newaxis]
         means = [
             values if values.ndim == 2 else values.sum(axis=1, dtype=np.float32) / frames

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from yt8m.storage.gcs import GcsStore
 
 Path = str | os.PathLike[str]
-Patterns = Path | Sequence[Path]
+Patterns = Path | Sequence[Path]  # patterns with commas between them, or a list of such texts; see `named_files`
 
 
 def is_remote(path: Path) -> bool:

@@ -122,7 +122,7 @@ class BucketSettings:
     gs_retry_seconds: float = RETRY_SECONDS
 
 
-_settings = BucketSettings()
+_settings = BucketSettings()  # what `configure_storage` has set
 
 
 def configure_storage(settings: BucketSettings) -> None:

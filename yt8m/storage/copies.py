@@ -24,7 +24,7 @@ from yt8m.storage.local import naming_errors
 
 _PARALLEL_FETCHES = 4  # number of files that are fetched at the same time
 _LOCK = "in-use"  # the name of the lock file in a folder
-_guard = threading.Lock()
+_guard = threading.Lock()  # guards `_workspaces`
 # {(process number, parent folder): (workspace, descriptor of its lock)}. The process number is part of the key, because
 # a forked process must not use the workspace of its parent.
 _workspaces: dict[tuple[int, str], tuple[str, int]] = {}

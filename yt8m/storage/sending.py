@@ -77,7 +77,7 @@ def replaced_folder(folder: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def staged_folder(folder: str) -> Iterator[str]:
-    """Yields the local folder in which files for `folder` are made: itself if it is local, else one in the cache.
+    """Yields the local folder in which files for `folder` are made: `folder` if it is local, else one in the cache.
 
     For a `folder` in a bucket, the caller's block must upload the files. If the block succeeds, the folder in the cache
     is removed. If it raises an error or the process is killed, that folder stays, so that a later start can continue
