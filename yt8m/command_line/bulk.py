@@ -15,7 +15,7 @@ from yt8m.errors import UsageError, missing_extra, suggestion
 
 
 def main(argv: list[str]) -> int:
-    """Runs `yt8m bulk infer`, `rank`, `eval` or `extract`; returns the exit status.
+    """Runs `yt8m bulk infer`, `rank`, `eval` or `extract`; returns the exit status, which is 2 if `argv` is empty.
 
     Args:
       argv: the words after `yt8m bulk`: the name of the command, its flags, and after `--` options of Beam.

@@ -31,7 +31,8 @@ _PURPOSE = (
     "Prints the gcloud command and the configuration of a Vertex AI job that trains with the given flags; with "
     "--submit it also starts the job. All flags of `yt8m train` can be given too."
 )
-_MODULE = "yt8m.train"
+_MODULE = "yt8m.train"  # the module that the job runs
+# What --project (id or number), paths in buckets and --region look like.
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|\d+")
 _IN_A_BUCKET = re.compile(r"gs://[^/]")
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
@@ -170,7 +171,7 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
 
 
 def _check_on_machines(job: CloudJobConfig, run: TrainConfig) -> None:
-    """Raises `UsageError` if the training would refuse its flags on the job's machines.
+    """Raises `UsageError` if the training would refuse its flags on the machines of the job.
 
     Validation data are refused for several machines, because only an evaluator would read them, which such jobs lack.
     """

@@ -26,6 +26,7 @@ _SCRIPTS = {
     "zsh": f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_BASH}",
     "fish": "complete -c yt8m -f -a '(yt8m completion tokens (commandline -cp | string collect))'\n",
 }
+# Parts of a help text: the start of a flag's entry, a list of names such as models, and the choices of a flag.
 _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
 _NAMES = re.compile(r"^  (models|losses|optimizers): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")

@@ -50,13 +50,21 @@ def read_with(
     """Like `read`, for a program of which a flag names classes, such as extractors, whose fields are flags too.
 
     Args:
-      cls, program, purpose, words, operands: as for `read`.
+      cls: as for `read`.
+      program: as for `read`.
+      purpose: as for `read`.
+      words: as for `read`.
+      operands: as for `read`.
       catalogue: the classes to choose from, such as `yt8m.extractors`: an object with `names`, `get` and
         `hyper_parameters`.
       flag: the flag that names one or several of the classes.
 
     Returns:
       The config, and {field of a class: value} of the fields whose flags were given.
+
+    Raises:
+      UsageError: as for `read`, or one of the classes cannot be imported.
+      SystemExit: with status 0, after `--help` was printed.
     """
     class_names = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(class_names)
@@ -87,8 +95,13 @@ def read_values(
     """Reads a config like `read`, but also returns {flag: value} of all flags that were given.
 
     Args:
-      cls, words, operands: as for `read`.
+      cls: as for `read`.
       program: the program and its flags.
+      words: as for `read`.
+      operands: as for `read`.
+
+    Raises:
+      UsageError, SystemExit: as for `read`.
     """
     values = parse_program(program, words, {}, {flag.name for flag in program.flags}, operands)
     config = config_section(cls, values)
@@ -132,6 +145,10 @@ def parse_program(
 
     Returns:
       {flag: value} of the flags that were given.
+
+    Raises:
+      UsageError: a flag is unknown, repeated, or has no valid value; or a word is not a flag.
+      SystemExit: with status 0, after `--help` was printed.
     """
     try:
         return parse(program.flags, words, operands, program.only_in_files)

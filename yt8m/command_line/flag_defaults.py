@@ -109,7 +109,7 @@ def complete(
       names: the vocabulary of the shards, which has the number of classes; None if there is none.
 
     Returns:
-      ({option: value} including `flags`, whether the level and the features were taken from the data).
+      {option: value} including `flags`, and whether the level and the features were taken from the data.
 
     Raises:
       UsageError: a flag contradicts the data, a size is missing, or the data have more classes than `names`; the

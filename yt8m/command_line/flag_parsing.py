@@ -213,13 +213,15 @@ def _wrap(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
-# The flags that print the help, without dashes.
+# The words that ask for the help, without dashes.
 HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
+# {type of a flag: absl's parser of its text}
 _PARSERS: dict[Any, flags.ArgumentParser[Any]] = {
     bool: flags.BooleanParser(),
     int: flags.IntegerParser(),
     float: flags.FloatParser(),
 }
+# {type of a flag: what an error message says that its value must be}
 _EXPECTED = {
     bool: "true or false",
     int: "a whole number",
@@ -332,8 +334,14 @@ def _read_unrepeated(
     """Reads the flags in some words like `_read_flags`; returns {name: flag}, and refuses a flag that is repeated.
 
     Args:
-      words, flags, operands: as for `_read_flags`.
+      words: as for `_read_flags`.
+      flags: as for `_read_flags`.
       where: text for the error message that says where the words are; empty for the command line.
+      operands: as for `_read_flags`.
+
+    Raises:
+      HelpAsked: `--help` was given.
+      UsageError: a flag is repeated, or as for `_read_flags`.
     """
     values: dict[str, _TypedFlag] = {}
     for value in _read_flags(words, flags, operands):

@@ -62,7 +62,7 @@ __all__ += ["check_level", "check_model_takes", "check_names", "environment_defa
 
 # {environment variable of a Vertex AI job: flag whose value it is, if the flag is not given}:
 # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
-_RUN_FOLDER = {"AIP_CHECKPOINT_DIR": "train_dir"}
+_RUN_FOLDER = {"AIP_CHECKPOINT_DIR": "train_dir"}  # this variable counts for all three programs
 TRAIN = {
     **_RUN_FOLDER,
     "AIP_MODEL_DIR": "export_dir",
@@ -268,11 +268,11 @@ def environment_defaults(variables: Mapping[str, str], environment: Mapping[str,
     """Reads the values of flags from environment variables; a slash at the end of a folder is removed.
 
     Args:
-      variables: {name of a variable: flag whose value it is}, such as `TRAIN`.
-      environment: {name of a variable: value}.
+      variables: {name of a variable: flag that takes its value}, such as `TRAIN`.
+      environment: {name of a variable: value}; by default that of this process.
 
     Returns:
-      {flag: value} for the variables that are set.
+      {flag: value} for the variables that are set and not empty.
     """
     values = {flag: environment.get(variable, "").strip() for variable, flag in variables.items()}
     return {flag: value.rstrip("/") for flag, value in values.items() if value}
@@ -464,7 +464,8 @@ def hyper_parameters(
 
     Args:
       taken: other flags, for whose names no flags are made.
-      model, loss: names of the model and loss that are used, which may be the user's own; empty if they are unknown.
+      model: name of the model that is used, which may be the user's own; empty if it is unknown.
+      loss: name of the loss that is used, likewise.
       with_losses: whether to include the hyper-parameters of losses.
       others: whether to include the hyper-parameters of models and losses that are not used.
     """

@@ -17,7 +17,7 @@ from absl import logging as absl_logging
 from yt8m.errors import RunError, UsageError, missing_tensorflow
 from yt8m.termination import Terminated
 
-FORMAT = "%(asctime)s %(levelname)s %(message)s"
+FORMAT = "%(asctime)s %(levelname)s %(message)s"  # of a line in the log
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
@@ -51,7 +51,7 @@ def set_up_log() -> None:
     tensorflow.addFilter(_no_deprecation_notice)
 
 
-_users_of_log = 0
+_users_of_log = 0  # number of blocks of `shown_log` that threads are in
 _log_lock = threading.Lock()
 
 
@@ -105,7 +105,7 @@ def _no_deprecation_notice(record: logging.LogRecord) -> bool:
     return "is deprecated and will be removed" not in str(record.msg)
 
 
-_called = contextvars.ContextVar("called", default="")
+_called = contextvars.ContextVar("called", default="")  # the name that `calling` sets
 
 
 @contextlib.contextmanager

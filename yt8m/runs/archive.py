@@ -15,13 +15,15 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.local import LocalStore
 
-MAX_BYTES = 8 << 30  # of all unpacked files together
-MAX_MEMBERS = 10_000  # files and folders of an archive
-# Limit of the bytes between the contents of two files: headers (long names, attributes) and padding.
+# An archive with more than these bytes of all unpacked files together, or more files and folders, is refused.
+MAX_BYTES = 8 << 30
+MAX_MEMBERS = 10_000
+# Limit of the bytes between the contents of two files: headers (long names, attributes) and padding. `tarfile` keeps
+# them in memory.
 _BETWEEN = 1 << 20
 _CHUNK = 1 << 20  # bytes that are read at once
 _UNPACK_IT = "unpack it yourself if you trust it, and name the folder"
-_MOST_LINKS = 40  # Linux follows at most this many links of one path
+_MOST_LINKS = 40  # a path through more symbolic links is refused; Linux follows no more either
 
 
 class _LimitedStream:
@@ -106,7 +108,11 @@ def _refuse_used_folder(folder: str) -> None:
 
 
 def _links_on(path: str) -> Iterator[str]:
-    """Yields the symbolic links that the system follows on the way to `path`, including links that point to links."""
+    """Yields the symbolic links that the system follows on the way to `path`, including links that point to links.
+
+    Raises:
+      UsageError: there are more than `_MOST_LINKS` links, perhaps in a circle.
+    """
     resolved, components, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while components:
         component = components.pop(0)

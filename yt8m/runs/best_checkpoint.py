@@ -23,11 +23,11 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     Args:
       train_dir: the run's folder.
       checkpoint: the path prefix of the checkpoint.
-      step: its global step.
-      gap: its GAP.
+      step: the global step of the checkpoint.
+      gap: the GAP of the checkpoint.
 
     Returns:
-      Whether it was copied.
+      Whether the checkpoint was copied.
 
     Raises:
       NotFoundError: training deleted the checkpoint before it was copied.
@@ -51,7 +51,7 @@ def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[st
     Args:
       train_dir: the run's folder.
       checkpoint: the path prefix of the checkpoint.
-      step: its global step.
+      step: the global step of the checkpoint.
       figures: further entries of the note, such as {"gap": 0.83}.
 
     Raises:

@@ -16,7 +16,7 @@ from yt8m.options import option, path_option
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
-# The subfolders in which a run, a SavedModel and an export of `yt8m export` keep the vocabulary.
+# The subfolders in which a run (itself), a SavedModel and an export of `yt8m export` keep the vocabulary.
 _NAMED_IN = ("", "assets", "saved_model/assets")
 
 

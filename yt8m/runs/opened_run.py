@@ -33,7 +33,7 @@ class OpenedRun:
 
     Attributes:
       folder: the folder of the run, or of an unpacked archive.
-      config: the config of its training; for a run of the published code, completed by flags.
+      config: the config of the training; for a run of the published code, completed by flags (see `open_run`).
       names: the run's own vocabulary; empty if it has none.
       is_own: whether this user is known to have trained the run on this machine.
     """
@@ -45,7 +45,7 @@ class OpenedRun:
 
     @property
     def shown_names(self) -> Vocabulary:
-        """The names to show: the run's own, or else YouTube-8M's if the run has as many classes; else empty."""
+        """The names to show: the run's own, or else YouTube-8M's if the run has 3862 classes; else empty."""
         return vocabulary.shown_for(self.config.data.num_classes, self.names)
 
     @property
@@ -173,7 +173,7 @@ def find_folder(train_dir: str) -> str:
     """Returns `train_dir`, or the folder of the newest run under runs/ if `train_dir` is empty.
 
     Raises:
-      UsageError: there is no such run.
+      UsageError: there is no folder `train_dir`, or no run under runs/.
     """
     if train_dir:
         if not storage.is_dir(train_dir):
@@ -220,7 +220,7 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
 
 
 def _classes_in_meta_graph(train_dir: str) -> int | None:
-    """The number of classes according to the newest meta-graph of a checkpoint in a folder; None if there is none."""
+    """The number of classes in the newest meta-graph (model.ckpt-N.meta) of a folder; None if there is no such file."""
     from yt8m.graph.restore import read_meta_graph
     from yt8m.video.meta_modeler import class_count
 
@@ -266,7 +266,7 @@ class RunFiles:
 
     @property
     def training_lines(self) -> Lines:
-        """The lines of training batches, or, in the folder of an evaluation, of evaluated checkpoints."""
+        """The lines of training batches; in the folder of an evaluation, the lines of evaluated checkpoints."""
         return [line for line in self.lines if "mode" not in line]
 
     @property

@@ -27,7 +27,7 @@ from yt8m.video.meta_modeler import MetaGraphModeler, class_count
 from yt8m.video.modeler import VideoModeler
 
 T = TypeVar("T")
-_STEP = "global_step"
+_STEP = "global_step"  # the variable that holds the training step
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TrainedModel:
 
     @property
     def step(self) -> int:
-        """The training step of the weights; 0 if the file has none, such as that of an ensemble."""
+        """The training step of the weights; 0 for an inference model that has no step, such as that of an ensemble."""
         if not self.is_file:
             return checkpoints.step_of(self.weights)
         reader = tf.train.load_checkpoint(copies.copy_of(self.weights))
@@ -130,7 +130,8 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
       trust_code: whether code that the config in the archive names may be imported, see `run_dir.read`.
 
     Raises:
-      UsageError: the archive or the folder is refused, see `archive.safe_extract`; or its code is not trusted.
+      UsageError: the archive or the folder is refused, see `archive.safe_extract`; the vocabulary has another number of
+        classes; or the code that the config names is not trusted.
       RunError: the archive does not exist, holds no model, or is damaged.
     """
     archive.safe_extract(tgz, folder)
@@ -153,7 +154,7 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
 def with_newer(choose: Callable[[], TrainedModel], use: Callable[[TrainedModel], T]) -> T:
     """Calls `use` with the model that `choose` returns, and returns the result.
 
-    If training deletes the checkpoint of the model during the call and there is a newer one, both functions are called
-    once more.
+    If training deletes the checkpoint of the model during the call, and there is a newer one, both functions are called
+    again. Errors of both functions are passed on.
     """
     return checkpoints.with_newer(choose(), choose, lambda model: [] if model.is_file else [model.weights], use)

@@ -40,8 +40,8 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 STEP = "global_step"
-# A model with this number of classes and one with a class more are built; the difference between their shapes shows how
-# the shapes depend on the number of classes.
+# To find the number of classes of a checkpoint, a model with this number of classes and one with a class more are
+# built; the difference between their shapes shows how the shapes depend on the number of classes.
 _FEW = 2
 # Names of an optimizer's variables: its state of the weight `a/w` is in `a/w/Adam`, and the powers of Adam's two decay
 # rates are in `beta1_power` and `beta2_power`.
@@ -133,7 +133,7 @@ class Checkpoint(NamedTuple):
         return cls(path, reader, shapes)
 
     def split(self) -> tuple[Shapes, list[str]]:
-        """Divides the variables into those of the network and the others (the step, and those of the optimizer).
+        """Divides the variables into those of the network and the others (the step and the optimizer's variables).
 
         Returns:
           {name: shape} of the network's variables, and the names of the others.
@@ -221,7 +221,12 @@ def _with_input_transform(
 
 
 def _find_prefix(path_in_flag: str) -> str:
-    """Returns the prefix of the checkpoint that the user names by its prefix, one of its files, or its folder."""
+    """Returns the prefix of the checkpoint that the user names by its prefix, one of its files, or its folder.
+
+    Raises:
+      UsageError: the folder has no checkpoint.
+      RunError: no checkpoint of the folder can be read.
+    """
     if storage.is_dir(path_in_flag):
         newest = checkpoints.newest_readable(path_in_flag)
         if newest is None:
@@ -236,7 +241,9 @@ def _find_prefix(path_in_flag: str) -> str:
 def _with_class_count(
     config: TrainConfig, num_classes: int | None, checkpoint_shapes: Shapes
 ) -> tuple[TrainConfig, Shapes]:
-    """Finds the number of classes.
+    """Finds the number of classes of the checkpoint: the one that most sizes of its variables show.
+
+    If no size depends on it, the number stays that of the config.
 
     Args:
       config: the config of the run.
@@ -265,7 +272,8 @@ def _possible_class_counts(few: Shapes, with_one_more: Shapes, checkpoint_shapes
     """Yields the number of classes according to each size in the checkpoint that depends on that number.
 
     Args:
-      few, with_one_more: {name: shape} of the variables of models with `_FEW` classes and with one more.
+      few: {name: shape} of the variables of a model with `_FEW` classes.
+      with_one_more: the same for a model with one class more.
       checkpoint_shapes: {name: shape} of the checkpoint's variables.
     """
     for name in few.keys() & with_one_more.keys() & checkpoint_shapes.keys():

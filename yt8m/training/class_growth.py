@@ -26,7 +26,8 @@ from yt8m.records.class_matching import match_classes, read_renames
 from yt8m.scoring import Scorer
 from yt8m.training import training_run
 
-_MOST_SCORES = 1 << 25  # a comparison stops after this number of scores per model, which are kept in memory
+# A comparison stops after the batch with which a model has more scores than this, because all are kept in memory.
+_MOST_SCORES = 1 << 25
 
 
 def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
@@ -89,9 +90,9 @@ class Comparison(NamedTuple):
       videos: number of videos.
       kept_classes: number of classes of the old model that are a label of some video.
       added_classes: number of added classes that are a label of some video.
-      before, after: mean average precision (mAP) of the kept classes, by the scores of the old and of the new model;
-        None if there are no such classes.
-      added: mAP of the added classes, by the scores of the new model; None if there are no such classes.
+      before: mean average precision (mAP) of the kept classes, by the scores of the old model; None if there are none.
+      after: the same by the scores of the new model.
+      added: mAP of the added classes, by the scores of the new model; None if there are none.
     """
 
     videos: int
@@ -115,17 +116,18 @@ class Comparison(NamedTuple):
 def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust_code: bool = False) -> Comparison:
     """Compares two runs on videos that have labels of the new run; classes of the old run are matched by their names.
 
-    The comparison ends early, after the batch in which the scores of one model exceed 33 million.
+    The comparison ends early, after the batch with which the number of scores per model exceeds 33.5 million.
 
     Args:
-      old_run, new_run: folders of the runs.
+      old_run: folder of the run without the added classes.
+      new_run: folder of the run with them.
       pattern: pattern of the TFRecord files.
       rename: CSV file (columns old,new) of classes that have another name in the new run; empty if there are none.
       trust_code: whether to import the code that the runs name.
 
     Raises:
       UsageError: the data do not fit the runs, or a run does not name its classes.
-      RunError: a record is damaged.
+      RunError: a record is damaged, or a run cannot be read.
     """
     open_scorer = functools.partial(scoring.open, trust_code=trust_code, first_input="parsed records")
     with open_scorer(old_run) as old, open_scorer(new_run) as new:
@@ -153,7 +155,8 @@ def _score_batches(
     """Yields (labels [B, C], (scores of the old model, of the new model) [B, C] each) for the C classes of the new run.
 
     Args:
-      old, new: the models.
+      old: the model without the added classes.
+      new: the model with them.
       pattern: pattern of the TFRecord files.
       sources: [C], the index of each class in the old model; negative for a new class, for which its scores are 0.
     """

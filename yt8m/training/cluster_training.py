@@ -20,7 +20,7 @@ from yt8m.runner.cluster.peers import answering_at, answers
 from yt8m.runner.run_config import check_for_cluster
 from yt8m.training import training_run, training_workload
 
-POLL_SECONDS = 2.0
+POLL_SECONDS = 2.0  # between two looks of the evaluator for a new checkpoint
 
 
 def train(config: TrainConfig) -> int:
@@ -66,7 +66,7 @@ def check_flags(config: TrainConfig, cluster: ClusterConfig) -> None:
 
 
 def _refuse_validation(config: TrainConfig) -> None:
-    """Raises `UsageError` for flags that say how the training process validates, which only the evaluator does here."""
+    """Raises `UsageError` for flags that say how a training process validates: here only the evaluator validates."""
     for name in [name for name in options.changed(config.validation) if name != "eval_data_pattern"]:
         raise UsageError(
             f"--{name} is for training on one machine: in a cluster the evaluator evaluates each checkpoint on "
@@ -103,7 +103,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _evaluate_checkpoints(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """Evaluates each new checkpoint until training has ended; returns the exit status."""
+    """Evaluates each new checkpoint until training has ended; returns the exit status of `evaluation.evaluate`."""
     patience = config.distributed.stall_timeout
     following = _follow_checkpoints(config.train_dir, patience, cluster.replicas[0])
     first = next(following)  # waits for the first checkpoint, because `evaluate` reads the folder of the run
@@ -149,7 +149,7 @@ def _follow_checkpoints(train_dir: str, patience: float, chief: str) -> Iterator
 
 
 def _find_newer(train_dir: str, last: int) -> str:
-    """The path of the newest checkpoint; empty if its step is not above `last`, or the run has no config yet."""
+    """The path of the newest checkpoint; empty if none above step `last` can be read, or the run has no config yet."""
     # The steps in the names of the files are compared first, because `pointed_to` reads the whole checkpoint.
     if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
         return ""

@@ -27,10 +27,10 @@ from yt8m.storage.local import free_bytes
 from yt8m.terminal import print_table
 from yt8m.training import trial_steps
 
-_PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")
-# Instruction sets that TensorFlow's kernels use if the processor has them.
+_PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")  # whose versions are shown
+# Instruction sets that TensorFlow's kernels use if the processor has them; `yt8m doctor` shows those that it has.
 _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
-# {precision: largest permitted difference of an update, relative to its largest value}. A matrix product is exact to 10
+# {precision: largest `Trial.difference` that counts as rounding}. A matrix product is exact to 10
 # bits in float32 on a GPU (TF32), and to 8 bits in bfloat16; the errors of about ten products in a row add up.
 _TOLERANCES = {"float32": 5e-3, "bfloat16": 5e-2}
 
@@ -181,7 +181,8 @@ def packages_of(package: str, extra: str) -> list[str]:
 def compare_devices() -> Iterable[Trial]:
     """Runs training steps on the CPU, on the CPU with two towers, on each GPU, and on two GPUs together.
 
-    Each of these runs is a process of its own. Yields the comparison of each step with that of one tower on the CPU.
+    Each of these runs is a process of its own. Yields the comparison of each step with the same step of one tower on
+    the CPU in float32. If the steps fail on the CPU, no other device is tried.
     """
     reference = _run_steps(trial_steps.CPU)
     expected = {step["model"]: step for step in reference.get("steps", []) if step["precision"] == "float32"}

@@ -31,6 +31,7 @@ from yt8m.scoring.video_features import refuse_code, refuse_other_weights
 from yt8m.storage import copies
 from yt8m.training.checkpoint_import import write_run
 
+# Names of the variables of a `LogisticModel`: weights [D, C] and biases [C], for D values of the features, C classes.
 _VARIABLES = ("tower/fully_connected/weights", "tower/fully_connected/biases")
 # {whether the network has a bias: what the scores of the classes then mean}
 _MEANINGS = {
@@ -149,8 +150,9 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
       trust_code: whether to run code that comes with the network.
 
     Raises:
-      UsageError: `model` is a run of another kind, it has a class of the table already, or `out` exists.
-      RunError: weights cannot be fetched or read.
+      UsageError: `model` is a run of another kind, or has a class of the table already; its network is not trusted or
+        has other weights; the table cannot be used; or `out` exists.
+      RunError: the run cannot be read, or weights cannot be fetched or read.
     """
     refuse_used(out)
     old = open_run(model, trust_code=trust_code)
@@ -209,6 +211,9 @@ def _old_weights(old: OpenedRun) -> tuple[int, list[NDArray[np.float32]]]:
     """Reads the newest checkpoint of a run; returns (step, [weights [D, C], biases [C]]).
 
     If the checkpoint has moving averages of the weights and biases, these are returned.
+
+    Raises:
+      RunError: no checkpoint can be read.
     """
     checkpoint = tf.train.load_checkpoint(copies.copy_of(old.newest_checkpoint()))
     names = [name_of_weights(name, checkpoint.get_variable_to_shape_map()) for name in _VARIABLES]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
     """{option: value} of all options that change the result, for TensorBoard's table of hyper-parameters.
 
-    Values that are not numbers become text.
+    Numbers and truth values stay as they are; all other values become text.
     """
     values = {
         option_value.name.rpartition(".")[2]: option_value.value
@@ -161,7 +161,7 @@ def _describe_results(config: TrainConfig, step: int) -> str:
 
     Args:
       config: the complete config of the training.
-      step: the step at which it ended.
+      step: the step at which the training ended.
     """
     pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
     files, first = "'FILES'", "FILE"
@@ -224,8 +224,8 @@ def _callback_options(
 def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
     """The config of the runner that trains the run of `config`.
 
-    If the teacher's predictions are in a bucket, they are copied to this machine. The graph reads the copy, so the
-    signature, which says whether a saved graph can be used again, has the path of the copy.
+    If the teacher's predictions are in a bucket, they are copied to this machine, and the graph reads the copy. So the
+    signature, by which a resumed run decides whether it can use the saved graph, has the path of the copy.
 
     Args:
       config: the complete config of the run.
@@ -247,7 +247,8 @@ def complete(config: TrainConfig) -> TrainConfig:
     The folder is only named, not made. The seed of the run becomes the seed of the data.
 
     Raises:
-      UsageError: the vocabulary has another number of classes than the config.
+      UsageError: the vocabulary has another number of classes than the config, or as for `vocabulary.of_data`.
+      RunError: the vocabulary is damaged.
     """
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:
@@ -275,7 +276,9 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
       The vocabulary that the run uses, which is then in its folder; empty if there is none.
 
     Raises:
-      UsageError: the folder holds a run of another model, or one whose classes have other names.
+      UsageError: the folder holds a run of another model, or one whose classes have other names; or with
+        --start_new_model it holds files, but no run.
+      RunError: the config or the vocabulary of the old run is damaged.
     """
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)

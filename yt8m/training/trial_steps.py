@@ -20,6 +20,7 @@ from yt8m.lazy import tf
 from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler
 
+# The places of the steps, as the table of `yt8m doctor` shows them; a tower is a copy of the model on one device.
 CPU, TWO_CPUS, GPU, TWO_GPUS = "CPU", "CPU, two towers", "GPU", "two GPUs, two towers"
 _DEPLOYMENTS = {
     CPU: deploy.DeploymentConfig(clone_on_cpu=True),
@@ -28,7 +29,7 @@ _DEPLOYMENTS = {
     TWO_GPUS: deploy.DeploymentConfig(2),
 }
 PRECISIONS = ("float32", "bfloat16")
-_VIDEOS, _FRAMES, _SIZE, _CLASSES = 16, 6, 64, 10
+_VIDEOS, _FRAMES, _SIZE, _CLASSES = 16, 6, 64, 10  # of the batch: videos, frames of each, values of a frame, classes
 # {name: hyper-parameters}: a video-level model of matrix products, and a frame-level one with a recurrent loop.
 _MODELS = {"MoeModel": {}, "LstmModel": dict(lstm_cells=16, lstm_layers=1)}
 
@@ -87,7 +88,7 @@ def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: st
 
 
 def _draw(variable: tf.Variable, seed: int) -> np.ndarray:
-    """Draws initial values by NumPy, because TensorFlow's initializers may give other numbers on another device."""
+    """Draws initial values, float32 of the variable's shape, by NumPy: TensorFlow's may differ between devices."""
     return np.asarray(np.random.default_rng(seed).normal(0, 0.1, variable.shape.as_list()), np.float32)
 
 

@@ -35,7 +35,7 @@ from yt8m.scoring import evaluation
 from yt8m.scoring.evaluation import EvaluationTask
 from yt8m.storage import copies
 
-_SAMPLE = "sample.tfrecord"
+_SAMPLE = "sample.tfrecord"  # name of the shard with the copies of the videos that --eval_max_videos draws
 
 
 class Validator:
@@ -49,7 +49,7 @@ class Validator:
       names: the vocabulary of the training data; empty if they have none.
 
     Attributes:
-      metric: the metric by which the best checkpoint is chosen.
+      metric: the class of the metric by which the best checkpoint is chosen.
       data: the description of the validation data that `validation_history.History` takes.
 
     Raises:
@@ -77,14 +77,14 @@ class Validator:
         """Evaluates a checkpoint.
 
         Args:
-          checkpoint: its path.
+          checkpoint: the path of the checkpoint.
           signals: the signals to the training process, which end the evaluation too.
 
         Returns:
           The loss and the metrics; None if a signal ended the evaluation.
 
         Raises:
-          RunError: a shard changed since the start of the training, or the data have no example.
+          RunError: a shard changed since the start of the training, the data have no example, or the evaluation failed.
         """
         counted_shards, inputter = self._task.counted_shards, self._task.inputter
         counted_shards.check_unchanged()
@@ -110,7 +110,7 @@ class Validator:
         )
 
     def checkpoint_of(self, step: int) -> str | None:
-        """The path of the checkpoint of step `step`, in the run's folder or in best/; None if neither can be read."""
+        """The path of the checkpoint of step `step` in the run's folder, else in best/; None if neither can be read."""
         for folder in (self._folder, storage.join(self._folder, run_dir.BEST_FOLDER)):
             path = checkpoints.path_of(folder, step)
             if step in checkpoints.steps_in(folder) and not checkpoints.problem_of(path):
@@ -121,7 +121,7 @@ class Validator:
         """Copies a checkpoint to best/ in the run's folder, and writes its loss and metrics to best.json there.
 
         Args:
-          checkpoint: its path.
+          checkpoint: the path of the checkpoint.
           values: the result of its evaluation.
         """
         figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
