@@ -249,8 +249,9 @@ class EvaluationMetrics:
     def threshold_counts(self, num_thresholds: int) -> Floats64:
         """The numbers of true positives, false positives, true negatives and false negatives: [4, num_thresholds].
 
-        Counted are all (example, class) pairs. Threshold i is i / (num_thresholds - 1). The pairs predicted as positive
-        are the top_k classes of each example with that score or more, as for GAP; all others are predicted negatives.
+        Counted are all (example, class) pairs. Threshold i is i / (num_thresholds - 1), so at least 2 are needed. The
+        pairs predicted as positive are the top_k classes of each example with that score or more, as for GAP; all
+        others are predicted negatives.
         """
         keys = self._entries.all()
         steps = np.floor(arrays.score_of(keys) * np.float32(num_thresholds - 1))

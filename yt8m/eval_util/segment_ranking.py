@@ -227,7 +227,7 @@ class Candidates:
       num_classes: number of classes of the model.
 
     Raises:
-      RunError: the file is damaged; the message names the line.
+      RunError: the file is damaged, see `prediction_files.read_predictions`.
     """
 
     def __init__(self, path: str, classes: Sequence[int], num_classes: int) -> None:

@@ -80,7 +80,8 @@ def read_groups(table: str, column: str) -> Mapping[str, str]:
     If an id is in several rows, the last one counts.
 
     Raises:
-      UsageError: there is no such table or column.
+      UsageError: the table or a column is missing, or the table is neither CSV nor Parquet.
+      RunError: the table cannot be read.
     """
     if not table:
         return {}
