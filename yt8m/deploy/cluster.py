@@ -243,7 +243,7 @@ def _addresses_by_role(variable: str, cluster: Any, jobs: Mapping[str, str]) -> 
 def _default_task(variable: str) -> Any:
     """The task to assume if `variable` names none.
 
-    For TF_CONFIG it is master 0 (the chief), as in the published code; for CLUSTER_SPEC there is none.
+    For TF_CONFIG it is master 0 (the chief), as in the published code; the log says so. For CLUSTER_SPEC it is None.
     """
     if variable != "TF_CONFIG":
         return None

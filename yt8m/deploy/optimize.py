@@ -248,7 +248,7 @@ def _collect_objective(clone: Clone, own_terms: Sequence[tf.Tensor]) -> Objectiv
 
 
 def _weighted_losses(shares: Sequence[CloneShare]) -> tuple[list[ShareLosses], list[tf.Tensor | None]]:
-    """The terms that each clone adds to the total loss, and for each clone the sum of its terms."""
+    """The terms that each clone adds to the total loss; and for each clone their sum, None if it has no terms."""
     losses, totals = [], []
     for share in shares:
         with share.scope():

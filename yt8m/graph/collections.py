@@ -42,7 +42,7 @@ _TRAIN = _name_collections(
 _EVAL = _name_collections("global_step examples summary_op", label_loss="loss")
 _INPUT = {field: f"input_{field}" for field in ("initializer", "files", "begun", "last_shard", "shards")}
 
-# The names of the other collections.
+# The names of the other collections, whose items are serialized savers, the tensors of reports, JSON, and a version.
 _INPUT_SAVER = "input_saver"
 _TEACHER_SAVER = "teacher_saver"
 _REPORTS = "reports"

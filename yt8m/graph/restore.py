@@ -293,7 +293,8 @@ class VariableStart(NamedTuple):
       name: the name of the variable.
       shape: its shape.
       problem: why the variable keeps its initial value; empty if its value was copied from the other run.
-      is_average: whether the other run's checkpoint has a moving average of the variable, which is then the value.
+      is_average: whether the other run's checkpoint has a moving average of the variable; if so, the variable starts
+        from this average.
       classes: how many of the model's classes the other run has, such as `20 of 25 classes`; empty if the variable does
         not depend on the classes.
     """

@@ -177,7 +177,10 @@ def in_training(
 
     Args:
       net: says whether this is training.
-      inputs, num_frames, samples, scattered: see `sample`.
+      inputs: float32 [B, T, D].
+      num_frames: int [B]; None if every frame is real.
+      samples: number of frames to pick in training.
+      scattered: whether single frames are drawn rather than a run of frames, see `sample`.
 
     Returns:
       (frames [B, samples or T, D], float32 mask of the real frames [B, samples or T]).

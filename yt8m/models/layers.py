@@ -238,7 +238,8 @@ def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: 
     Args:
       rows: float32 [N, F].
       mask: as in `Net.batch_norm`, of N values.
-      gamma, beta: [F], scale and centre of the outputs.
+      gamma: [F], the scale of the outputs.
+      beta: [F], the mean of the outputs.
     """
     if mask is None and not across_towers.is_exchanging():
         return _normalise_fused(rows, gamma, beta)

@@ -493,7 +493,7 @@ class GruModel(RecurrentModel):
 @register
 @dataclass(frozen=True)
 class BiLstmModel(LstmModel):
-    """Two stacks of LSTM layers, one forwards and one backwards, whose outputs are concatenated."""
+    """Two stacks of LSTM layers, one forwards and one backwards; their final states, concatenated, are classified."""
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
         """The final state of each layer: the forward state followed by the backward state, [B, 2 H]."""

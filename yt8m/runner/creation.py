@@ -189,8 +189,10 @@ def for_scoring(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) ->
 def choose_checkpoint(config: RunnerConfig) -> str:
     """The path of the checkpoint for evaluation or inference: `config.checkpoint`, or if that is empty, the newest.
 
+    The path in `config.checkpoint` is not checked.
+
     Raises:
-      RunError: there is no checkpoint, or none can be read.
+      RunError: `config.checkpoint` is empty, and the folder of the run has no checkpoint that can be read.
     """
     if config.checkpoint:
         return config.checkpoint

@@ -325,7 +325,7 @@ class EpochHook(Callback):
             self._counts += np.bincount(indices[epochs == epoch], minlength=len(self._files))
 
     def end(self, session: tf.Session) -> None:
-        """Logs the count of the last epoch, if the epoch was read to its end, and the count of the whole run."""
+        """Logs how many records were read in the last epoch, if it was read to its end, and in the whole run."""
         if self.context.has_read_all or self._counts.sum() >= self._expected:
             self._log_epoch()
         logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)

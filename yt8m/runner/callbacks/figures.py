@@ -246,7 +246,7 @@ class InferWriter(_BackgroundCallback):
 
     Args:
       context: the context of the run.
-      consumer: called with {name of a report: array [B, ...]}, as the modeler completes them, always in the same
+      consumer: called with {name of a report: array [B, ...]}, the result of `Modeler.completed`, always in the same
         background thread.
     """
 

@@ -100,7 +100,10 @@ class TrainValidation(Callback):
         return tf.train.SessionRunArgs(self.context.ops.input.last_shard)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Validates if N epochs or steps are over since the last validation; requests a stop if `patience` is over."""
+        """Validates if the count of epochs or steps has reached or passed a multiple of N.
+
+        Requests a stop of the run if the last `Best.patience` validations were not better than an earlier one.
+        """
         if run_values.results is not None:
             self._epochs = max(int(run_values.results), 0) // max(self.context.num_files, 1)
         if self._count_completed(self.context.step) // self._interval > self._last // self._interval:

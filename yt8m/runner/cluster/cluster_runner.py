@@ -195,7 +195,7 @@ class ClusterRunner(ReplicaRunner):
         replica_hook.is_idle, steps_before = True, -1
         while steps_before < replica_hook.steps and not session.should_stop() and not self._signals.requested:
             steps_before = replica_hook.steps
-            # A step needs a batch, so the data are read again. TensorFlow requires the name step_context.
+            # A step needs a batch, so the data are read again. TensorFlow requires the parameter name step_context.
             session.run_step_fn(
                 lambda step_context: step_context.session.run(inputs.initializer, {inputs.files: self._files})
             )

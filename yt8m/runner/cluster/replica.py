@@ -162,7 +162,9 @@ class ChiefCreator(_SessionCreator):
     since.
 
     Args:
-      target, replica, context: see `_SessionCreator`.
+      target: address of the TensorFlow server of this process.
+      replica: the graph of this process.
+      context: the run's context; this object sets its `is_resumed`.
       run: the name of the run in cluster.json.
       modeler: restores weights that are in no checkpoint of the run, such as those of a teacher.
     """
@@ -201,7 +203,9 @@ class WorkerCreator(_SessionCreator):
     """Opens sessions of a worker, as soon as the chief has given the variables their values.
 
     Args:
-      target, replica, context: see `_SessionCreator`.
+      target: address of the TensorFlow server of this process.
+      replica: the graph of this process.
+      context: the run's context; this object sets its `is_resumed`.
       flags: the fingerprint of this worker's flags, from `shared_flags`.
       is_stopped: returns whether a signal has asked this process to stop.
     """
