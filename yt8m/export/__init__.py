@@ -1,1 +1,1 @@
-"""Models as files: SavedModels, small weights, model cards and archives."""
+"""Models as files: SavedModels, inference models, ONNX files, web pages, ensembles, derived runs and model cards."""

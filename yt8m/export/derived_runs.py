@@ -92,7 +92,7 @@ def _save_checkpoint(path: str, step: int, names: Sequence[str], value_of: Calla
         tf.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
 
 
-_DEFAULT_LAST = 5  # number of checkpoints that are averaged if the user gives none
+_DEFAULT_LAST = 5  # number of checkpoints that are averaged if neither --last nor --checkpoints is given
 
 
 def run(config: AverageConfig) -> int:
@@ -101,7 +101,7 @@ def run(config: AverageConfig) -> int:
     The new run has the step of the newest of the averaged checkpoints.
 
     Raises:
-      UsageError: there is no such run or checkpoint, there are too few, or `--out` exists already.
+      UsageError: there is no such run or checkpoint, the run has fewer checkpoints than --last, or `--out` exists.
       RunError: a checkpoint cannot be read or belongs to another model, or the folder cannot be written.
     """
     refuse_used(config.out)

@@ -125,10 +125,10 @@ def join_files(config: EnsembleConfig) -> None:
     With --data, fits the weights of the files and prints them; with --out, writes the weighted means of the scores.
 
     Raises:
-      UsageError: there is no such file, --num_classes contradicts the vocabulary, or SciPy, which fits, is not
+      UsageError: no file matches --data, --num_classes contradicts the vocabulary, or SciPy, which fits, is not
         installed.
-      RunError: a line or record is damaged, the files are of different videos, too few of them have labels to fit on,
-        or the file `--out` cannot be written.
+      RunError: a prediction file does not exist, a line or record is damaged, the files are of different videos, too
+        few videos have labels to fit on, or the file `--out` cannot be written.
     """
     num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
     weights = _fit_and_print(config, num_classes) if config.fit_on else np.array(config.normalised_weights())

@@ -175,8 +175,9 @@ def _draw_frames(
 def store_as_bytes(model: Any) -> None:
     """Changes an ONNX model: stores each weight matrix as one byte per weight, with nodes that compute the floats.
 
-    onnxruntime runs these nodes once, when it loads the file, so the model is as fast as with floats. onnxruntime's own
-    `quantize_dynamic` is not used: it computes products of integers, for which the activations are rounded as well.
+    This is weight-only quantisation, see `small_weights.pack`. onnxruntime runs these nodes once, when it loads the
+    file, so the model is as fast as with floats. onnxruntime's own `quantize_dynamic` is not used: it computes products
+    of integers, for which the activations are rounded as well.
     """
     for graph in graphs_of(model):
         _constants_to_initializers(graph)

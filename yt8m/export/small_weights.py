@@ -41,9 +41,9 @@ class Packed(NamedTuple):
 def pack(value: np.ndarray, kind: str) -> Packed:
     """Converts a variable to its stored form.
 
-    For int8, the range of each column, from its smallest to its largest weight, is divided into 255 equal steps; a
-    weight changes by half a step at most. Vectors and integers are not converted. For float16, variables with values
-    outside of float16's range are not converted.
+    For int8 (affine quantisation by column), the range of each column, from its smallest to its largest weight, is
+    divided into 255 equal steps; a weight changes by half a step at most. Vectors and integers are not converted. For
+    float16, variables with values outside of float16's range are not converted.
 
     Args:
       value: a variable.

@@ -215,7 +215,9 @@ class _Decoder:
         self._blocked: set[int] = set()  # after a seek, the indices of the streams of which no packet was decoded yet
 
     def _choose_stream(self, kind: str, streams: list[Any]) -> Any:
-        """The stream to decode, FFmpeg's choice if it is among `streams`; None if no stream has a known codec.
+        """The stream to decode; None, with a note, if no stream has a known codec.
+
+        Of several such streams, this is FFmpeg's choice, or the first one if FFmpeg chooses none of them.
 
         Args:
           kind: `video` or `audio`.
@@ -447,7 +449,7 @@ Reformatters = Mapping[Scaling | None, Any]
 
 
 def _reformatters() -> Reformatters:
-    """A dictionary that makes the object for a scaling once: making it takes longer than scaling a picture."""
+    """A dictionary that makes the object for a scaling at its first use: making it takes longer than scaling."""
     from av.video.reformatter import VideoReformatter
 
     return defaultdict(VideoReformatter)

@@ -1,8 +1,8 @@
 """Extractors that are networks for Hugging Face's library transformers. They take pictures, clips or sound.
 
-From a network that takes pictures and texts, such as SigLIP or CLIP, `text_classifier` makes a classifier of the
-network's features without training. The network computes a vector for each text that describes a class, and these
-vectors are the weights of the classifier.
+From a network that takes pictures and texts, such as SigLIP or CLIP, `text_classifier` makes a zero-shot classifier: it
+classifies the network's features without training. The network computes a vector for each text that describes a class,
+and these vectors are the weights of the classifier.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class TextClassifier(NamedTuple):
 
 
 def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequence[Sequence[str]]) -> TextClassifier:
-    """Makes a classifier of the classes that these texts describe.
+    """Makes a zero-shot classifier, of the classes that these texts describe.
 
     The logit of a picture and a text is scale * cos(picture, text) + bias (Zhai et al. 2023, Sigmoid Loss for Language
     Image Pre-Training). CLIP (Radford et al. 2021) has no bias, because it compares the texts of a picture with each

@@ -174,7 +174,7 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
 
 
 def calibration(runs: Sequence[Run]) -> Picture:
-    """The calibration curve of each run: the share of correct predictions by score."""
+    """The calibration curve (reliability diagram) of each run: the share of correct predictions by score."""
     curves = [reliability(*run.samples.videos.predictions()) for run in runs]
 
     def draw(axes: Any) -> list[Mark]:
@@ -198,7 +198,7 @@ def calibration(runs: Sequence[Run]) -> Picture:
 
 
 def _calibrated_distances(runs: Sequence[Run]) -> str:
-    """A sentence: how far the calibrated scores of each run are, on average, from the shares of right predictions.
+    """A sentence with the expected calibration error (mean distance of score and share) of each run after calibration.
 
     Runs whose evaluation has computed no calibration are left out; the text is empty if no run is left.
     """

@@ -236,7 +236,7 @@ class GuaranteeSummary(NamedTuple):
       precision_of: `class` if the tags of each class by itself have that precision, `all` if all tags together have it.
       testing_videos: number of videos on which the thresholds were tested; the others only served to plan the tests.
       classes: number of classes with a threshold of their own.
-      too_few_labels: number of classes that abstain because they have too few labels.
+      too_few_labels: number of classes that abstain (are never a tag) because they have too few labels.
       below_target: number of classes that abstain because no threshold is sure to reach the target.
       labels_needed: the least number of labels, in all evaluated videos, that a class needs to have a threshold.
       for_all: the threshold for all classes.
@@ -355,7 +355,9 @@ def with_verdicts(
 
 
 def _interval_of_metric(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:
-    """The 95 % interval of the metric with the key `key`; None if it was not resampled, or if the videos are too few.
+    """The 95 % interval of the metric with the key `key`.
+
+    None if the metric was not resampled, or if there are too few videos or labels.
 
     `class_counts` divides the classes into head, middle and tail, for the metrics of these thirds.
     """

@@ -75,7 +75,7 @@ class Run(NamedTuple):
       curves: {name: training curve}; empty if the run has none.
       validations: {name: curve of the validations during training}.
       evaluations: {name: curve of the evaluated checkpoints}.
-      resampled: {key of the metric: its values on the resampled videos, float64 [R]}; see `Resampled`.
+      resampled: {key of the metric: its values on R bootstrap resamples of the videos, float64 [R]}; see `Resampled`.
       class_aps: float64 [min(R, 1000), C], corrected AP of each class on the resampled videos. AP of a class with few
         labels is too high; corrected AP is not.
       excess: float64 [C], AP minus corrected AP of each class over the sampled videos; nan for a class without a label.
@@ -101,7 +101,7 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
 
     Args:
       folders: paths of the folders, each with an evaluation.
-      resamples: number of sets of videos that are drawn for the intervals.
+      resamples: number of bootstrap resamples (sets of videos, drawn with replacement) for the intervals.
       seed: seed for drawing them.
 
     Raises:
@@ -162,7 +162,7 @@ def evaluated_run(
     Args:
       folder: path of the folder with the evaluation.
       samples: the metrics and the sampled videos of the evaluation.
-      resamples: number of sets of videos that are drawn for the intervals.
+      resamples: number of bootstrap resamples (sets of videos, drawn with replacement) for the intervals.
       seed: seed for drawing them.
       metric_classes: further metrics to resample.
       class_counts: [C], number of training videos of each class; None if it is not known.
@@ -221,7 +221,10 @@ FEWEST_VIDEOS = 10  # with fewer videos, resampling says nothing about other vid
 
 
 def interval_of(run: Run, name: str) -> Interval | None:
-    """The 95 % interval of the metric with the key `name`; None if there are too few videos or labels for one."""
+    """The 95 % interval of the metric with the key `name`; None if there are too few videos or labels for one.
+
+    For Hit@1, a share of independent videos, this is Wilson's interval; for other metrics it is from the bootstrap.
+    """
     if name == MeanAveragePrecision.key:
         labels = np.array([row["positives"] for row in run.samples.figures["classes"]])
         return interval_of_mean_ap(run, figure(run, name), run.resampled[name], run.excess, labels)

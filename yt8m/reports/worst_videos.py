@@ -15,7 +15,7 @@ from yt8m.records import shards
 from yt8m.records.prediction_files import spreadsheet_text
 from yt8m.records.vocabulary import Vocabulary
 
-MOST_VIDEOS = 5000  # on the page
+MOST_VIDEOS = 5000  # about so many videos are shown on a page
 _MOST_OVERALL = 100  # videos that are chosen by their loss alone; the others are examples of single classes
 _MOST_OF_CLASS = 50  # examples of a class, if MOST_VIDEOS allows so many
 _LEAST_PART = 0.01  # what a class must add to the loss of a video if the video is a second or later example of it

@@ -1,4 +1,4 @@
-"""Learning from a teacher: its probabilities for a batch, the loss on them, and the modeler that trains on it.
+"""Knowledge distillation: the probabilities of a teacher for a batch, the loss on them, and the modeler for both.
 
 A teacher is a file of predictions or another model.
 """

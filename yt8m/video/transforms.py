@@ -35,8 +35,8 @@ def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.T
     """Applies the input transform `name` to dequantised features.
 
     l2_normalize: divides by the length of the vector. raw: changes nothing. reverse_whitening: an rgb value x_j becomes
-    (x_j - 4/512) (sqrt(e_j) + 1e-4), where e_j are the eigenvalues of the PCA (code of NeXtVLAD, Lin et al. 2018);
-    other features are unchanged.
+    (x_j - 4/512) (sqrt(e_j) + 1e-4), where e_j are the eigenvalues of the PCA, and 4/512 is half a quantisation step
+    (code of NeXtVLAD, Lin et al. 2018); other features are unchanged.
 
     Args:
       name: name of the transform.
@@ -306,6 +306,7 @@ class Mixture(NamedTuple):
         Each frame is mixed with the frame of the same number; after the end of one video, its frames count as 0. The
         mixture has as many frames as the longer video. If there are label weights, a mixed label is the mean with
         weights (share times label weight): if a class is rated in only one of the videos, it has the label from there.
+        The labels of the videos that segments are part of (`video_labels`) are joined, and `film_means` are mixed.
         """
         labels, weights, video_labels = tf.cast(batch.labels, tf.float32), batch.label_weights, batch.video_labels
         if weights is None:
