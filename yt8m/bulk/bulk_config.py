@@ -121,8 +121,8 @@ class ExtractBulk(ExtractConfig):
 
 reserve_flags("extraction", ExtractBulk)
 
-PARTS = "parts"  # the folder for intermediate files, in the output folder; it is removed at the end
-WORKERS_LOG = "workers.log"
+PARTS = "parts"  # the folder for intermediate files, in the output folder; it is removed when the job succeeds
+WORKERS_LOG = "workers.log"  # the file with the output of DirectRunner's worker processes, until the job succeeds
 
 
 class ShardTask(NamedTuple):

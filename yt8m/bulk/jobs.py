@@ -180,7 +180,7 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
     if storage.is_dir(weights):
         model_files = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
     else:
-        model_files = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
+        model_files = [weights, *storage.glob(f"{weights}.*")]  # an archive, an ONNX file, or the files of a checkpoint
     files = storage.stamps([*(shard.path for shard in shards), *model_files])
     return {
         "command": name,

@@ -22,7 +22,7 @@ from yt8m.bulk.shard_work import RankedSegments
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.segment_ranking import format_line
 
-# Files in the folder for intermediate files: the outcomes of the shards, and the merged metrics of an evaluation.
+# Files in the folder `PARTS`: the outcomes of the shards, and the merged metrics of an evaluation.
 _OUTCOMES_FILE, FIGURES_FILE = "done.json", "figures.json"
 _OUTCOMES, _LINES, _METRICS = "outcomes", "lines", "metrics"  # tags of the outputs of a task
 

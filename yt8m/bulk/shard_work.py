@@ -223,7 +223,7 @@ class _LoadedModel:
 
 
 _lock = threading.Lock()  # held while `_loaded_models` is read or changed
-_loaded_models: dict[BulkConfig, _LoadedModel] = {}
+_loaded_models: dict[BulkConfig, _LoadedModel] = {}  # {settings of a job: its model in this process}
 
 
 def _model_of(config: BulkConfig) -> _LoadedModel:

@@ -32,7 +32,7 @@ FEATURE_NAMES = {
     "RGB/feature/floats": "rgb",
     "AUDIO/feature/floats": "audio",
 }  # {MediaPipe's name: name in frame records}
-_KEYS = ("video_id", "class_indexes", "predictions")
+_KEYS = ("video_id", "class_indexes", "predictions")  # of the object in a line of JSON
 _LIMIT = 1 << 31  # every class number and prediction must be below this, and a prediction at least minus this
 
 

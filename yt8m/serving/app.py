@@ -20,6 +20,7 @@ from yt8m.serving.monitoring import Observed
 from yt8m.serving.server import ServeConfig
 from yt8m.serving.service import Answer, Service
 
+# The end of the message about a path or a method that the service does not have.
 _ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
 # Seconds for which the body of a request is received and dropped, before the request is refused because too many are in
 # progress. Clients read no answer while they are sending.

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, cr
 
 from yt8m.records import checksums, shards
 
+# The content types of bodies: of features as JSON, and of serialized records.
 JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 

@@ -104,6 +104,7 @@ def _parse_to_message(content_type: str, body: bytes, settings: ParserSettings) 
         return _TOO_MUCH_MEMORY, b""
 
 
+# The message of a child that ran out of memory, and the answer for a child that died.
 _TOO_MUCH_MEMORY = {"status": 413, "text": "the body needs too much memory to parse; send fewer videos in a request."}
 
 

@@ -248,7 +248,7 @@ class Job(NamedTuple):
 
     @property
     def partial(self) -> str:
-        """The path of the unfinished file. Its leading dot keeps it out of the patterns of data files."""
+        """The path of the unfinished file. The dot before its name keeps it out of patterns such as `*.tfrecord`."""
         folder, name = os.path.split(self.target)
         return os.path.join(folder, f".{name}.{self.md5[:8]}.part")
 

@@ -42,7 +42,7 @@ from yt8m.types import Closing
 _BATCH_BYTES = 64 << 20  # largest size of the pictures or clips of a batch
 # {kind of a decoder's message: class that describes such inputs of an extractor}
 _FORMS = {"picture": Pictures, "clip": Clips, "sound": Sound}
-_MOST_WAITING = 64  # number of videos whose features may wait for a batch to fill
+_MOST_WAITING = 64  # number of videos that may wait for a batch to fill; if more wait, all batches are computed
 
 
 class ChosenExtractor(NamedTuple):
@@ -128,8 +128,8 @@ class Computer(Closing):
     Args:
       located: the extractors.
       settings: see `Settings`.
-      is_new: whether the user chose the settings of the extractors for this call, rather than for the training of a
-        model; then a setting without effect is refused.
+      is_new: True if the user chose the settings of the extractors for this call, so that a setting without effect is
+        refused; False if they were chosen when the training data of a model were made.
 
     Attributes:
       sizes: number of values of each feature.

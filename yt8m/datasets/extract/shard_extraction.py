@@ -128,7 +128,7 @@ class Journal:
         return storage.join(self._folder, "floats")
 
     def path(self, shard: str) -> str:
-        """The path of the journal's file about a shard, which is given as its path in the folder of a level.
+        """The path of the journal's file about `shard`, the path of a shard in the folder of a level.
 
         A text without a slash, such as `done`, gives the path of a file that belongs to no shard.
         """

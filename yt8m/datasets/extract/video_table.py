@@ -110,7 +110,7 @@ class _VideoFiles:
             )
         # All sorted paths share the folders that the first and the last path share.
         ends = [path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])]
-        self._folder_length = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - of names, also for gs:// paths
+        self._folder_length = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - compares lists of names
         self.columns: Sequence[str] = ["id", "labels", "path"]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:

@@ -18,7 +18,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.extractors import Extractor, PublishedFile
 from yt8m.storage import base
 
-_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 1.0, 30.0  # see `Client`
+_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 1.0, 30.0  # the arguments of `Client`
 
 
 class Weights(NamedTuple):

@@ -53,11 +53,11 @@ class RecordsConfig(DataSetFlags):
     max_bad_rows: int = option(0, "number of bad rows that may be left out", shapes="nothing", minimum=0)
     labels: str = path_option(
         "JSON export of Label Studio; its labels replace the table's labels of the same videos",
-        shapes="nothing",  # `_hash_inputs` notices another file by its path, size and time
+        shapes="nothing",  # `_hash_inputs` has the file's path, size and time instead
     )
     corrections: str = path_option(
         "CSV file, as yt8m audit writes it, with decisions on labels that may be wrong or missing",
-        shapes="nothing",  # `_hash_inputs` notices another file by its path, size and time
+        shapes="nothing",  # `_hash_inputs` has the file's path, size and time instead
     )
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ class DataSetFlags(options.Checked):
     label_names: bool = option(False, "labels are names of classes even if all of them consist of digits")
     vocabulary: str = path_option(
         "CSV of all classes (index,name) [OUT/vocabulary.csv; new names are appended to it]",
-        shapes="nothing",  # `Classes.inputs` has the class numbers of the labels instead
+        shapes="nothing",  # `Classes.inputs` gives the hash of the inputs the labels' classes instead
     )
     splits: tuple[str, ...] = option(
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
@@ -185,7 +185,11 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
 
 
 def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Classes:
-    """The classes if the labels are class numbers; labels beyond the end of a vocabulary get no class."""
+    """The classes if the labels are class numbers; labels beyond the end of a vocabulary get no class.
+
+    Raises:
+      UsageError: a number is too large.
+    """
     largest = max(map(int, names), default=-1)
     if largest >= MOST_CLASSES:
         raise UsageError(

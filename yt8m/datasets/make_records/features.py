@@ -21,7 +21,7 @@ from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, NDArray[Any]]  # {name of a feature: its values}
 _ROWS_AT_ONCE = 8192  # number of rows whose paths are read at a time
 LEARNED = "learned"  # stands for a range that is computed from the values of the training videos
 
@@ -232,7 +232,7 @@ class FeatureReader:
             yield from (arrays for _, arrays, _ in self.frames(batch, indices))
 
     def _use_arrays(self, rows: Rows, index: int, use: Callable[[Arrays], Any]) -> Any:
-        """Returns `use(arrays)` for the arrays of a row; None if the row is bad, which adds it to the bad rows."""
+        """Returns `use(arrays)` for the arrays of a row. If the row is bad, adds it to the bad rows; returns None."""
         try:
             return use(self._read_arrays(rows, index))
         except BadRowError as error:
@@ -273,7 +273,11 @@ class FeatureReader:
         return checked
 
     def _read_arrays(self, rows: Rows, index: int) -> Arrays:
-        """Reads {name: [size] or [T, size]} of a row; leaves out the frames before its start and after its end."""
+        """Reads {name: [size] or [T, size]} of a row: the frames from the row's start to its end, by default all.
+
+        Raises:
+          BadRowError: the arrays cannot be read or used.
+        """
         if self.in_table:
             arrays = {name: rows.arrays[name][index] for name in self.in_table}
         else:

@@ -43,7 +43,7 @@ ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; s
 CONTROL = "classes"
 WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
 COLUMNS = ("video", "class", "kind", "decision")  # the columns that a table of decisions must have
-ADDED, REMOVED = "labels added", "labels removed"  # names in the manifest
+ADDED, REMOVED = "labels added", "labels removed"  # names of two counts in `manifest_entry`
 # {cell of the column `decision`, in lower case: whether the label really is wrong or missing, None if undecided}
 _DECISIONS = {"": None, "yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 

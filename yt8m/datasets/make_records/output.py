@@ -36,7 +36,7 @@ from yt8m.records.manifest import Shard
 from yt8m.storage import sending
 from yt8m.storage.base import Stamp
 
-PROGRESS, SUMMARY = ".progress.json", "summary.json"
+PROGRESS, SUMMARY = ".progress.json", "summary.json"  # files in the folder of a level; see the beginning of this file
 # .progress.json is written at most every `_SAVE_INTERVAL` seconds. After a slow write, the next one waits for
 # `_INTERVAL_PER_SAVE` times the duration of that write.
 _SAVE_INTERVAL, _INTERVAL_PER_SAVE = 2.0, 10
@@ -186,7 +186,7 @@ class Output:
         self._unsynced: set[str] = set()  # shards that were written after the progress was last saved
         self._writers = ThreadPoolExecutor(_WRITER_THREADS)
         self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each chunk, in order
-        self._sizes: dict[str, int] = {}  # {shard: its size when the pending chunks are written}
+        self._sizes: dict[str, int] = {}  # {shard: its size in bytes once all pending chunks are written}
 
     def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
         """Loads the progress of an earlier start with the same inputs.
@@ -432,7 +432,7 @@ class Output:
             manifest.write(path, shards, data, extractors, split, corrections)
 
     def _positives(self, split: str, num_classes: int) -> list[int]:
-        """The number of videos of each class in a split."""
+        """The number of videos of each class in a split; 0 for a class without a video."""
         counts = self.progress.positives.get(split, [])
         return counts + [0] * (num_classes - len(counts))
 

@@ -158,7 +158,7 @@ class Labels(NamedTuple):
     codes: NDArray[np.int64]
 
     def recode(self, codes: NDArray[np.int64]) -> Labels:
-        """Replaces each code by `codes[code]`; all new codes must be 0 or more. Sorts, and removes duplicates."""
+        """The labels with `codes[code]` in place of each code, sorted, each once; new codes must be 0 or more."""
         bits = int(codes.max(initial=0)).bit_length()
         pairs = np.sort(self.rows << bits | codes[self.codes])
         pairs = pairs[np.diff(pairs, prepend=-1) > 0]
@@ -173,7 +173,7 @@ class TableVideos(NamedTuple):
       indices: int64 [n], the indices of the good rows in the batch.
       ids: the id of each row of the batch, good or not.
       labels: the labels of the rows of the batch.
-      splits: the split of each row of the batch, -1 for a bad row.
+      splits: int16 [rows], the index of each row's split in `Splits.names`; -1 for a bad row.
     """
 
     rows: Rows
@@ -187,8 +187,8 @@ class Scan(NamedTuple):
     """The result of the first pass over the table.
 
     Attributes:
-      splits: the split of each row, -1 for a bad row.
-      videos: number of videos of each split.
+      splits: int16 [rows of the table], the index of each row's split in `Splits.names`; -1 for a bad row.
+      videos: number of videos of each split, in the order of `Splits.names`.
       names: {label, spelt as in the table: number of videos that have it}.
     """
 
@@ -201,8 +201,8 @@ class _SplitsOfRows(NamedTuple):
     """The splits of some rows, before all rows of a group are put into one split.
 
     Attributes:
-      splits: the split of each row, -1 for a bad row.
-      named: the split that the row's cell `split` names, -1 for none.
+      splits: the index of each row's split in `Splits.names`; -1 for a bad row.
+      named: the index of the split that the row's cell `split` names; -1 for none.
       groups: the digest of the row's group. Empty without --group_by, or if the table has no column `split`: then the
         split of a row is drawn by its group, which keeps the group together.
     """

@@ -29,7 +29,7 @@ SPLITS = ("train", "validate", "test")
 # {level: number of videos of each split}. At video level, a few seconds of training reach a GAP (global average
 # precision) above 0.5. There are fewer videos at the other levels, because the frames of a video take 240 kB.
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
-_MOST_VIDEOS = 4_000_000  # per split: ids have four characters, like the real ones, so there are 62**4 of them
+_MOST_VIDEOS = 4_000_000  # per split; ids have four characters, like the real ones, so at most 62**4 videos can differ
 # Increase this whenever the bytes that a config generates change, so that old cached data are not used.
 EDITION = 4
 
@@ -262,7 +262,7 @@ def default_sample_data(level: str) -> str:
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     config = SampleConfig("cached", level)
-    if level == "video":  # enough for about 70 steps with two towers and default training flags
+    if level == "video":  # about 70 steps with two towers (copies of the model) and default flags
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
     settings = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
     folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *settings])))

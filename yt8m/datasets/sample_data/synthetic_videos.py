@@ -32,8 +32,8 @@ from yt8m.records import vocabulary
 
 Floats = NDArray[np.float32]
 
-RGB, AUDIO = 1024, 128
-SIZE = RGB + AUDIO
+RGB, AUDIO = 1024, 128  # numbers of values of the two features of a frame
+SIZE = RGB + AUDIO  # number of values of a frame; the RGB values come first
 SEGMENT = 5  # number of frames of a segment; there is one frame per second
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
@@ -47,6 +47,7 @@ _MEAN_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicate
 _SHARE_SHOWN = 0.4  # share of the segments, or frames, in which a label of a video with rated segments shows
 _DECOYS = 10  # number of decoy segments per video
 _BLOCK = 256  # number of videos whose labels come from the same stream
+# The characters of an id.
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _IDS = 62**4  # number of ids of four characters
 # The seeds of the vectors of the classes do not depend on --seed, so the classes look the same for every --seed.
@@ -183,7 +184,7 @@ def frames(
       video: the video.
       activity: float32 [num_frames, L], factor of each label in each frame; None for 1 everywhere.
       temporal: whether classes show as `_add_temporal_class` says; then `activity` has no effect.
-      extra: float32 [SIZE] or [num_frames, SIZE], added to the frames.
+      extra: float32 [SIZE] or [num_frames, SIZE], added to the features before they are quantised; 0 adds nothing.
     """
     features = _float_frames(video, activity, temporal) + np.float32(extra)
     return np.asarray(np.clip((features + 2) * np.float32(255 / 4), 0, 255).astype(np.uint8))
@@ -256,9 +257,12 @@ def activity(video: Video, event_frames: int = 0) -> NDArray[np.bool_]:
 
 
 def shown_in_segments(shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each label shows in most frames of each segment, bool [T // 5, L], from `activity` [T, L].
+    """Whether each of L labels shows in most frames of each segment, bool [T // 5, L].
 
     Frames after the last complete segment are ignored.
+
+    Args:
+      shown: bool [T, L], whether each label shows in each of T frames, as `activity` returns it.
     """
     frames_of_segments = shown[: len(shown) // SEGMENT * SEGMENT].reshape(-1, SEGMENT, shown.shape[1])
     return np.asarray(frames_of_segments.sum(axis=1) * 2 > SEGMENT)
