@@ -173,7 +173,7 @@ def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
 def _check_on_machines(job: CloudJobConfig, run: TrainConfig) -> None:
     """Raises `UsageError` if the training would refuse its flags on the machines of the job.
 
-    Validation data are refused for several machines, because only an evaluator would read them, which such jobs lack.
+    Validation data are refused for several machines, because only an evaluator would read them, and the jobs have none.
     """
     from yt8m.training.cluster_training import check_flags  # slow to import, and --help does not need it
 
@@ -214,7 +214,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, config_path: str)
 
 
 def _print_job(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """Prints commands for a shell: one that writes the configuration file, if the job needs it, then that of gcloud.
+    """Prints commands for a shell: one that writes the configuration file, if the job needs that file, then `gcloud`.
 
     Args:
       job: the config of the job.
@@ -294,7 +294,7 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
       config: the config of the job.
       args: the training flags.
       display_name: the name of the job in the console.
-      config_file: the path of the configuration file; it does not occur in the command if `job_spec` is empty.
+      config_file: the path of the configuration file; not used if `job_spec` is empty, because there is no file then.
     """
     words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
     words += [f"--region={config.region}", f"--display-name={display_name}"]

@@ -1,9 +1,9 @@
 """Finds the values of those flags of a training that the user does not give.
 
-They come from the run that `--config` names, or from the data. The values of the flags that describe the records
-(level, features, classes) are taken from the data if the user gives none of these flags. If the user gives one of them,
-or if the records have features of YouTube-8M, the defaults are those of the published code. An evaluation and an
-inference take these options from the run. Nothing here imports TensorFlow.
+These values come from the run that `--config` names, or from the data. The values of the flags that describe the
+records (level, features, classes) are taken from the data if the user gives none of these flags. If the user gives one
+of them, or if the records have features of YouTube-8M, the defaults are those of the published code. An evaluation and
+an inference take these options from the run. Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Start(NamedTuple):
 
 
 def start_named_in(words: Sequence[str]) -> Start:
-    """Reads the run that `--config` in the words of a command line names; an empty `Start` if it is not given.
+    """Reads the run that `--config` in the words of a command line names; an empty `Start` without `--config`.
 
     If the words have --trust_code, code that the run names may be imported; else see `run_dir.read`.
 

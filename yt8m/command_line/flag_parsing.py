@@ -55,9 +55,9 @@ class Program(NamedTuple):
     """A program as `--help` shows it.
 
     Attributes:
-      name: its name.
-      purpose: one sentence.
-      flags: its flags.
+      name: the name of the program.
+      purpose: one sentence that says what the program does.
+      flags: the flags of the program.
       only_in_files: further flags that are allowed in flagfiles, because these may have been written for another
         program.
     """
@@ -360,7 +360,7 @@ def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[
     Args:
       words: the command line.
       flags: {name or alias: flag} of the flags that may be given.
-      operands: a list to which words that are not flags are appended; None if they are refused.
+      operands: a list to which words that are not flags are appended; if None, such words are refused.
 
     Raises:
       HelpAsked: `--help` was given.

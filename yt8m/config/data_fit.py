@@ -138,7 +138,7 @@ def refuse_contradiction(
       values: for a training, {flag: value} including the defaults of flags that were not given; None for other
         programs, in which only `flags` are compared.
       is_own: whether no feature of the records is one of YouTube-8M. Then default feature names that contradict the
-        data are refused too; a default level that contradicts them is always refused.
+        data are refused too. A default level that contradicts the data is refused in both cases.
 
     Raises:
       UsageError: a flag contradicts the data; the message describes the records and names the flags to give.

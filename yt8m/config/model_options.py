@@ -19,7 +19,7 @@ def check_files(flag: str, pattern: str) -> list[str]:
 
     Args:
       flag: the name of the flag, for the error message.
-      pattern: its value; empty stands for the sample data, for which no files are returned.
+      pattern: the value of the flag; empty stands for the sample data, for which no files are returned.
 
     Raises:
       UsageError: no file matches, or the pattern matches a folder, a pipe or a device.
@@ -115,7 +115,7 @@ def _refuse_foreign(flag: str, catalogue: Any, class_name: str, foreign: Mapping
       flag: the flag that names the class.
       catalogue: the package `yt8m.models` or `yt8m.losses`.
       class_name: the name of the class.
-      foreign: {hyper-parameter: value} of those that the class lacks; nothing is raised if there are none.
+      foreign: {hyper-parameter: value} of those that the class lacks; if it is empty, nothing is raised.
     """
     for name, value in foreign.items():
         owning_classes = [owner for owner, _ in owners(catalogue, class_name).get(name, [])]

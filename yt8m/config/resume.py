@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
     Attributes:
       name: the path of the option in the config, such as `data.batch_size`.
-      shapes: what a changed value affects, as `yt8m.options.option` declares it.
+      shapes: what another value changes, see `yt8m.options.option`: variables, graph, input or nothing.
       old: the value that the run has saved.
       new: the value at the next start.
     """
@@ -50,7 +50,7 @@ def list_changes(old: SavedRun, new: TrainConfig) -> list[Change]:
     """Lists the options that differ between the config of a run and that of its next start.
 
     An option that the run did not save, because it did not exist at that time, counts as equal. So does the number of
-    classes of a run of the published code, which never saves it.
+    classes of a run of the published code, because that code never saves the number.
     """
     before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
     if old.published:

@@ -207,8 +207,8 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
 
     Args:
       train_dir: the folder of the run.
-      trust_code: whether code that the file names may be imported later. If False, it may be imported only if the run
-        `is_own`, or if the user gives the same name on the command line.
+      trust_code: whether code that the file names may be imported later. If False, this code may be imported only if
+        the run `is_own`, or if the user gives the same name on the command line.
 
     Raises:
       RunError: the file is damaged, or has unknown keys or a newer format.
@@ -239,7 +239,7 @@ def _read_config_file(path: str, parse: Callable[[str, str], TrainConfig], trust
 
 
 def is_own(train_dir: str) -> bool:
-    """Whether this user trained or made the run on this machine, and its config.json is unchanged since then."""
+    """Whether this user trained or made the run on this machine, and the run's config.json is unchanged since then."""
     try:
         return own_runs.is_noted(_read_text(storage.join(train_dir, CONFIG)))
     except RunError:
@@ -310,7 +310,7 @@ def note_end(train_dir: str, ended: Ended) -> None:
 
 
 def forget_end(train_dir: str) -> None:
-    """Removes ended.json at a start of the run. If a run lacks this file and nobody holds its lock, it was killed."""
+    """Removes ended.json at a start of the run. So a run that lacks the file was killed, unless its lock is held."""
     with contextlib.suppress(storage.NotFoundError):
         storage.remove(storage.join(train_dir, ENDED))
 
@@ -377,7 +377,7 @@ def lock(train_dir: str) -> AbstractContextManager[None]:
     """Locks the folder against other trainers during a `with` block.
 
     Raises:
-      storage.Locked: another trainer has locked the folder; the message names its process.
+      storage.Locked: another trainer has locked the folder; the message names the process of that trainer.
     """
     return storage.lock(storage.join(train_dir, LOCK))
 

@@ -165,7 +165,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         """Computes the batch size of an evaluation or inference for which the user gives none.
 
         Args:
-          most: the largest batch size; it is smaller if `most` examples take more than 512 MiB.
+          most: the largest batch size; the result is smaller if `most` examples take more than 512 MiB.
           context: number of frames that are read before, and also after, each segment.
         """
         segment_frames = self.segment_size + 2 * context

@@ -224,9 +224,9 @@ def make_tgz(folder: str, path: str) -> None:
     """Packs the files of a local folder; the same files give the same bytes.
 
     Args:
-      folder: all plain files in it and below are packed, under names relative to it.
-      path: path of the archive, local or gs://; it appears complete or not at all. If it lies in `folder`, an older
-        archive of that name is not packed.
+      folder: all plain files in this folder and below are packed, under names relative to the folder.
+      path: path of the archive, local or gs://; the file appears complete or not at all. If the path lies in `folder`,
+        an older archive of that name is not packed.
 
     Raises:
       UsageError: there is no such folder, or it holds something that is neither a plain file nor a folder.

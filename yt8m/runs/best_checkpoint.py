@@ -18,7 +18,7 @@ from yt8m.storage import copies
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
-    """Copies a checkpoint to `train_dir`/best if none is kept there, or if its GAP is above that of the kept one.
+    """Copies a checkpoint to `train_dir`/best if none is kept there, or if the new GAP is above the kept one's.
 
     Args:
       train_dir: the run's folder.

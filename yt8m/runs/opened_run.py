@@ -155,14 +155,15 @@ def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: boo
 
     Args:
       train_dir: the folder; if it is empty, the newest run under runs/ is opened.
-      flags: the flags of the program. They complete a run of the published code, which has only model_flags.json: its
-        hyper-parameters come from the flags, and its number of classes from the flags, from a meta-graph in the folder,
+      flags: the flags of the program. They complete a run of the published code, which has only model_flags.json: the
+        hyper-parameters come from the flags, and the number of classes from the flags, from a meta-graph in the folder,
         or from the vocabulary that the flags name. None for no flags.
       trust_code: whether code that the run names may be imported, see `run_dir.read`.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.
-      UsageError: there is no such folder, the model has no such hyper-parameter, or its code is not trusted.
+      UsageError: there is no such folder, the model has no such hyper-parameter, its code is not trusted, or the number
+        of classes differs from that of the run's vocabulary.
     """
     folder = find_folder(train_dir)
     config = config_of(folder, flags or PassConfig(), trust_code)

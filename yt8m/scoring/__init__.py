@@ -2,8 +2,8 @@
 
 `scoring.open(path)` returns a `Scorer` for the folder of a run, the folder of an export (SavedModel), an archive
 (.tgz), or an ONNX file. Every program that runs a trained model calls it, with one exception: if `yt8m eval` or
-`yt8m inference` gets the folder of a run, it reads the files with the input pipeline of `yt8m.runner` and builds its
-graph from a `TrainedModel`, which is a run with chosen weights.
+`yt8m inference` gets the folder of a run, that program reads the files with the input pipeline of `yt8m.runner`, and
+builds its graph from a `TrainedModel`, which is a run with chosen weights.
 
 Modules that need TensorFlow are imported at their first use, so that an ONNX file opens quickly, and also opens if
 TensorFlow is not installed.

@@ -89,7 +89,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
       failed; or 128 plus the number of a signal that ended the evaluation.
 
     Raises:
-      UsageError: there is no such run, or no data.
+      UsageError: a flag is wrong, there is no such run, or no file of the data matches or fits the run.
       RunError: the folder holds no checkpoint that can be read, a shard is damaged or changed, the data hold no
         example, or a result cannot be written.
     """
@@ -334,10 +334,10 @@ def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tu
 def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
     """Yields the newest checkpoint, then each newer one as it appears, until the training has recorded its end.
 
-    A training that was killed records no end, so this waits until the training is started again and ends.
+    A training that was killed records no end, so the iterator waits until the training is started again and ends.
 
     With --run_once or --checkpoint, one checkpoint is yielded: the newest, or the one that --checkpoint names. Only if
-    training deleted it before it was evaluated, the newest one follows.
+    training deleted that checkpoint before it was evaluated, the newest one follows.
 
     Args:
       run: the run.
@@ -386,8 +386,8 @@ def _find_newer(train_dir: str, evaluated_last: str) -> str | None:
 def _replacement_of_deleted(deleted: str, train_dir: str) -> Iterator[str]:
     """Yields the newest checkpoint, to be evaluated instead of `deleted`.
 
-    `copies.hold` keeps the yielded checkpoint readable even if training deletes it during its evaluation. If training
-    deletes it before `copies.hold` has its files, the next newest one is taken.
+    `copies.hold` keeps the yielded checkpoint readable, even if training deletes it during the evaluation. If training
+    deletes a checkpoint before `copies.hold` has its files, the one that is newest then is taken.
 
     Raises:
       RunError: no checkpoint newer than the deleted one can be read.

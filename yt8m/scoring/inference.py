@@ -37,7 +37,7 @@ PREDICTIONS = "predictions.csv"  # name of the output file in the run's folder, 
 def infer(config: InferenceConfig) -> int:
     """Writes the predictions of a model for files, packs the model into an archive, or both; returns the exit status.
 
-    If training deletes the checkpoint before it is read, a newer one is used.
+    If training deletes the checkpoint while it is read, a newer one is used.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.

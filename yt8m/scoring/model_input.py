@@ -183,7 +183,7 @@ def types_of(videos: Videos) -> Types:
 
 
 def padded(videos: Videos, rows: int) -> Any:
-    """Repeats the last video until there are `rows` videos; returns `videos` itself if there are that many already."""
+    """Repeats the last video until there are `rows` videos; returns `videos` itself if there are so many or more."""
     missing_rows = rows - len(videos)
     if missing_rows <= 0:
         return videos

@@ -196,7 +196,7 @@ def _print_record(
 
     Args:
       payload: the serialized record.
-      scores: its scores, float32 [C].
+      scores: the scores of the record, float32 [C].
       top_k: number of classes in the table, if there is no tagger.
       names: the names of the classes.
       tagger: the thresholds of the classes; None to show the best classes.

@@ -166,7 +166,7 @@ class Scorer(Closing, abc.ABC):
 
         Args:
           raws: the serialized records.
-          data: the records among which they are, which say how to parse them.
+          data: the opened files from which `raws` were read; their format says how to parse the records.
 
         Raises:
           UsageError: features or vocabulary differ from the model's.
@@ -205,8 +205,8 @@ class Scorer(Closing, abc.ABC):
 
         Args:
           videos: the videos.
-          rows: number of rows that the model computes; if it exceeds B, the last video is repeated. If this number is
-            the same in every call, the scores of a video do not depend on B. 0 for B rows.
+          rows: number of rows that the model computes; if it exceeds B, the last video is repeated. If `rows` is the
+            same in every call, the scores of a video do not depend on B. 0 for B rows.
 
         Returns:
           The ids of the videos, and the scores of all classes, float32 [B, C].

@@ -121,7 +121,7 @@ def for_model(
       takes: the input of the model.
       flags: {name: value} of settings of the extractors and of paths of their weights; they take precedence over those
         that the model names.
-      names: names of extractors to use in place of those that the model names; needed if it names none.
+      names: names of extractors to use in place of those that the model names; needed if the model names none.
       trust_code: whether to import the code, or load the SavedModels, that the model names.
 
     Raises:

@@ -30,7 +30,7 @@ class VideoScores(NamedTuple):
       path: the video.
       scores: float32 [C]; empty if the video is bad.
       seconds: length of the scored part of the video, which has at most 100,000 frames.
-      bad: why the video has no scores; empty if it has.
+      bad: why the video has no scores; empty if it has scores.
       over_time: the scores of each part of the video; None unless the caller of `predict` asks for them.
     """
 
@@ -44,14 +44,15 @@ class VideoScores(NamedTuple):
 def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds: float = 0) -> Iterator[VideoScores]:
     """Yields the prediction for each video.
 
-    A video longer than the records of the training is scored in windows of their length, without overlap. Its scores
-    are the means of the windows' scores, weighted by the numbers of their frames.
+    A video with more frames than `source.max_frames`, the largest number in a record of the training, is scored in
+    windows of that number of frames, without overlap. The scores of the video are the means of the windows' scores,
+    weighted by the numbers of frames in the windows.
 
     Args:
       scorer: the model.
       source: the extraction for this model.
       paths: the videos.
-      seconds: length of the parts of `VideoScores.over_time`; 0 for none.
+      seconds: length of the parts in `VideoScores.over_time`; 0 if `over_time` is to be None.
 
     Raises:
       UsageError, RunError: for the reasons of `Scorer.scores`, such as scores that are NaN.

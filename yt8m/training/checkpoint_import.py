@@ -1,8 +1,9 @@
 """`yt8m import-checkpoint`: makes a run from a checkpoint that the published code of another group wrote.
 
 `yt8m.models.published` declares which variable of the network becomes which variable of the model, and which ones have
-no effect and are left out. If a variable of the network is not declared, or one of the model gets no value, the command
-fails and names it. Values are copied, never summed, averaged or cut. The optimizer's variables are left out.
+no effect and are left out. If a variable of the network is not declared, or a variable of the model gets no value, the
+command fails and names the variable. Values are copied, never summed, averaged or cut. The optimizer's variables are
+left out.
 """
 
 from __future__ import annotations

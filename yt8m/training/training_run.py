@@ -100,7 +100,8 @@ def train(
     Raises:
       UsageError: the folder holds a run of another model, a folder for outputs cannot be used, or no data are found.
         The run in the folder is unchanged.
-      RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
+      RunError: another trainer uses the folder, none of the checkpoints in the folder can be read, or the data have no
+        example.
     """
     for flag in ("train_dir", "export_dir", "log_dir"):
         if folder := getattr(config, flag):
@@ -137,7 +138,7 @@ def train(
 
 
 def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
-    """Copies the export to `export_dir` if the training succeeded, and logs how it ended.
+    """Copies the export to `export_dir` if the training succeeded, and logs how the training ended.
 
     Raises:
       RunError: the data have no example, so nothing was trained.
@@ -182,7 +183,7 @@ def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", e
       train_dir: the folder of the run.
       files: pattern of the evaluation files, quoted for the shell.
       first: a file to predict, quoted for the shell.
-      evaluates_segments: whether the run learned from rated segments, which its evaluation then counts too.
+      evaluates_segments: whether the run learned from rated segments, so that its evaluation is to use them too.
     """
     run, segments = shlex.quote(train_dir), " --segment_labels" if evaluates_segments else ""
     return (

@@ -143,7 +143,7 @@ def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
 
     Args:
       config: the config of the training.
-      workload: its workload.
+      workload: the workload of the training.
 
     Returns:
       The map; None if both have the same classes in the same order, or if the names of the classes are not known.

@@ -95,7 +95,8 @@ def _draw(variable: tf.Variable, seed: int) -> np.ndarray:
 def main(place: str) -> None:
     """Takes a training step of each model in each precision, and prints the results as JSON.
 
-    They are `{"gpus": names, "steps": [...]}`. A step has `model`, `precision`, and `loss` and `change` of `run_step`.
+    The results are `{"gpus": names, "steps": [...]}`. A step has `model`, `precision`, and `loss` and `change` of
+    `run_step`.
 
     Args:
       place: a key of `_DEPLOYMENTS`, which says on which devices the steps run.

@@ -41,7 +41,7 @@ _SAMPLE = "sample.tfrecord"  # name of the shard with the copies of the videos t
 class Validator:
     """Evaluates checkpoints of a training, one after another, on the files of --eval_data_pattern.
 
-    The constructor checks the data; if --eval_max_videos is given, it reads them to draw the videos.
+    The constructor checks the data; if --eval_max_videos is given, it reads all records to draw the videos.
 
     Args:
       config: the complete config of the training.
@@ -211,7 +211,7 @@ def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
 
     Raises:
       UsageError: the data have a custom reader, so the ids of their records are not known here.
-      RunError: a record is damaged.
+      RunError: a record is damaged, and the run tolerates no bad records.
     """
     if data.reader:
         raise UsageError(
