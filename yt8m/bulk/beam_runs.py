@@ -68,7 +68,7 @@ class BeamJob(NamedTuple):
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
-    """A worker process of DirectRunner. Without this class Beam waits forever for a worker that died early."""
+    """A worker process of DirectRunner. Without this class Beam would wait forever for the answers of a dead worker."""
 
     def start_worker(self) -> None:
         """Starts the process, and a thread that answers pending requests with an error after the process died."""

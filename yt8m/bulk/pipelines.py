@@ -81,15 +81,15 @@ class _BestSegments(beam.CombineFn):
         self._most = most
 
     def create_accumulator(self) -> list[RankedSegments]:
-        """An accumulator without segments."""
+        """An accumulator without segments; other accumulators are lists with one `RankedSegments`."""
         return []
 
     def add_input(self, accumulator: list[RankedSegments], segments: RankedSegments) -> list[RankedSegments]:
-        """Adds the list of a shard."""
+        """Returns the accumulator with the list of one more shard."""
         return self.merge_accumulators([accumulator, [segments]])
 
     def merge_accumulators(self, lists: Iterable[list[RankedSegments]]) -> list[RankedSegments]:
-        """Joins several lists into one."""
+        """Joins several accumulators into one, and keeps the best segments."""
         joined_lists = [segments for accumulator in lists for segments in accumulator]
         return [RankedSegments.joined(joined_lists, self._most)] if joined_lists else []
 
@@ -134,7 +134,7 @@ def _evaluate_shard(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
 def _write_figures(path: str, shards: list[_ShardMetrics]) -> None:
     """Merges the metrics of all shards, and writes their values to the JSON file `path`."""
     if not shards:
-        return  # every shard failed
+        return  # every shard failed, so there is nothing to write
     first, *others = sorted(shards, key=lambda shard: shard.number)  # a sum of floats depends on the order
     merged = copy.deepcopy(first.metrics)
     for shard in others:

@@ -217,7 +217,7 @@ class LastResort:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server. When a signal stops the server, it also starts the timer of `LastResort`."""
+    """uvicorn's server. A signal that stops the server also starts the timer of `LastResort`."""
 
     def __init__(self, config: uvicorn.Config, last_resort: LastResort) -> None:
         super().__init__(config)

@@ -227,7 +227,7 @@ class Client:
 
 
 def _reason(error: BaseException) -> str:
-    """The message of the exception that was raised first; libraries raise others in its place."""
+    """The message of the exception that was raised first, before libraries raised `error` in its place."""
     while error.__context__ is not None:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -369,7 +369,11 @@ class _Batches:
             self._compute(*key)
 
     def _compute(self, index: int, shape: tuple[int, ...]) -> None:
-        """Computes the features of the batch of extractor `index` whose values have this shape."""
+        """Computes the features of the batch of extractor `index` whose values have this shape.
+
+        Raises:
+          RunError: the extractor computed an array of another shape than [batch, size].
+        """
         batch = self._waiting.pop((index, shape))
         vectors = self._computes[index](np.stack([values for _, _, values in batch]))
         if vectors.shape != (len(batch), self._sizes[index]):

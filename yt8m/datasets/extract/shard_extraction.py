@@ -90,7 +90,7 @@ class Journal:
         self.finished: dict[str, FinishedShard] = {}
 
     def new_entry(self, newest: int) -> FinishedShard:
-        """An empty entry for a shard; `newest` is the newest version of its video files."""
+        """An empty entry for a shard; `newest` is the newest version of the shard's video files (see `Stamp`)."""
         return FinishedShard(self.inputs, self._levels, newest=newest)
 
     def load(self, shard: str, newest: int) -> bool:
@@ -297,7 +297,7 @@ def id_as_text(video_id: bytes) -> str:
 
 
 def settings_of(config: ExtractConfig) -> Settings:
-    """The flags that determine the features."""
+    """The flags that determine the features, besides the extractors."""
     return Settings(config.frames_per_second, config.max_frames, config.batch_size)
 
 

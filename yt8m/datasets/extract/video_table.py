@@ -76,7 +76,7 @@ class _ListedVideos:
             yield rows._replace(cells=cells, bad={**rows.bad, **bad})
 
     def _resolve_path(self, path: str) -> str:
-        """The path that opens a file which the table names relative to its own folder."""
+        """Joins the folder of the table and a path that is relative to this folder; returns other paths as they are."""
         folder = os.path.dirname(self.path)
         return path if storage.is_remote(path) or os.path.isabs(path) or not folder else storage.join(folder, path)
 

@@ -185,7 +185,7 @@ class _RecordsMaker:
             yield from self._features.values(batch, batch.indices[batch.splits[batch.indices] == train])
 
     def _batches(self, skip: int) -> Iterator[TableVideos]:
-        """Yields the videos after the first `skip` rows of the table, in batches."""
+        """Yields the videos after the first `skip` rows of the table, in batches (see `_BATCH_BYTES`)."""
         size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
 

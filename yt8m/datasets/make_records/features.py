@@ -232,7 +232,7 @@ class FeatureReader:
             yield from (arrays for _, arrays, _ in self.frames(batch, indices))
 
     def _use_arrays(self, rows: Rows, index: int, use: Callable[[Arrays], Any]) -> Any:
-        """Returns `use(arrays)` for the arrays of a row. If the row is bad, adds it to the bad rows; returns None."""
+        """Returns `use(arrays)` for the arrays of a row. For a bad row, adds it to the bad rows, and returns None."""
         try:
             return use(self._read_arrays(rows, index))
         except BadRowError as error:
@@ -247,7 +247,11 @@ class FeatureReader:
         ]
 
     def _check_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
-        """Returns the frames of each feature, float32 [T, size]; raises `BadRowError` if their numbers differ."""
+        """Returns the frames of each feature, float32 [T, size].
+
+        Raises:
+          BadRowError: a feature is one vector, the features differ in T, or a size or a value is wrong.
+        """
         checked = self._check_arrays(arrays)
         for values, feature in zip(checked, self.formats, strict=True):
             if values.ndim == 1:
@@ -368,7 +372,11 @@ class FeatureReader:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Refuses names of features that records use for ids and labels, or that a comma-separated list cannot hold."""
+    """Checks the names of features.
+
+    Raises:
+      UsageError: a name is repeated, is one that records use for ids or labels, or cannot be in a list with commas.
+    """
     for name in names:
         problem = ""
         if name in shards.NOT_FEATURES:

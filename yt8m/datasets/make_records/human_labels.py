@@ -324,7 +324,7 @@ def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
 
 
 def _last_change(annotation: Mapping[str, Any]) -> str:
-    """The time at which an annotation was last changed, as text whose alphabetical order is the order of time."""
+    """The time of the last change of an annotation, as text that sorts in the order of time; empty if it is unknown."""
     return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
@@ -359,7 +359,7 @@ def _chosen_classes(annotation: Mapping[str, Any]) -> frozenset[str]:
 
 
 def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
-    """Joins the answers of several people; `choices` has the classes that each person chose."""
+    """Joins the answers of one or more people; `choices` has the classes that each person chose."""
     votes = Counter(label for classes in choices for label in classes)
     labels = frozenset(label for label, count in votes.items() if 2 * count > len(choices))
     return Answer(tuple(sorted(labels)), len(choices), sum(classes != labels for classes in choices) / len(choices))

@@ -488,7 +488,7 @@ def making_folder(out: str, level: str) -> str:
 
 
 def newest_version(stamps: Iterable[Stamp]) -> int:
-    """The largest version (see `Stamp`) of the files. It grows if a file is rewritten, but not if one is deleted."""
+    """The largest version (see `Stamp`) of the files; 0 for none. Rewriting a file increases it, deleting does not."""
     return max((stamp.version for stamp in stamps), default=0)
 
 

@@ -199,7 +199,10 @@ class CsvTable:
                 skip += len(batch)
 
     def _parse_batch(self, first: int, batch: list[list[str]]) -> Rows:
-        """Converts the fields of rows to columns of cells; `first` is the number of the first row."""
+        """Converts the fields of rows to columns of cells; `first` is the number of the first row.
+
+        A row that has more or fewer fields than the header becomes a bad row with empty cells.
+        """
         width, bad = len(self._header), dict[int, str]()
         for number, row in enumerate(batch, first) if set(map(len, batch)) != {width} else ():
             if len(row) != width:
@@ -247,7 +250,12 @@ def _line_that_is_not_utf8(path: str) -> int:
 
 
 class ParquetTable:
-    """A Parquet file. A column of lists of numbers is a feature, unless its name has a fixed meaning (`COLUMNS`)."""
+    """A Parquet file. A column of lists of numbers is a feature, unless its name has a fixed meaning (`COLUMNS`).
+
+    Raises:
+      UsageError: the package pyarrow is not installed.
+      RunError: the file is damaged; `batches` raises this too.
+    """
 
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         try:
@@ -333,7 +341,11 @@ def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
 
 
 class NpzTable:
-    """An NPZ file of arrays with one row per video: the columns `COLUMNS`, and features. All are held in memory."""
+    """An NPZ file of arrays with one row per video: the columns `COLUMNS`, and features. All are held in memory.
+
+    Raises:
+      UsageError, RunError: as for `_load_arrays`.
+    """
 
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path, self._arrays = path, _load_arrays(path)
