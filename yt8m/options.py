@@ -213,10 +213,10 @@ def value_at(config: Any, path: str) -> Any:
 
 
 def shaping(config: Any) -> Iterator[Shaping]:
-    """Yields a `Shaping` for each option of a config and of its sections.
+    """Yields, for each option of a config and of its sections, what another value of it changes in a resumed run.
 
     Raises:
-      TypeError: an option does not declare `shapes`.
+      TypeError: neither an option nor the class of its section declares `shapes`.
     """
     for path, field in fields_of(config):
         section = value_at(config, path.rpartition(".")[0]) if "." in path else config

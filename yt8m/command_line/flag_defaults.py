@@ -81,9 +81,10 @@ class Start(NamedTuple):
 
 
 def start_named_in(words: Sequence[str]) -> Start:
-    """Reads the run that `--config` in the words of a command line names; an empty `Start` without `--config`.
+    """Reads the config of the run that the flag `--config` names; returns an empty `Start` if the flag is missing.
 
-    If the words have --trust_code, code that the run names may be imported; else see `run_dir.read`.
+    `--config` names a run's config.json or its folder. With `--trust_code`, code that the config names may be imported;
+    `run_dir.read` says when it may be imported without that flag.
 
     Raises:
       UsageError: there is no such file, or a flagfile cannot be read.

@@ -301,7 +301,7 @@ def _check_list(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Flo
     return scores, arrays.positive_mask(actuals, scores.shape)
 
 
-# One list of scores per class (lengths may differ), or an array [C, N].
+# Scores or labels by class: one list per class (lengths may differ), or an array [C, N].
 ByClass = Sequence[npt.ArrayLike] | npt.NDArray[np.floating | np.integer | np.bool_]
 
 

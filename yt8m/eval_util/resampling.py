@@ -252,12 +252,14 @@ class _Resampler:
 
 
 class _RepeatedBlocks(NamedTuple):
-    """Blocks of equal scores that have a positive, with repetitions. All arrays are int64 [..., number of blocks].
+    """Numbers of items of the blocks that hold a positive. A block is the items of one list that have the same score.
+
+    An item counts as often as the resample repeats its video. All arrays are int64 [..., B], of B blocks.
 
     Attributes:
-      rank: number of items of the list before the block.
+      rank: number of items that come before the block in its list.
       size: number of items in the block.
-      before: number of positives of the list before the block.
+      before: number of positives that come before the block in its list.
       right: number of positives in the block.
     """
 

@@ -60,7 +60,7 @@ class WorstVideo(NamedTuple):
 
 
 def pairs_of(videos: Videos) -> LossPairs:
-    """The pairs of the videos: first all labels, then the predicted classes that are not labels."""
+    """The (video, class) pairs of all videos: first those of the labels, then those of wrong predicted classes."""
     wrong_rows, columns = np.nonzero(videos.ranked & ~videos.hits)
     rows = np.concatenate([videos.owners(), wrong_rows])
     classes = np.concatenate([videos.labels, videos.classes[wrong_rows, columns]]).astype(np.int64)

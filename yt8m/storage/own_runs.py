@@ -45,7 +45,13 @@ def note(content: str | bytes) -> None:
 
 
 def is_noted(content: str | bytes) -> bool:
-    """Whether there is a valid record of a run whose config.json, or of a graph whose file, has this content."""
+    """Whether `note` has recorded on this machine that this user made the run or the graph with this content.
+
+    False, too, if others can write to the record or to its folder, or if these cannot be read.
+
+    Args:
+      content: the text of the run's config.json, or the bytes of the graph's file.
+    """
     try:
         folder = _folder()
         return _is_private(folder) and _is_private(os.path.join(folder, _hash(content)))

@@ -228,7 +228,9 @@ def send_growing() -> None:
         try:
             file.send()
         except (RunError, UsageError, OSError) as error:
-            logging.error("%s is not up to date in the bucket: %s", file.path, error)
+            logging.error(
+                "cannot upload %s, which lacks its newest content until the next upload: %s", file.path, error
+            )
 
 
 def send_files(files: Sequence[str], folder: str) -> None:

@@ -161,9 +161,9 @@ def mean_features(video: Video, temporal: bool = False) -> Floats:
 
     Args:
       video: the video.
-      temporal: whether classes show as `_add_temporal_class` says; then the frames are generated and averaged.
-        Otherwise no frames are generated: the mean is computed directly, and its noise is that of a frame divided by
-        the square root of the number of frames.
+      temporal: whether classes can be recognised only by how the frames change over time (see `_add_temporal_class`).
+        If so, the frames are generated and averaged. Otherwise the mean is computed without frames, and its noise is
+        that of a frame divided by the square root of the number of frames.
     """
     if temporal:
         return np.asarray(_float_frames(video, None, temporal=True).mean(axis=0))
