@@ -65,7 +65,10 @@ class DeploymentConfig:
         if self.all_reduce and self.num_ps_tasks:
             raise ValueError(f"num_ps_tasks is {self.num_ps_tasks}; expected 0 with all_reduce")
         if self.num_replicas > 1 and not self.num_ps_tasks and not self.all_reduce:
-            raise ValueError(f"num_ps_tasks is 0; expected at least 1 if num_replicas is {self.num_replicas}")
+            raise ValueError(
+                f"num_replicas is {self.num_replicas}, num_ps_tasks is 0 and all_reduce is False; expected a parameter "
+                "server (num_ps_tasks) or all_reduce for more than one replica"
+            )
         for name in ("worker_job_name", "ps_job_name") if self.num_ps_tasks else ():
             job = getattr(self, name)
             if not isinstance(job, str) or not job:

@@ -1,6 +1,7 @@
-"""`yt8m export`: exports the model of a checkpoint.
+"""`yt8m export`: exports the model of a checkpoint as a SavedModel, an ONNX file or a web page.
 
-The weights are quantised on request, and the export is evaluated to measure the GAP that this loses.
+With --weights the weights are quantised. With --eval_data_pattern both the checkpoint and the export are evaluated, and
+the difference of their GAPs is printed.
 """
 
 from __future__ import annotations

@@ -41,7 +41,13 @@ _LOCATION = re.compile(rb"\n\x08location\x12")
 
 @dataclass(frozen=True)
 class PictureModel(Extractor):
-    """A model of pictures or clips in a file, whose path is part of the extractor's name, as in `onnx:clip.onnx`."""
+    """An extractor that runs a model of the user, which takes pictures or clips.
+
+    The path of the model's file or folder is part of the extractor's name, as in `onnx:clip.onnx`.
+
+    Attributes:
+      file_field: name of the option that gets this path; each subclass sets it.
+    """
 
     file_field: ClassVar[str]
 

@@ -255,10 +255,11 @@ class ClassMap:
         return sizes
 
     def merge_values(self, name: str, initial: NDArray[np.float32], saved: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The first values of a variable: initial ones for new classes, those of the other model for all others.
+        """The first values of a variable: `initial` for new classes, those of the other model for all others.
 
-        The weights with which the outputs of the other classes read a new class are 0, so that a new class does not
-        change their scores.
+        Weights that take a new class as an input are 0, unless they lead to outputs of new classes. So a new class does
+        not change the scores of the others. For example, the row of a new class is 0 in the weights [C, 1024] of a gate
+        that reads the predictions.
 
         Args:
           name: the name of the variable.

@@ -68,11 +68,10 @@ def estimate_noise(scores: FoldScores) -> LabelNoise:
 def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> LabelIssues:
     """Finds issues: labels that may be wrong, and labels that may be missing.
 
-    All labels may be wrong. Missing may be the classes that are among the best-scored ones of a video (`scores.best`)
-    without being labels of it. The issues are sorted by the calibrated chance of the error, highest first; those with
-    equal chances by its log-odds before calibration, highest first. If these are equal too, those come first whose
-    scores contradict the labels most: the lowest `label_noise.Margins.at` of a label, and the highest `Margins.at` plus
-    `Margins.prior` of a class that may be missing.
+    The candidates are every label, which may be wrong, and every class in `scores.best` that is no label of its video,
+    which may be missing. Both kinds are sorted together, from high to low by the calibrated chance of the error, then
+    by its log-odds before calibration, then by how strongly the score contradicts the labels: minus
+    `label_noise.Margins.at` for a label, `Margins.at` plus `Margins.prior` for a class that may be missing.
 
     Args:
       scores: the scores of the audit.

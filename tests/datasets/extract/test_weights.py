@@ -168,7 +168,7 @@ def test_the_command_fetches_and_names_the_weights(tmp_path: pathlib.Path, capsy
     [
         (["--extractors=inception", "--picture_size=8"], "none of the extractors inception has such a setting"),
         (["--extractors=onnx:a/x.onnx,onnx:b/x.onnx"], "two of them compute a feature 'x'"),
-        (["--extractors=inception,inception"], "Name each extractor once"),
+        (["--extractors=inception,vggish,vggish"], "vggish is named twice; name it once"),
         (["--extractors=incption"], "did you mean inception"),
         (["--extractors=onnx:x.onnx", "--mean=a,b,c"], "expected numbers with commas between"),
     ],

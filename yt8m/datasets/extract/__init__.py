@@ -162,6 +162,9 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
         effect; or two extractors compute features of the same name, or have settings of the same name with different
         meanings.
     """
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if repeated:
+        raise UsageError(f"--extractors={','.join(names)}: {', '.join(repeated)} is named twice; name it once.")
     kinds = {name: extractors.split_name(name)[0] for name in names}
     refuse_two_meanings(kinds)
     fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
@@ -179,10 +182,10 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
             choice.extractor.refuse_unused()
     features = [choice.extractor.feature for choice in chosen_extractors]
     for feature in features:
-        if features.count(feature) > 1 or len(kinds) < len(names):
+        if features.count(feature) > 1:
             raise UsageError(
-                f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. Name each extractor once. "
-                "A feature has the name of its extractor's file, folder or class: rename one of them."
+                f"--extractors={','.join(names)}: two of them compute a feature {feature!r}. A feature has the name of "
+                "its extractor's file, folder or network: leave one out, or rename one."
             )
     return chosen_extractors
 

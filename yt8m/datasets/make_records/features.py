@@ -110,7 +110,9 @@ class FeatureReader:
                     self.formats = tuple(map(FeatureFormat, names, sizes))
                     self.values_in_memory = self._count_values(batch.rows)
                     return
-        raise RunError(f"{self._table.path}: no video has features that can be read.")
+        raise RunError(
+            f"{self._table.path}: no row is good, so no video has features that can be read; correct the rows."
+        )
 
     def _count_values(self, rows: Rows) -> int:
         """The largest number of values of a video that are in memory at once; `rows` has the first video."""
