@@ -74,7 +74,7 @@ def test_the_published_meta_graph_predicts_as_recorded(tmp_path: pathlib.Path) -
 def test_a_published_meta_graph_is_no_training_graph_of_ours() -> None:
     path = golden("checkpoint_logistic/train_dir/model.ckpt-30.meta")
     assert signature_of(str(path)) is None
-    with tf.Graph().as_default(), pytest.raises(RunError, match="rebuild the graph from code"):
+    with tf.Graph().as_default(), pytest.raises(RunError, match="build the graph from the model's code"):
         graph.restore_train(str(path))
 
 

@@ -101,7 +101,7 @@ GOOD = b"v000,3 0.5 4 0.25\n"
         (GOOD + b"v001,%s 0.5\n" % (b"9" * 30), 2, "class numbers"),
         (GOOD + b"v001,3 x\n", 2, "class numbers"),
         (GOOD + b"v001,3 nan\n", 2, "finite"),
-        (GOOD + b"v001,3 0.5 4\n", 2, "3 words"),
+        (GOOD + b"v001,3 0.5 4\n", 2, "class 4 has no score; expected a score after each class"),
         (GOOD + b"v001\n", 2, "'v001'"),
         (GOOD + b"zzzz,3 0.5\n", 2, "not in the records"),
         (GOOD + b"v001,3 0.", 2, "cut short"),

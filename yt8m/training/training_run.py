@@ -103,9 +103,9 @@ def train(
       RunError: another trainer uses the folder, none of the checkpoints in the folder can be read, or the data have no
         example.
     """
-    for flag in ("train_dir", "export_dir", "log_dir"):
-        if folder := getattr(config, flag):
-            storage.refuse_unusable_folder(folder, flag)
+    for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):  # the folders for outputs
+        if folder := options.value_at(config, path):
+            storage.refuse_unusable_folder(folder, options.short_name(path))
     config = complete(config)
     workload = training_workload.create_training(config)
     check_callbacks("train", config.callbacks)

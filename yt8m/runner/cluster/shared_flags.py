@@ -24,11 +24,12 @@ _MACHINE_OPTIONS = {
     *map(options.short_name, options.paths_where(TrainConfig, is_path=True)),
 }
 
-# With parameter servers the steps of the replicas are separate, so that a machine with fewer GPUs or less memory may
-# take smaller batches.
+# With parameter servers each replica makes its own steps, so that a machine with fewer GPUs or less memory may take
+# smaller batches, and read them in its own way.
 _OPTIONS_OF_SEPARATE_STEPS = {
-    *("num_gpu", "batch_size", "batch_size_per_gpu", "split_batch"),
-    *("num_readers", "prefetch", "prefetch_to_device", "shuffle_buffer"),
+    "num_gpu",
+    *map(options.short_name, options.paths_where(TrainConfig, shapes="input")),
+    *map(options.short_name, options.paths_where(RunnerConfig, shapes="input")),
 }
 
 
