@@ -130,7 +130,7 @@ def test_caching_puts_a_copy_beside_the_reader():
         ({"replica_id": -1}, "replica_id", "-1", "at least 0"),
         ({"replica_id": 1}, "replica_id", "1", "num_replicas"),
         ({"num_replicas": 0}, "num_replicas", "0", "at least 1"),
-        ({"num_replicas": 2}, "num_ps_tasks", "0", "at least 1"),
+        ({"num_replicas": 2}, "num_ps_tasks", "0", "expected a parameter server (num_ps_tasks) or all_reduce"),
         ({"num_ps_tasks": -1}, "num_ps_tasks", "-1", "at least 0"),
         ({"num_ps_tasks": 1, "worker_job_name": ""}, "worker_job_name", "''", "name"),
         ({"num_ps_tasks": 1, "ps_job_name": None}, "ps_job_name", "None", "name"),
