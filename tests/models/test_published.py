@@ -61,7 +61,8 @@ def test_the_variables_are_the_published_ones(compared: Compared) -> None:
 def test_predictions_in_evaluation(compared: Compared) -> None:
     arrays, ours = compared
     np.testing.assert_allclose(ours.evaluation["predictions"], arrays["eval/predictions"], rtol=1e-5)
-    np.testing.assert_allclose(ours.regularization, penalties(arrays), rtol=1e-5)
+    # A float32 sum of the squares of all weights, in an order that depends on the processor: 1.5e-5 apart on one.
+    np.testing.assert_allclose(ours.regularization, penalties(arrays), rtol=3e-5)
     if "eval/support_predictions" in arrays:
         sides = np.concatenate(ours.evaluation["sides"], 1)
         np.testing.assert_allclose(sides, arrays["eval/support_predictions"], rtol=1e-5)
