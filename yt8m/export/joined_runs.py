@@ -89,9 +89,7 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
             export_onnx(config.output_onnx, path, data, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.output_onnx)
         if config.output_model_tgz:
-            model_folder = os.path.join(
-                folder, "inference_model"
-            )  # the name that `inference --input_model_tgz` expects
+            model_folder = os.path.join(folder, "inference_model")  # as `inference --input_model_tgz` expects
             with _advice_for_temporary_files():
                 write_inference_model(model_folder, path, modeler, facts, frame_features=has_frames)
                 run_dir.write(model_folder, dataclasses.replace(first.config, train_dir=""), names, is_own=is_own)
