@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import signal
@@ -109,12 +110,10 @@ def test_the_start_after_a_kill_continues_with_the_next_row(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out, write, parts = f"{bucket}/data", output.Output.write_records, 0
+    out, write, parts = f"{bucket}/data", output.Output.write_records, itertools.count(1)
 
     def killing(self: output.Output, *part: Any) -> list[int]:
-        nonlocal parts
-        parts += 1
-        if parts == 20:
+        if next(parts) == 20:
             os.kill(os.getpid(), signal.SIGKILL)
         return write(self, *part)
 
@@ -184,12 +183,10 @@ def test_one_process_at_a_time_makes_records(make: Make, bucket: str, cache: pat
 def test_the_start_after_a_full_disk_continues(
     make: Make, whole: dict[str, bytes], bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, write, parts = f"{bucket}/data", local.LocalStore.write_at, 0
+    out, write, parts = f"{bucket}/data", local.LocalStore.write_at, itertools.count(1)
 
     def full(self: local.LocalStore, path: str, *rest: Any) -> None:
-        nonlocal parts
-        parts += 1
-        if parts == 20:
+        if next(parts) == 20:
             with local.naming_errors("write", path):
                 raise OSError(28, "No space left on device")
         write(self, path, *rest)

@@ -13,19 +13,17 @@ from own_clips import contents, write_table
 
 _VIDEOS = 600
 _PROGRAM = """
-import os, resource, signal, sys
+import itertools, os, resource, signal, sys
 from yt8m import errors
 from yt8m.datasets import make_records
 from yt8m.datasets.make_records import output
 
 folder, out, trouble = sys.argv[1:]
 make_records._BATCH_BYTES, output._SAVE_INTERVAL = 50 * 24 * 4, -1.0  # batches of 50 rows, each saved
-write, parts = output.Output.write_records, 0
+write, parts = output.Output.write_records, itertools.count(1)  # several threads count together
 
 def troubled(self, *part):
-    global parts
-    parts += 1
-    if trouble in ("SIGINT", "SIGKILL") and parts == 20:
+    if next(parts) == 20 and trouble in ("SIGINT", "SIGKILL"):
         os.kill(os.getpid(), getattr(signal, trouble))
     return write(self, *part)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pathlib
 from collections.abc import Callable
@@ -38,12 +39,10 @@ def records(folder: pathlib.Path) -> dict[str, bytes]:
 @pytest.fixture
 def making(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """The folder of a run that was interrupted after it had saved its progress."""
-    append, calls = output.Output.write_records, 0
+    append, calls = output.Output.write_records, itertools.count(1)  # several threads count together
 
     def failing(self: output.Output, shard: str, offset: int, contents_of_chunk: Any) -> list[int]:
-        nonlocal calls
-        calls += 1
-        if calls == 60:
+        if next(calls) == 60:
             raise KeyboardInterrupt
         return append(self, shard, offset, contents_of_chunk)
 
