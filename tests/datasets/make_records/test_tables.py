@@ -1,14 +1,20 @@
-"""CSV tables: cells are those that Python's `csv` reads, in batches of any size; damage is refused with its line."""
+"""Tables: cells of CSV files are those that Python's `csv` reads; damaged rows are refused with their line.
+
+Rows of Parquet tables whose features have another length are bad.
+"""
 
 from __future__ import annotations
 
 import csv
 import pathlib
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from own_clips import read
 
+from yt8m.datasets.make_records import RecordsConfig, make
 from yt8m.datasets.make_records.tables import CsvTable
 from yt8m.errors import RunError
 
@@ -84,3 +90,27 @@ def test_rows_with_other_numbers_of_fields_are_bad(tmp_path: pathlib.Path) -> No
         2: "the row has 1 fields, but the header has 2; put a text with a comma in quotes",
         3: "the row has 3 fields, but the header has 2; put a text with a comma in quotes",
     }
+
+
+@pytest.mark.parametrize("others", [{0: None}, {5: [1.0]}, {0: [], 3: None, 5: [1.0], 7: [1.0, 2.0, 3.0]}])
+def test_lists_of_a_parquet_table_with_another_length_are_bad_rows(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, others: dict[int, list[float] | None]
+) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 2)  # in some batches no list has the right length
+    lists = [others.get(number, [number, 0.5]) for number in range(8)]
+    columns = {"id": list("abcdefgh"), "labels": ["cat"] * 8, "clip": lists}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    flags = {"table": str(tmp_path / "t.parquet"), "out": str(tmp_path / "out")}
+    first = min(others) + 1
+    with pytest.raises(
+        RunError, match=rf"row {first}: (feature clip has 1 values, expected 2|.* expected .* not empty)"
+    ):
+        make(RecordsConfig(**flags))
+    summary = make(RecordsConfig(**flags, max_bad_rows=len(others)))
+    assert [int(row) - 1 for row in summary["rows left out"]] == list(others)
+    found = {name: record.context["clip"].values() for name, (_, record) in read(tmp_path / "out" / "video").items()}
+    expected = {name: [number, 0.5] for number, name in enumerate("abcdefgh") if number not in others}
+    np.testing.assert_equal(found, expected)

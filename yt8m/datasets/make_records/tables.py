@@ -292,35 +292,27 @@ class ParquetTable:
           batch: the `pyarrow.RecordBatch`.
           features: the list columns to convert to arrays.
         """
-        bad: dict[int, str] = {}
         cells = {  # an empty cell is null or, if pandas wrote the file, NaN, the only value that differs from itself
             name: ["" if value is None or value != value else value for value in batch[name].to_pylist()]
             for name in self._cell_columns
         }
-        arrays = {name: self._convert_lists(batch[name], name, first, bad) for name in features}
-        return Rows(first, cells, arrays, bad)
+        return Rows(first, cells, {name: self._convert_lists(batch[name]) for name in features}, {})
 
-    def _convert_lists(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
-        """Converts a column of lists to float32 [n, D], where D is the most frequent length; other lists become zeros.
+    def _convert_lists(self, column: Any) -> NDArray[Any]:
+        """Converts a column of lists to float32 [n, D]; a list that is null becomes an empty one.
 
-        Args:
-          column: the Arrow column.
-          name: name of the column.
-          first: number of the first row.
-          bad: {number of a row: what is wrong with it}; rows with lists of another length are added.
+        If the lists differ in length, returns an array [n] of float32 arrays instead, so that the caller can tell which
+        rows have another length than the first video.
         """
         compute = self._arrow.compute
         lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
-        size = int(np.bincount(lengths).argmax())
         floats = column.flatten().cast(self._arrow.float32(), safe=False)
         values = compute.fill_null(floats, float("nan")).to_numpy(zero_copy_only=False)
-        if (lengths == size).all():
-            return np.asarray(values.reshape(-1, size))
-        matrix: NDArray[Any] = np.zeros((len(lengths), size), values.dtype)
-        matrix[lengths == size] = values[np.repeat(lengths == size, lengths)].reshape(-1, size)
-        for index in np.flatnonzero(lengths != size).tolist():
-            bad[first + index] = f"feature {name} has {lengths[index]} values, expected {size}"
-        return matrix
+        if (lengths == lengths[0]).all():
+            return np.asarray(values.reshape(len(lengths), lengths[0]))
+        rows = np.empty(len(lengths), object)
+        rows[:] = np.split(values, np.cumsum(lengths)[:-1])
+        return rows
 
     @contextlib.contextmanager
     def _open_file(self) -> Iterator[Any]:
