@@ -136,14 +136,16 @@ def test_tensorboard_reads_the_event_file(train: Callable, tmp_path: pathlib.Pat
 def test_exports_every_n_and_at_the_end_each_with_a_checkpoint(train: Callable, tmp_path: pathlib.Path) -> None:
     exported = []
 
-    def exporter(checkpoint: str, step: int) -> None:
+    def exporter(checkpoint: str, step: int, is_new: bool) -> None:
         assert pathlib.Path(checkpoint + ".index").exists()
-        exported.append((pathlib.Path(checkpoint).name, step))
+        exported.append((pathlib.Path(checkpoint).name, step, is_new))
 
     config = CallbackConfig(options={"train_export": {"exporter": exporter}})
     train(config, max_steps=8, checkpoints={"export_model_steps": 4})
     train(config, max_steps=10, checkpoints={"export_model_steps": 4})
-    assert exported == [("model.ckpt-4", 4), ("model.ckpt-8", 8), ("model.ckpt-10", 10)]
+    train(config, max_steps=10, checkpoints={"export_model_steps": 4})
+    names = [("model.ckpt-4", 4, True), ("model.ckpt-8", 8, True), ("model.ckpt-10", 10, True)]
+    assert exported == [*names, ("model.ckpt-10", 10, False)]
 
 
 def test_callbacks_of_a_users_own(train: Callable) -> None:

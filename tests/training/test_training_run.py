@@ -38,3 +38,17 @@ def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path)
     assert files == {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
     with scoring.open(str(exported)) as scorer:
         assert scorer.names.names == ()
+
+
+def test_a_step_that_is_taken_again_is_exported_again(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "run"
+    words = ["--max_steps=4", "--save_checkpoint_steps=2"]
+    assert run(folder, *words) == 0
+    weights = folder / "export/4/variables/variables.data-00000-of-00001"
+    former, written = weights.read_bytes(), weights.stat()
+    assert run(folder, *words, "--base_learning_rate=1") == 0  # no step is taken
+    assert (weights.read_bytes(), weights.stat().st_ino) == (former, written.st_ino)
+    for path in folder.glob("model.ckpt-4.*"):
+        path.unlink()
+    assert run(folder, *words, "--base_learning_rate=1") == 0
+    assert weights.read_bytes() != former

@@ -62,10 +62,14 @@ class Exporter:
     def __init__(self, config: TrainConfig, workload: Workload) -> None:
         self._config, self._workload = config, workload
 
-    def __call__(self, checkpoint: str, step: int) -> None:
-        """Exports `checkpoint`, of global step `step`; does nothing if that export exists already."""
+    def __call__(self, checkpoint: str, step: int, is_new: bool) -> None:
+        """Exports `checkpoint`, of global step `step`.
+
+        An export of this step stays if `is_new` is False. If this start of the run took the step itself, the export has
+        the weights of an earlier start that went further, and is replaced.
+        """
         folder = self._folder(step)
-        if storage.exists(storage.join(folder, "saved_model.pb")):
+        if not is_new and storage.exists(storage.join(folder, "saved_model.pb")):
             return
         config, workload = self._config, self._workload
         decay, extractors = config.optimizer.moving_average_decay, config.data.extractors

@@ -116,20 +116,22 @@ class TrainExport(Callback):
 
     Args:
       context: the context of the run.
-      exporter: exports the model; it is called with the path and the step of the checkpoint. It must build a graph of
-        its own, because the graph of the run is finalized.
+      exporter: exports the model; it is called with the path and the step of the checkpoint, and with whether this
+        start of the run took that step itself. It must build a graph of its own, because the graph of the run is
+        finalized.
     """
 
     saves = True
 
-    def __init__(self, context: Context, exporter: Callable[[str, int], None]) -> None:
+    def __init__(self, context: Context, exporter: Callable[[str, int, bool], None]) -> None:
         super().__init__(context)
-        self._exporter, self._exported = exporter, -1
+        self._exporter, self._exported, self._first = exporter, -1, 0
         self._every = Every(steps=context.config.checkpoints.export_model_steps)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Counts `export_model_steps` from the step at which the run starts or resumes."""
-        self._every.restart(self.context.step)
+        self._exported, self._first = -1, self.context.step
+        self._every.restart(self._first)
 
     def before_run(self, run_context: Any) -> None:
         """Tells the context that a checkpoint will be saved, if the model is exported after the step."""
@@ -148,7 +150,7 @@ class TrainExport(Callback):
         """Saves a checkpoint of the current step and exports the model, unless this step was exported already."""
         step = self.context.step
         if step != self._exported:
-            self._exporter(self.context.saver.save(session, step), step)
+            self._exporter(self.context.saver.save(session, step), step, step > self._first)
             self._every.restart(step)
             self._exported = step
 
