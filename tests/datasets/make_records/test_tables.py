@@ -16,7 +16,7 @@ from own_clips import read
 
 from yt8m.datasets.make_records import RecordsConfig, make
 from yt8m.datasets.make_records.tables import CsvTable
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 
 _CELLS = st.text(alphabet="ab;\"é,\u2028\x0b'", max_size=4) | st.just("plain")
 _ROWS = st.lists(st.tuples(_CELLS, _CELLS), max_size=9)
@@ -114,3 +114,16 @@ def test_lists_of_a_parquet_table_with_another_length_are_bad_rows(
     found = {name: record.context["clip"].values() for name, (_, record) in read(tmp_path / "out" / "video").items()}
     expected = {name: [number, 0.5] for number, name in enumerate("abcdefgh") if number not in others}
     np.testing.assert_equal(found, expected)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: pathlib.Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    (tmp_path / "t.csv").write_text("id,labels,id\na,cat,b\n")
+    columns = [pyarrow.array(["a"]), pyarrow.array(["cat"]), pyarrow.array(["b"])]
+    table = pyarrow.Table.from_arrays(columns, names=["id", "labels", "id"])
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        with pytest.raises(UsageError, match="names a column twice: id,labels,id"):
+            make(RecordsConfig(table=str(tmp_path / name), out=str(tmp_path / "out")))

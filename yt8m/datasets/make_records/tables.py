@@ -157,6 +157,12 @@ def _refuse_missing_columns(flag: str, table: Table, needed: Sequence[str]) -> N
         raise UsageError(f"{flag}={table.path} has no column {missing[0]!r}; it has: {columns}. {expected}.{remedy}")
 
 
+def _refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:
+    """Raises `UsageError` if two of the columns of the table at `path` have the same name."""
+    if len(set(columns)) < len(columns):
+        raise UsageError(f"{path} names a column twice: {','.join(columns)[:200]}; give each its own name.")
+
+
 def _check_file(flag: str, path: str) -> None:
     """Raises `UsageError` if there is no file at `path`, the value of `flag`, or if it cannot be read twice."""
     if not storage.exists(path):
@@ -184,8 +190,7 @@ class CsvTable:
         self.path = path
         with self._read_lines() as lines:
             header = [name.strip() for name in next(lines, [])]
-        if len(set(header)) < len(header):
-            raise UsageError(f"{path} names a column twice: {','.join(header)[:200]}; give each its own name.")
+        _refuse_repeated_columns(path, header)
         self._header, self._cell_columns = header, (*COLUMNS, *extra_columns)
         self.columns = [name for name in header if name]
 
@@ -253,7 +258,7 @@ class ParquetTable:
     """A Parquet file. A column of lists of numbers is a feature, unless its name has a fixed meaning (`COLUMNS`).
 
     Raises:
-      UsageError: the package pyarrow is not installed.
+      UsageError: the package pyarrow is not installed, or two columns have the same name.
       RunError: the file is damaged; `batches` raises this too.
     """
 
@@ -268,6 +273,7 @@ class ParquetTable:
         with self._open_file() as file:
             schema = file.schema_arrow
         self.columns = schema.names
+        _refuse_repeated_columns(path, self.columns)
         self._cell_columns = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
         self.features = [
             field.name
