@@ -19,6 +19,7 @@ from gs_proxy import Fault, Proxy, running_proxy
 
 from yt8m import storage
 from yt8m.errors import RunError
+from yt8m.lazy import tf
 from yt8m.storage import base, copies, gcs, gcs_client, sending
 
 
@@ -58,6 +59,18 @@ def test_a_copy_is_fetched_once_and_anew_when_it_has_changed(bucket: str, proxy:
     with pytest.raises(storage.NotFoundError, match="ckpt-7"):
         copies.copy_of(f"{bucket}/run/model.ckpt-7")
     assert copies.copy_of("/a/local/path") == "/a/local/path"
+
+
+@pytest.mark.parametrize("folder", ["run[1]", "a\\b", "a\\b/[x]"])
+def test_tensorflow_reads_a_local_checkpoint_whose_path_is_a_pattern(tmp_path: pathlib.Path, folder: str) -> None:
+    os.makedirs(tmp_path / folder)
+    prefix = str(tmp_path / folder / "model.ckpt-5")
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.get_variable("w", initializer=3.0).initializer)
+        tf.train.Saver().save(session, prefix)
+    for local in (copies.copy_of(prefix), f"{copies.folder_copy(os.path.dirname(prefix))}/model.ckpt-5"):
+        assert tf.train.load_checkpoint(local).get_tensor("w") == 3.0
+    assert copies.copy_of(prefix) == copies.copy_of(prefix)
 
 
 def test_a_replaced_folder_is_never_a_mixture(bucket: str, proxy: Proxy) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from yt8m.storage.local import naming_errors
 
 _PARALLEL_FETCHES = 4  # number of files that are fetched at the same time
 _LOCK = "in-use"  # the name of the lock file in a folder
+_NOT_LITERAL = re.compile(r"[\[\\]")  # characters that stand for others in TensorFlow's patterns, not for themselves
 _guard = threading.Lock()  # guards `_workspaces`
 # {(process number, parent folder): (workspace, descriptor of its lock)}. The process number is part of the key, because
 # a forked process must not use the workspace of its parent.
@@ -146,7 +148,7 @@ def copy_of(prefix: str) -> str:
         checkpoint `run/model.ckpt-5` are `run/model.ckpt-5.index` and others.
 
     Returns:
-      `prefix` itself if it is local, else the prefix of the copies.
+      `prefix` itself if it is local, or the same through a link that TensorFlow can read; else that of the copies.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
@@ -155,7 +157,8 @@ def copy_of(prefix: str) -> str:
     if prefix in _held:
         return _held[prefix]
     if not is_remote(prefix):
-        return prefix
+        local_folder, name = os.path.split(prefix)
+        return os.path.join(_readable_folder(local_folder), name)
     folder, _, name = prefix.rpartition("/")
     versions = _versions(folder, f"{name}.")
     if not versions:
@@ -226,7 +229,7 @@ def _link_or_copy(path: str, link: str) -> None:
 
 
 def folder_copy(folder: str) -> str:
-    """A local folder with all content of `folder`: `folder` itself if it is local, else a copy in the workspace.
+    """A local folder with all content of `folder`: `folder` itself or a link to it, or a copy of one in a bucket.
 
     The copy is fetched again only if a file of the folder in the bucket has changed.
 
@@ -235,11 +238,30 @@ def folder_copy(folder: str) -> str:
       RunError: the files cannot be fetched.
     """
     if not is_remote(folder):
-        return folder
+        return _readable_folder(folder)
     versions = _versions(folder, "", deep=True)
     if not versions:
         raise NotFoundError(f"cannot read {folder}: there is nothing under that name")
     return _fetch_versions(folder, folder, versions)
+
+
+def _readable_folder(folder: str) -> str:
+    """A path of a local folder in which TensorFlow finds checkpoints: `folder` itself, or a link in the workspace.
+
+    TensorFlow takes the path of a checkpoint for a pattern, and `run[1]` or `a\\b` as a pattern does not match itself.
+
+    Raises:
+      RunError: the link cannot be made.
+    """
+    if not _NOT_LITERAL.search(folder):
+        return folder
+    target = os.path.abspath(folder)
+    link = folder_for("links", target)
+    with naming_errors("make a link to", folder):
+        os.makedirs(os.path.dirname(link), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.symlink(target, link)
+    return link
 
 
 def _fetch_versions(copied_path: str, folder: str, versions: Mapping[str, int]) -> str:
