@@ -34,7 +34,7 @@ from yt8m.datasets.extract.video_table import open_videos
 from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output, hash_inputs, newest_version
-from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
+from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, TableVideos, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
 from yt8m.records.data_format import LEVELS, FeatureFormat
@@ -219,14 +219,13 @@ class Extraction:
         self._stamps: dict[str, Stamp] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
-        """Reads the good rows: {position in the table, from 0: row}. Adds rows with impossible times to `bad`."""
+        """Reads the good rows: {position in the table, from 0: row}.
+
+        Adds rows with impossible times, or with a label without a class, to `bad`.
+        """
         rows = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
-            numbers = np.array([self._classes.number[name] for name in self._reader.names], np.int64)
-            labels = batch.labels.recode(numbers) if len(batch.labels.codes) else batch.labels
-            classes: dict[int, list[int]] = {}
-            for index, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
-                classes.setdefault(index, []).append(code)
+            classes = self._number_labels(batch, bad)
             for index in batch.indices.tolist():
                 position = batch.rows.first + index - 1
                 try:
@@ -236,6 +235,19 @@ class Extraction:
                     continue
                 rows[position] = TableRow(position + 1, batch.ids[index], tuple(classes.get(index, ())), clip)
         return rows
+
+    def _number_labels(self, batch: TableVideos, bad: BadRows) -> dict[int, list[int]]:
+        """{index of a row of the batch: its classes, ascending}. Adds rows with a label without a class to `bad`."""
+        names, labels = self._reader.names, batch.labels
+        numbers = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
+        for index in np.flatnonzero(numbers[labels.codes] < 0).tolist():
+            problem = self._classes.describe_unknown(names[labels.codes[index]])
+            bad.add(batch.rows.first + int(labels.rows[index]), problem)
+        labels = labels.recode(numbers) if len(labels.codes) else labels
+        classes: dict[int, list[int]] = {}
+        for row, number in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
+            classes.setdefault(row, []).append(number)
+        return classes
 
     def run(self) -> dict[str, Any]:
         """Extracts the features and writes the records; returns {level: content of summary.json}."""

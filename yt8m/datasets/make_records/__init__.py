@@ -223,9 +223,7 @@ class _RecordsMaker:
         unknown, first = np.unique(labels.rows[~is_known], return_index=True)
         for index, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
             if batch.splits[index] >= 0:
-                name, count = names[code][:60], self._classes.size
-                problem = f"the label {name!r} is not one of the {count} classes of the vocabulary"
-                self._bad.add(batch.rows.first + index, problem)
+                self._bad.add(batch.rows.first + index, self._classes.describe_unknown(names[code]))
         known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
         return known_labels.recode(numbers), indices[~np.isin(indices, unknown)]
 

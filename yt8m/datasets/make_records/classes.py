@@ -74,6 +74,10 @@ class Classes(NamedTuple):
     vocabulary: Vocabulary | None
     size: int
 
+    def describe_unknown(self, name: str) -> str:
+        """What is wrong with a row that has the label `name`, which has no class."""
+        return f"the label {name[:60]!r} is not one of the {self.size} classes of the vocabulary"
+
     def inputs(self, names: Iterable[str], is_from_user: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
         """What the records depend on, for `hash_inputs`: the class of each label (-1 for none), and all classes' names.
 
