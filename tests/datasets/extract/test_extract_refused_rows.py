@@ -1,9 +1,12 @@
-"""`yt8m extract` refuses rows whose labels it cannot use, before it decodes a video."""
+"""`yt8m extract` refuses rows whose labels it cannot use, before it decodes a video; file names need not be UTF-8."""
 
 from __future__ import annotations
 
+import json
+import os
 import pathlib
 
+import made_videos
 import pytest
 
 from yt8m.command_line import cli
@@ -17,3 +20,23 @@ def test_a_number_that_is_no_class_of_the_vocabulary_is_refused(tmp_path: pathli
     words = [f"--{name}={tmp_path / file}" for name, file in (("videos", "clips.csv"), ("vocabulary", "names.csv"))]
     with pytest.raises(RunError, match=r"row 2: the label '7' is not one of the 2 classes of the vocabulary"):
         cli.call("extract", [*words, f"--out={tmp_path / 'data'}", "--extractors=own_extractors:Colours"])
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused_as_a_label(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "a.mp4").touch()
+    words = [f"--videos={tmp_path}", "--labels=folder", f"--out={tmp_path / 'data'}"]
+    with pytest.raises(RunError, match=r"row 1: the label 'caf\\udce9' is not UTF-8 text"):
+        cli.call("extract", [*words, "--extractors=own_extractors:Colours"])
+
+
+def test_the_report_names_a_file_whose_name_is_not_utf8(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "clips").mkdir()
+    made_videos.write(tmp_path / "clips" / "good.mp4", made_videos.grey, None, 2.0)
+    bad = tmp_path / "clips" / os.fsdecode(b"caf\xe9.mp4")
+    bad.touch()
+    words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}", "--max_bad_videos=1"]
+    assert cli.call("extract", [*words, "--extractors=own_extractors:Colours", "--jobs=1"]) == 0
+    line, _ = map(json.loads, (tmp_path / "data" / "extract.jsonl").read_text("utf-8").splitlines())
+    assert (line["path"], line["id"], line["state"]) == (str(bad), "caf\\xe9.mp4", "left out")

@@ -25,6 +25,7 @@ from yt8m.errors import RunError, UsageError, suggestion
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
 # A character that ids, labels, and paths of video files found by a pattern must not hold.
 CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+SURROGATE = re.compile("[\ud800-\udfff]")  # what a byte that is not UTF-8 becomes in the name of a file
 # Any number. A label that matches but is no `CLASS_NUMBER`, such as -1 or 2.0, is refused, because it is hardly a name.
 _ANY_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SPLIT_NAME = re.compile(r"[\w-]+")  # a name that --splits may give to a split
@@ -373,6 +374,8 @@ class RowReader:
         """What is wrong with a label; empty if nothing is."""
         if CONTROL_CHARACTER.search(name):
             return f"the label {name[:60]!r} holds a control character"
+        if not name.isascii() and SURROGATE.search(name):
+            return f"the label {name[:60]!r} is not UTF-8 text, so no vocabulary can hold it; rename it"
         if CLASS_NUMBER.fullmatch(name) or name in self._known_names:
             return ""
         if self._flags.vocabulary:
