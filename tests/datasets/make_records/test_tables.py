@@ -17,6 +17,7 @@ from own_clips import read
 from yt8m.datasets.make_records import RecordsConfig, make
 from yt8m.datasets.make_records.tables import CsvTable
 from yt8m.errors import RunError, UsageError
+from yt8m.records import vocabulary
 
 _CELLS = st.text(alphabet="ab;\"é,\u2028\x0b'", max_size=4) | st.just("plain")
 _ROWS = st.lists(st.tuples(_CELLS, _CELLS), max_size=9)
@@ -127,3 +128,23 @@ def test_two_columns_of_one_name_are_refused(tmp_path: pathlib.Path) -> None:
     for name in ("t.csv", "t.parquet"):
         with pytest.raises(UsageError, match="names a column twice: id,labels,id"):
             make(RecordsConfig(table=str(tmp_path / name), out=str(tmp_path / "out")))
+
+
+def test_texts_that_are_stored_as_bytes(tmp_path: pathlib.Path) -> None:
+    """NumPy stores texts as bytes in arrays of the type S, and Spark writes columns of bytes without a type of text."""
+    import pyarrow
+    import pyarrow.parquet
+
+    ids, labels = ["clip é".encode(), b"b"], [b"cat;dog", b"dog"]
+    np.savez(tmp_path / "t.npz", id=np.array(ids), labels=np.array(labels), clip=np.ones((2, 3)))
+    columns = {"id": ids, "clip": [[1.0] * 3] * 2}
+    lists = pyarrow.array([[b"cat", None, b"dog"], [b"dog"]])
+    pyarrow.parquet.write_table(pyarrow.table({**columns, "labels": labels}), tmp_path / "t.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({**columns, "labels": lists}), tmp_path / "lists.parquet")
+    for name in ("t.npz", "t.parquet", "lists.parquet"):
+        make(RecordsConfig(table=str(tmp_path / name), out=str(tmp_path / "out"), overwrite=True))
+        found = {
+            video: record.context["labels"].values() for video, (_, record) in read(tmp_path / "out/video").items()
+        }
+        assert found == {"clip é": [0, 1], "b": [0]}
+        assert vocabulary.read(str(tmp_path / "out/vocabulary.csv")).names == ("dog", "cat")

@@ -298,10 +298,7 @@ class ParquetTable:
           batch: the `pyarrow.RecordBatch`.
           features: the list columns to convert to arrays.
         """
-        cells = {  # an empty cell is null or, if pandas wrote the file, NaN, the only value that differs from itself
-            name: ["" if value is None or value != value else value for value in batch[name].to_pylist()]
-            for name in self._cell_columns
-        }
+        cells = {name: list(map(_as_cell, batch[name].to_pylist())) for name in self._cell_columns}
         return Rows(first, cells, {name: self._convert_lists(batch[name]) for name in features}, {})
 
     def _convert_lists(self, column: Any) -> NDArray[Any]:
@@ -332,6 +329,16 @@ class ParquetTable:
                 raise RunError(f"{self.path} is not a Parquet file that can be read: {first_line(error)}") from error
 
 
+def _as_cell(value: Any) -> Any:
+    """The cell of a value in a Parquet or NPZ file; bytes, as which NumPy and Spark may store texts, become text."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, list):
+        return [item if item is None else _as_cell(item) for item in value]
+    # An empty cell is null or, if pandas wrote the file, NaN, the only value that differs from itself.
+    return "" if value is None or value != value else value
+
+
 def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
     types = arrow.types
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
@@ -355,7 +362,7 @@ class NpzTable:
         """See `Table`."""
         for start in range(skip, len(next(iter(self._arrays.values()))), size):
             rows_slice = slice(start, start + size)
-            cells = {name: self._arrays[name][rows_slice].tolist() for name in self._cell_columns}
+            cells = {name: list(map(_as_cell, self._arrays[name][rows_slice].tolist())) for name in self._cell_columns}
             yield Rows(start + 1, cells, {name: self._arrays[name][rows_slice] for name in features}, {})
 
 
