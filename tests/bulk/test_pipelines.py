@@ -121,10 +121,10 @@ def test_figures_are_those_of_eval(video: tuple[str, str], tmp_path: pathlib.Pat
 def test_lists_of_segments_are_those_of_inference(tmp_path: pathlib.Path) -> None:
     pattern = frame_shards(tmp_path, (3, 4, 1))
     run = trained(tmp_path, pattern, "FrameLevelLogisticModel", *FRAME)
-    finish(start("rank", run, pattern, tmp_path / "out", "--batch_size=8", "--segment_max_pred=6"))
+    finish(start("rank", run, pattern, tmp_path / "out[1]", "--batch_size=8", "--segment_max_pred=6"))
     words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={tmp_path}/whole.csv"]
     assert inference.main([*words, "--batch_size=8", "--segment_labels", "--segment_max_pred=6"]) == 0
-    assert (tmp_path / "out/segments.csv").read_text() == (tmp_path / "whole.csv").read_text()
+    assert (tmp_path / "out[1]/segments.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
 
 def test_a_damaged_shard_ends_the_job_or_is_counted(video: tuple[str, str], tmp_path: pathlib.Path) -> None:

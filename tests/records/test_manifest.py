@@ -194,3 +194,7 @@ def test_patterns_of_a_folder_are_those_of_the_nearest_shards(tmp_path: pathlib.
     assert manifest.patterns_in(str(tmp_path)) == manifest.patterns_in(str(video)) == expected
     (video / "e.tfrecord").touch()
     assert manifest.patterns_in(str(tmp_path)) == f"'{video}/*.tfrecord'"
+    bracketed = tmp_path / "old [1]"
+    bracketed.mkdir()
+    (bracketed / "a.tfrecord").touch()
+    assert manifest.patterns_in(str(bracketed)) == f"'{tmp_path}/old [[]1]/*.tfrecord'"

@@ -95,6 +95,16 @@ def test_an_existing_path_matches_itself(root: str) -> None:
     assert storage.glob(path) == [path]
 
 
+@pytest.mark.parametrize("name", ["odd[1]", "a*", "all?", "x,y"])
+def test_the_name_of_a_folder_is_no_pattern(root: str, name: str) -> None:
+    for folder in (name, "odd1", "ab", "all1", "x"):
+        put(storage.join(root, folder, "train0.tfrecord"))
+    folder, expected = storage.join(root, name), [storage.join(root, name, "train0.tfrecord")]
+    assert storage.glob_in(folder, "*.tfrecord") == expected
+    if "," not in name:
+        assert storage.glob(storage.pattern_in(folder, "*.tfrecord")) == expected
+
+
 def test_an_existing_path_with_commas_matches_itself_in_a_list(root: str) -> None:
     paths = [storage.join(root, name) for name in ("a,b,c.mp4", "d.mp4", "e, f.mp4")]
     for path in paths:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
+from glob import escape
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -180,7 +181,8 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
     if storage.is_dir(weights):
         model_files = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
     else:
-        model_files = [weights, *storage.glob(f"{weights}.*")]  # an archive, an ONNX file, or the files of a checkpoint
+        model_files = [weights]  # an archive, an ONNX file, or the files of a checkpoint
+        model_files += storage.glob_in(os.path.dirname(weights), f"{escape(os.path.basename(weights))}.*")
     files = storage.stamps([*(shard.path for shard in shards), *model_files])
     return {
         "command": name,
@@ -242,7 +244,7 @@ def _finish_ranking(job: FinishedJob) -> None:
       RunError: no class has a segment.
     """
     config = job.config
-    line_files = sorted(storage.glob(storage.join(config.out, PARTS, "class*")))
+    line_files = storage.glob_in(config.out, PARTS, "class*")
     if not line_files:
         raise RunError(NO_SEGMENT)
     with storage.write_atomic(_result_path("rank", config)) as ranking_file:

@@ -49,7 +49,7 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
-    return dataclasses.replace(data, data_pattern=storage.join(folder, level, split, "*.tfrecord"))
+    return dataclasses.replace(data, data_pattern=storage.pattern_in(storage.join(folder, level, split), "*.tfrecord"))
 
 
 def level_of(data: DataConfig) -> str:

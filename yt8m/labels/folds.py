@@ -116,7 +116,7 @@ class FoldSets:
 
     def pattern(self, fold: int) -> str:
         """The pattern of the shards of a fold."""
-        return storage.join(self._folder, f"fold{fold}-*.tfrecord")
+        return storage.pattern_in(self._folder, f"fold{fold}-*.tfrecord")
 
     def others(self, fold: int) -> str:
         """The patterns, joined by commas, of the shards of all folds but this one."""

@@ -235,10 +235,10 @@ def patterns_in(folder: str) -> str:
     shards either, the result is a pattern for the folder itself.
     """
     for deeper in ("", "*/", "*/*/"):
-        folders = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
+        folders = {os.path.dirname(path) for path in storage.glob_in(folder, f"{deeper}*.tfrecord")}
         if folders:
             break
-    return " or ".join(f"'{storage.join(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
+    return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
 
 
 class ShardWriter:

@@ -136,7 +136,7 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
     """
     archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
-    for inner in (folder, *storage.glob(f"{folder}/*")):
+    for inner in (folder, *storage.glob_in(folder, "*")):
         prefix = os.path.join(inner, INFERENCE_MODEL)
         if os.path.exists(f"{prefix}.meta"):
             classes = class_count(read_meta_graph(f"{prefix}.meta"))

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from glob import escape
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from yt8m.errors import UsageError
@@ -69,6 +70,16 @@ def glob(pattern: str) -> list[str]:
         path matches itself, even if it contains such characters or commas.
     """
     return sorted({path for _, paths in paths_by_pattern(pattern) for path in paths})
+
+
+def pattern_in(folder: str, *names: str) -> str:
+    """A pattern for `glob`: the pattern `names` inside `folder`, whose own characters stand for themselves."""
+    return join(escape(folder), *names)
+
+
+def glob_in(folder: str, *names: str) -> list[str]:
+    """The sorted paths inside `folder` that match the pattern `names`; the path of the folder is no pattern."""
+    return sorted(_store(folder).glob(pattern_in(folder, *names)))
 
 
 def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:

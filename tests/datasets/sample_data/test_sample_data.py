@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from datasets.sample_data.sample_shards import dequantized, read_frames, read_split
 
+from yt8m import storage
 from yt8m.command_line import cli
 from yt8m.datasets.sample_data import SampleConfig, generate, synthetic_videos
 from yt8m.errors import UsageError
@@ -256,6 +258,17 @@ def test_no_command_to_train_is_printed_without_training_videos(
 ) -> None:
     assert cli.call("sample-data", [f"--out={tmp_path}", "--train=0", "--validate=1", "--test=0"]) == 0
     assert capsys.readouterr().out == f"Wrote generated sample data (no YouTube-8M videos) into {tmp_path}.\n"
+
+
+def test_the_printed_command_finds_the_records_whatever_the_folder_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "Ann's data [1]"
+    assert cli.call("sample-data", [f"--out={folder}", "--train=3", "--validate=0", "--test=0", "--shards=1"]) == 0
+    (word,) = [
+        word for word in shlex.split(capsys.readouterr().out.partition("Train on it by")[2]) if "pattern" in word
+    ]
+    assert storage.glob(word.partition("=")[2]) == [f"{folder}/video/train/train0000.tfrecord"]
 
 
 def test_help_lists_the_flags(capsys: pytest.CaptureFixture[str]) -> None:

@@ -306,7 +306,7 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
             )
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
-    pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
+    pattern = storage.pattern_in(storage.join(folder, next(iter(summary["splits"]))), "*.tfrecord")
     print(f"Train on it by\n  {_training_command(pattern, level, features)}")
 
 

@@ -127,7 +127,7 @@ def match_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Cla
     """
     out = flags.out
     has_names = bool(flags.vocabulary) or storage.exists(storage.join(out, vocabulary.NAME))
-    for path in storage.glob(storage.join(out, "*", "*", manifest.NAME)):
+    for path in storage.glob_in(out, "*", "*", manifest.NAME):
         data = manifest.read(path).data
         if data is None or data.level == level or data.num_classes is None:
             continue

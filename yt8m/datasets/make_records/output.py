@@ -438,7 +438,7 @@ class Output:
 
     def _update_other_levels(self, num_classes: int) -> None:
         """Increases the number of classes in the manifests of other levels, since all levels share the vocabulary."""
-        for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
+        for path in storage.glob_in(self._out, "*", "*", manifest.NAME):
             other_manifest = manifest.read(path)
             if other_manifest.data is not None and (other_manifest.data.num_classes or 0) < num_classes:
                 positives = other_manifest.data.positives

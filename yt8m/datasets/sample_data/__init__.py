@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ def run(config: SampleConfig) -> int:
     """
     generate(config)
     level = config.levels()[0]
-    pattern = storage.join(config.out, level, "train", "*.tfrecord")
+    pattern = shlex.quote(storage.pattern_in(storage.join(config.out, level, "train"), "*.tfrecord"))
     example = "--feature_names=mean_rgb,mean_audio --model=LogisticModel --batch_size=256"
     if level != "video":
         segments = " --segment_labels" if level == "segment" else ""
@@ -53,7 +54,7 @@ def run(config: SampleConfig) -> int:
         example = f"{frame_flags} --model=FrameLevelLogisticModel --batch_size=32"
     print(f"Wrote generated sample data (no YouTube-8M videos) into {config.out}.")
     if config.sizes(level)["train"]:
-        print(f"Train on it by\n  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}")
+        print(f"Train on it by\n  yt8m train --train_data_pattern={pattern} --train_dir=runs/sample {example}")
     return 0
 
 
@@ -126,7 +127,7 @@ def generate(config: SampleConfig) -> None:
             folder = storage.join(config.out, level, split)
             names = (f"{split}{number:04d}.tfrecord" for number in range(min(config.shards, count)))
             paths = [storage.join(folder, name) for name in names]
-            other_shards = sorted(set(storage.glob(storage.join(folder, "*.tfrecord"))) - set(paths))
+            other_shards = sorted(set(storage.glob_in(folder, "*.tfrecord")) - set(paths))
             if other_shards:
                 raise UsageError(
                     f"{other_shards[0]} already exists and would be mixed with the new records; name another --out"
