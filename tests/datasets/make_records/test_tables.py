@@ -148,3 +148,16 @@ def test_texts_that_are_stored_as_bytes(tmp_path: pathlib.Path) -> None:
         }
         assert found == {"clip é": [0, 1], "b": [0]}
         assert vocabulary.read(str(tmp_path / "out/vocabulary.csv")).names == ("dog", "cat")
+
+
+@pytest.mark.parametrize("kind", [bool, np.int64, np.float32])
+def test_labels_that_are_a_matrix_of_zeros_and_ones_are_refused(tmp_path: pathlib.Path, kind: type) -> None:
+    ids, clip = np.array(["a", "b"]), np.ones((2, 3))
+    np.savez(tmp_path / "t.npz", id=ids, labels=np.array([[0, 1, 0, 1], [0, 0, 1, 0]], kind), clip=clip)
+    flags = {"table": str(tmp_path / "t.npz"), "out": str(tmp_path / "out")}
+    with pytest.raises(UsageError, match=r"labels is a matrix \[2, 4\] of only 0 and 1; expected the names or numbers"):
+        make(RecordsConfig(**flags))
+    np.savez(tmp_path / "t.npz", id=ids, labels=np.array([[0, 3], [2, 2]]), clip=clip)
+    make(RecordsConfig(**flags))
+    found = {video: record.context["labels"].values() for video, (_, record) in read(tmp_path / "out/video").items()}
+    assert found == {"a": [0, 3], "b": [2]}

@@ -349,11 +349,12 @@ class NpzTable:
     """An NPZ file of arrays with one row per video: the columns `COLUMNS`, and features. All are held in memory.
 
     Raises:
-      UsageError, RunError: as for `_load_arrays`.
+      UsageError, RunError: as for `_load_arrays` and `_refuse_indicators`.
     """
 
     def __init__(self, path: str, extra_columns: Sequence[str]) -> None:
         self.path, self._arrays = path, _load_arrays(path)
+        _refuse_indicators(path, self._arrays)
         self.columns = list(self._arrays)
         self._cell_columns = [name for name in self.columns if name in {*COLUMNS, *extra_columns}]
         self.features = [name for name in self.columns if name not in self._cell_columns]
@@ -364,6 +365,19 @@ class NpzTable:
             rows_slice = slice(start, start + size)
             cells = {name: list(map(_as_cell, self._arrays[name][rows_slice].tolist())) for name in self._cell_columns}
             yield Rows(start + 1, cells, {name: self._arrays[name][rows_slice] for name in features}, {})
+
+
+def _refuse_indicators(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raises `UsageError` if the labels are a matrix that says of each class whether a video has it.
+
+    Its numbers would be read as those of the classes 0 and 1.
+    """
+    labels = arrays.get("labels")
+    if labels is not None and labels.ndim == 2 and labels.dtype.kind in "biuf" and np.isin(labels, (0, 1)).all():
+        raise UsageError(
+            f"{path}: the array labels is a matrix {list(labels.shape)} of only 0 and 1; expected the names or numbers "
+            "of each video's classes, for example texts such as '0;4'."
+        )
 
 
 def describe_zip_bomb(archive: zipfile.ZipFile) -> str:
