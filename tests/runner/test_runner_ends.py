@@ -83,3 +83,11 @@ def test_out_of_memory_in_one_tower_is_one_clear_message(train: Callable[..., Ou
     assert outcome.message.startswith("out of memory: ")
     assert outcome.message.endswith("Use a smaller batch size, or fewer towers per device.")
     assert "\n" not in outcome.message
+
+
+def test_a_resumed_run_that_fails_before_its_first_step_is_at_the_step_of_its_checkpoint(
+    train: Callable[..., Outcome],
+) -> None:
+    assert train(max_steps=2).global_step == 2
+    outcome = train(max_steps=4, moving_average_decay=0.9)  # the checkpoint has no averages
+    assert (outcome.status, outcome.global_step) == (Status.FAILED, 2)

@@ -157,6 +157,9 @@ class Runner:
             *(config, created.ops, self.modeler, line, saver, metrics, signals, self.inputter.records, len(files)),
             is_resumed=created.checkpoint is not None,
         )
+        if created.saver is not None and created.checkpoint:
+            # `StepHook` sets the step when the session is ready. A run that fails before that is at this step too.
+            context.step = context.global_step = checkpoints.step_of(created.checkpoint)
         return context, position
 
     def _create_saver(self, created: CreatedGraph, position: SavedPosition | None) -> RunSaver:
