@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from own_clips import write_table
+from own_clips import read, write_table
 
 from yt8m.command_line import flags
 from yt8m.datasets.make_records import RecordsConfig, make
@@ -98,3 +98,24 @@ def test_a_table_or_an_array_that_is_a_pipe_or_a_zip_bomb_is_refused(tmp_path: p
     ):
         with pytest.raises(error, match=what):
             make(RecordsConfig(**paths, out=str(tmp_path / "out")))
+
+
+def test_a_row_without_times_may_have_one_vector(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "vector.npy", np.ones(4, np.float32))
+    np.save(tmp_path / "frames.npy", np.zeros((5, 4), np.float32))
+    rows = [("a", "vector.npy", "cat", "", ""), ("b", "frames.npy", "dog", "1", "")]
+    table = write_table(tmp_path / "clips.csv", rows, "id,path,labels,start,end")
+    make(RecordsConfig(table=table, out=str(tmp_path / "out")))
+    found = read(tmp_path / "out" / "video")
+    assert [found[name][1].context["features"].values() for name in "ab"] == [[1.0] * 4, [0.0] * 4]
+    write_table(tmp_path / "clips.csv", [("a", "vector.npy", "cat", "", "2")], "id,path,labels,start,end")
+    with pytest.raises(RunError, match="row 1: the row has a start or an end, but feature features has no frames"):
+        make(RecordsConfig(table=table, out=str(tmp_path / "other")))
+
+
+def test_a_frame_at_the_start_is_taken_and_one_at_the_end_is_not(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "frames.npy", np.arange(50, dtype=np.float32)[:, np.newaxis])
+    table = write_table(tmp_path / "t.csv", [("a", "frames.npy", "cat", "0.28", "0.56")], "id,path,labels,start,end")
+    make(RecordsConfig(table=table, out=str(tmp_path / "out"), level="frame", frames_per_second=25))
+    ((_, record),) = read(tmp_path / "out" / "frame").values()
+    assert [frame.values() for frame in record.lists["features"]] == [[number] for number in range(7, 14)]

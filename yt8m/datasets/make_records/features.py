@@ -351,6 +351,8 @@ class FeatureReader:
           index: the index of the row in the batch.
         """
         start, end = (self._frame_number(rows, name, index) for name in ("start", "end"))
+        if start is None and end is None:
+            return arrays
         first = 0 if start is None else start
         for name, values in arrays.items():
             if values.ndim == 1:
@@ -370,7 +372,8 @@ class FeatureReader:
           index: the index of the row in the batch.
         """
         second = parse_seconds(rows.cells, column, index)
-        return None if second is None else math.ceil(second * self._rule.per_second)
+        # The product may be slightly above the number of the frame at this time: 0.28 s are frame 7 at 25 per second.
+        return None if second is None else math.ceil(second * self._rule.per_second - 1e-6)
 
 
 def _check_names(names: Sequence[str]) -> None:
