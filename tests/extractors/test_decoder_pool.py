@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, BinaryIO
 
 import made_videos
+import numpy as np
 import pytest
 
 from yt8m.extractors import decoder_pool
@@ -101,41 +104,81 @@ def test_requests_survive_json() -> None:
     assert Request.from_json(json.loads(json.dumps(given))) == given
 
 
-def test_an_answer_of_another_form_is_no_message() -> None:
-    class Answers:
-        def recv_bytes(self, most: int) -> bytes:
-            return b'{"kind": "picture"}'
-
-    with pytest.raises(KeyError):
-        decoder_pool._receive_message(Answers())  # type: ignore[arg-type]
-
-
 @pytest.fixture
-def living_child() -> Iterator[tuple[Any, Connection]]:
+def living_child() -> Iterator[tuple[Any, BinaryIO]]:
     """A child that never ends by itself, and the pipe from which its answers are read."""
     child = decoder_pool._Child(GENEROUS)
     answers, from_child = os.pipe()
+    os.set_blocking(answers, False)
     child._process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     child._answers = Connection(answers, writable=False)
-    sending = Connection(from_child, readable=False)
-    yield child, sending
-    sending.close()
+    with open(from_child, "wb", buffering=0) as sending:
+        yield child, sending
     child.end()
 
 
 @pytest.mark.parametrize("answer", [b"no JSON", b"[]", b'{"kind": "picture"}'])
-def test_a_living_child_that_sends_no_message_is_given_up(living_child: tuple[Any, Connection], answer: bytes) -> None:
+def test_a_living_child_that_sends_no_message_is_given_up(living_child: tuple[Any, BinaryIO], answer: bytes) -> None:
     child, sending = living_child
-    sending.send_bytes(answer)
+    decoder_pool._send_bytes(sending, answer)
     with pytest.raises(DecodeError, match="bytes that are no message"):
         child._receive(time.monotonic() + 60, lambda: False)
 
 
 def test_a_living_child_that_closes_its_pipe_is_given_up(
-    living_child: tuple[Any, Connection], monkeypatch: pytest.MonkeyPatch
+    living_child: tuple[Any, BinaryIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child, sending = living_child
     monkeypatch.setattr(decoder_pool, "_EXIT_SECONDS", 0.1)
     sending.close()
+    with pytest.raises(DecodeError, match="stop sending messages"):
+        child._receive(time.monotonic() + 60, lambda: False)
+
+
+_HEAD = json.dumps({"kind": "picture", "form_index": 0, "row": 0, "shape": [2, 2, 3], "details": None}).encode()
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0" * 4, _HEAD[:9], _HEAD, _HEAD + b"\0" * 11])
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_living_child_that_stops_in_the_middle_of_a_message_is_given_up(
+    living_child: tuple[Any, BinaryIO], sent: bytes, is_cancelled: bool
+) -> None:
+    child, sending = living_child
+    if sent.startswith(_HEAD[:1]):
+        sending.write(len(_HEAD).to_bytes(8))
+    sending.write(sent[: len(_HEAD)])
+    if sent[len(_HEAD) :]:
+        sending.write((12).to_bytes(8) + sent[len(_HEAD) :])
+    seconds, told = (3600.0, "was cancelled") if is_cancelled else (0.1, "takes longer than")
+    with pytest.raises(DecodeError, match=told):
+        child._receive(time.monotonic() + seconds, lambda: is_cancelled)
+
+
+def test_a_message_that_comes_in_pieces_is_received(living_child: tuple[Any, BinaryIO]) -> None:
+    child, sending = living_child
+    values = np.arange(200 * 300 * 3, dtype=np.uint8).reshape(200, 300, 3)
+    message = Message("picture", 1, 2, values, {"seconds": 1.5})
+    pieces = io.BytesIO()
+    decoder_pool._send_message(pieces, message)
+
+    def send() -> None:
+        for start in range(0, len(pieces.getvalue()), 999):
+            sending.write(pieces.getvalue()[start : start + 999])
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    received = child._receive(time.monotonic() + 60, lambda: False)
+    thread.join()
+    assert received.values.tobytes() == values.tobytes()
+    assert received._replace(values=None) == message._replace(values=None)
+    assert received.values.shape == values.shape
+
+
+def test_a_living_child_that_sends_too_much_is_given_up(
+    living_child: tuple[Any, BinaryIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, sending = living_child
+    monkeypatch.setattr(decoder_pool, "_EXIT_SECONDS", 0.1)
+    sending.write((1 << 40).to_bytes(8))
     with pytest.raises(DecodeError, match="stop sending messages"):
         child._receive(time.monotonic() + 60, lambda: False)

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,8 @@ from yt8m.types import Closing
 
 _MOST_WAITING_BYTES = 64 << 20  # for each video: reading ahead pauses while so many bytes wait to be taken
 _POLL_SECONDS = 0.5  # time between two checks whether a child's answers are still needed
-_MOST_MESSAGE_BYTES = 1 << 30  # a child that sends a message with more bytes of values is ended
+_SIZE_BYTES = 8  # size of the number that is sent before bytes
+_MOST_HEAD_BYTES, _MOST_VALUES_BYTES = 1 << 20, 1 << 30  # a child that sends a larger message is ended
 _EXIT_SECONDS = 5.0  # time in which a child that has closed its pipe must end
 
 
@@ -222,6 +223,7 @@ class _Child:
         )
         os.close(to_child)
         os.close(from_child)
+        os.set_blocking(answer_pipe, False)
         self._requests = Connection(request_pipe, readable=False)
         self._answers = Connection(answer_pipe, writable=False)
 
@@ -233,21 +235,24 @@ class _Child:
         """Waits for the child's next message.
 
         Args:
-          deadline: the `time.monotonic()` until which the message must come.
+          deadline: the `time.monotonic()` until which the whole message must come.
           is_cancelled: returns whether the message is no longer needed.
 
         Raises:
-          DecodeError: no message comes in time, the child ends, its bytes are no message, or the message is no longer
-            needed.
+          DecodeError: no whole message comes in time, the child ends, its bytes are no message, or the message is no
+            longer needed.
         """
         answer_pipe = self._connection(self._answers)
-        while not answer_pipe.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
-            if is_cancelled():
-                raise DecodeError("its decoding was cancelled")  # ends `_messages`; no user sees this text
-            if time.monotonic() >= deadline:
-                raise DecodeError(f"decoding takes longer than {self._limits.seconds:g} seconds")
+
+        def wait() -> None:
+            while not answer_pipe.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
+                if is_cancelled():
+                    raise DecodeError("its decoding was cancelled")  # ends `_messages`; no user sees this text
+                if time.monotonic() >= deadline:
+                    raise DecodeError(f"decoding takes longer than {self._limits.seconds:g} seconds")
+
         try:
-            return _receive_message(answer_pipe)
+            return _receive_message(answer_pipe, wait)
         except (OSError, EOFError) as error:
             raise DecodeError(self._describe_exit()) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -283,27 +288,66 @@ class _Child:
         self._process = self._requests = self._answers = None
 
 
-def _receive_message(answer_pipe: Connection) -> Message:
-    """Receives a message from a child: JSON, then the bytes of the values if the JSON gives their shape.
+def _receive_message(answer_pipe: Connection, wait: Callable[[], None]) -> Message:
+    """Receives a message that a child sent by `_send_message`.
+
+    Args:
+      answer_pipe: the pipe, which does not block.
+      wait: waits until the pipe has bytes, or raises an error to give up.
 
     Raises:
       OSError, EOFError: the child closed its pipe, or sends more bytes than a message may have.
       ValueError, TypeError, KeyError, AttributeError: the bytes are no message.
     """
-    head = json.loads(answer_pipe.recv_bytes(1 << 20))
+    head = json.loads(_receive_bytes(answer_pipe, _MOST_HEAD_BYTES, wait))
     values = None
     if head["shape"] is not None:
         dtype = np.float32 if head["kind"] == "sound" else np.uint8
-        values = np.frombuffer(answer_pipe.recv_bytes(_MOST_MESSAGE_BYTES), dtype).reshape(head["shape"])
+        received = _receive_bytes(answer_pipe, _MOST_VALUES_BYTES, wait)
+        values = np.frombuffer(received, dtype).reshape(head["shape"])
     return Message(str(head["kind"]), int(head["form_index"]), int(head["row"]), values, head["details"])
 
 
-def _send_message(answer_pipe: Connection, message: Message) -> None:
-    """Sends a message to the parent, in the form that `_receive_message` reads."""
+def _receive_bytes(answer_pipe: Connection, most: int, wait: Callable[[], None]) -> bytearray:
+    """Receives the bytes that `_send_bytes` sent; raises OSError if they are more than `most`."""
+    size = int.from_bytes(_receive_exactly(answer_pipe, _SIZE_BYTES, wait))
+    if size > most:
+        raise OSError(f"a message of {size} bytes")
+    return _receive_exactly(answer_pipe, size, wait)
+
+
+def _receive_exactly(answer_pipe: Connection, size: int, wait: Callable[[], None]) -> bytearray:
+    """Receives `size` bytes, however slowly they come. So a child that stops in the middle of a message blocks nobody.
+
+    `Connection.recv_bytes` would block until the whole message has come.
+    """
+    received = bytearray(size)
+    rest = memoryview(received)
+    while rest:
+        try:
+            count = os.readv(answer_pipe.fileno(), [rest])
+        except BlockingIOError:
+            wait()
+            continue
+        if not count:
+            raise EOFError
+        rest = rest[count:]
+    return received
+
+
+def _send_message(answer_pipe: BinaryIO, message: Message) -> None:
+    """Sends a message to the parent: JSON, then the bytes of its values, if any, whose shape the JSON gives."""
     shape = None if message.values is None else message.values.shape
-    answer_pipe.send_bytes(json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
+    _send_bytes(answer_pipe, json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
     if message.values is not None:
-        answer_pipe.send_bytes(message.values.reshape(-1).view(np.uint8).data)
+        _send_bytes(answer_pipe, message.values.reshape(-1).view(np.uint8).data)
+    answer_pipe.flush()
+
+
+def _send_bytes(answer_pipe: BinaryIO, contents: bytes | memoryview) -> None:
+    """Sends the number of bytes, and the bytes."""
+    answer_pipe.write(len(contents).to_bytes(_SIZE_BYTES))
+    answer_pipe.write(contents)
 
 
 def _set_limits(megabytes: int) -> None:
@@ -328,9 +372,9 @@ def _run_child(words: list[str]) -> None:
     Args:
       words: the file descriptors of the requests and of the answers, and the limit on the address space in MiB.
     """
-    request_pipe, answer_pipe = Connection(int(words[0]), writable=False), Connection(int(words[1]), readable=False)
+    request_pipe = Connection(int(words[0]), writable=False)
     _set_limits(int(words[2]))
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, BrokenPipeError), open(int(words[1]), "wb") as answer_pipe:
         while True:
             request: list[Any] = json.loads(request_pipe.recv_bytes())
             try:
