@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import pathlib
@@ -115,3 +116,19 @@ def test_ctrl_c_is_held_back_and_not_sent_to_processes_started_meanwhile() -> No
     with deferred_interrupts():
         steps.append(1)
     assert steps == [0, 1]
+
+
+def test_a_word_that_is_not_utf8_is_refused(tmp_path: pathlib.Path) -> None:
+    words = [sys.executable, "-m", "yt8m.command_line.cli", "inspect", os.fsdecode(b"d\xe4ta/*.tfrecord")]
+    ended = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    told = rb"yt8m: error: d\udce4ta/*.tfrecord is not UTF-8; rename the file or folder, or write the flag in UTF-8"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, b"", told + b"\n")
+
+
+def test_names_of_files_that_are_not_utf8_are_printed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / os.fsdecode(b"t\xe4g.tfrecord")).write_bytes(b"")
+    words = [sys.executable, "-m", "yt8m.command_line.cli", "inspect", "--json", "*.tfrecord"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8:strict"}
+    ended = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ended.stderr == ""
+    assert os.fsencode(json.loads(ended.stdout)[0]["path"]) == b"t\xe4g.tfrecord"

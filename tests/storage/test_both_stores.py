@@ -43,6 +43,16 @@ def test_text(root: str) -> None:
     assert storage.read_bytes(path) == "häuser\nzwei\n".encode()
 
 
+def test_text_with_a_name_that_is_not_utf8_is_json_that_gives_the_name_back(root: str) -> None:
+    path, name = storage.join(root, "names.json"), os.fsdecode(b"h\xe4user")  # in Latin-1
+    line = json.dumps({"name": name}, ensure_ascii=False)
+    storage.write(path, line)
+    storage.append_line(storage.join(root, "lines"), line)
+    for written in (path, storage.join(root, "lines")):
+        assert storage.read_text(written).strip() == r'{"name": "h\udce4user"}'
+        assert json.loads(storage.read_text(written)) == {"name": name}
+
+
 def test_replaces_what_was_there(root: str) -> None:
     path = storage.join(root, "f")
     put(path, b"old and longer")

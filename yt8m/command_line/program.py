@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import io
 import logging
 import os
 import signal
@@ -141,8 +142,11 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
     """
     program = called(program)
     _find_models_in_this_folder()
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        status = run(list(sys.argv[1:] if argv is None else argv))
+        _refuse_other_encodings(words)
+        _show_any_name_of_a_file()
+        status = run(words)
         sys.stdout.flush()
         return status
     except (UsageError, RunError) as error:
@@ -164,6 +168,19 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
         # The program that reads the output has ended (`| head`). Without this, Python would print an error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _refuse_other_encodings(words: Sequence[str]) -> None:
+    """Raises `UsageError` for a word that is not UTF-8: TensorFlow and the files of a run take names in UTF-8 only."""
+    for word in words:
+        if (shown := word.encode("utf-8", "backslashreplace").decode()) != word:
+            raise UsageError(f"{shown} is not UTF-8; rename the file or folder, or write the flag in UTF-8")
+
+
+def _show_any_name_of_a_file() -> None:
+    """Lets `print` show the name of a file that is not UTF-8, by escapes, as the error stream does anyway."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _find_models_in_this_folder() -> None:

@@ -248,7 +248,8 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
 
     Args:
       path: the file to write; an existing file is replaced.
-      mode: "wb" for bytes, "w" for UTF-8 text with `\\n` line ends.
+      mode: "wb" for bytes, "w" for UTF-8 text with `\\n` line ends. Where the name of a file has a byte HH that is not
+        UTF-8, Python puts the character U+DCHH; it is written as `\\udcHH`, which JSON reads as that character.
 
     Raises:
       RunError: the file cannot be written (full disk, no permission). No temporary file remains.
@@ -264,7 +265,7 @@ def write(path: Path, content: str | bytes) -> None:
 
     Args:
       path: the file to write.
-      content: bytes, or text, which is written in UTF-8.
+      content: bytes, or text, which is written as in the mode "w" of `write_atomic`.
     """
     with write_atomic(path, "w" if isinstance(content, str) else "wb") as file:
         file.write(content)
@@ -287,7 +288,7 @@ def discard_orphans(path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends `line` and a line end to a UTF-8 file, which is made if it does not exist.
+    """Appends `line` and a line end to a file of text (see `write_atomic`), which is made if it does not exist.
 
     Several processes may append to a local file. An object in a bucket is written again as a whole, so only one process
     may write it at a time.
@@ -295,7 +296,7 @@ def append_line(path: Path, line: str) -> None:
     Raises:
       RunError: the file cannot be written.
     """
-    _store(path).append(os.fspath(path), f"{line}\n".encode())
+    _store(path).append(os.fspath(path), f"{line}\n".encode("utf-8", "backslashreplace"))
 
 
 def write_at(path: Path, offset: int, data: Iterable[Any]) -> None:

@@ -78,7 +78,7 @@ class GcsStore:
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
         generation = gcs_client.generation_of(path)  # raises for a missing bucket before the caller's block runs
         with tempfile.TemporaryFile() as file:
-            yield (wrapped := io.TextIOWrapper(file, "utf-8", newline="\n") if mode == "w" else file)
+            yield (wrapped := io.TextIOWrapper(file, "utf-8", "backslashreplace", "\n") if mode == "w" else file)
             wrapped.flush()
             gcs_client.upload(path, file, generation)
 

@@ -270,10 +270,10 @@ def _log_unlisted(error: OSError) -> None:
 
 
 def _open(path: str, mode: str) -> IO[Any]:
-    """Opens a file for bytes, or for UTF-8 text with `\\n` line ends."""
+    """Opens a file for bytes, or for text as `storage.write_atomic` writes it."""
     if "b" in mode:
         return open(path, mode)
-    return open(path, mode, encoding="utf-8", newline="\n")
+    return open(path, mode, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def is_special(path: str) -> bool:

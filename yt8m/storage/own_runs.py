@@ -74,7 +74,9 @@ def _folder() -> str:
 
 
 def _hash(content: str | bytes) -> str:
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+    return hashlib.sha256(
+        content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    ).hexdigest()
 
 
 def _is_private(path: str) -> bool:

@@ -25,7 +25,6 @@ from yt8m.datasets.extract.shard_extraction import (
     ProgressLine,
     ShardExtractor,
     TableRow,
-    id_as_text,
     quantize_shards,
     ranges_of,
     settings_of,
@@ -38,6 +37,7 @@ from yt8m.datasets.make_records.rows import SURROGATE, BadRowError, BadRows, Row
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
 from yt8m.records.data_format import LEVELS, FeatureFormat
+from yt8m.records.shards import id_text
 from yt8m.registry import refuse_two_meanings, reserve_flags
 from yt8m.storage.base import Stamp
 
@@ -292,7 +292,7 @@ class Extraction:
         """A hash of all inputs that determine the records: flags, extractors and weights, classes and rows."""
         options_text = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
-        rows = [(id_as_text(row.id), row.classes, row.clip) for row in self._rows.values()]
+        rows = [(id_text(row.id), row.classes, row.clip) for row in self._rows.values()]
         return hash_inputs(options_text, self._describe_extractors(self._ranges), *classes, rows)
 
     def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:

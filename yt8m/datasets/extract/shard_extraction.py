@@ -277,7 +277,7 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
       row: the row of the video.
       features: the features of the video, or why it has none.
     """
-    video = {"id": id_as_text(row.id), "path": row.clip.path, "shard": shard}
+    video = {"id": shards.id_text(row.id), "path": row.clip.path, "shard": shard}
     if features.bad:
         entry.bad[str(row.number)] = features.bad
         entry.videos.append({**video, "state": "left out", "reason": features.bad})
@@ -289,11 +289,6 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
     entry.frames, entry.longest = entry.frames + count, max(entry.longest, count)
     if features.notes:
         entry.videos.append({**video, "state": "extracted", "notes": list(features.notes)})
-
-
-def id_as_text(video_id: bytes) -> str:
-    """The id as text, in which bytes that are not UTF-8 are written as `\\xNN`."""
-    return video_id.decode("utf-8", "backslashreplace")
 
 
 def settings_of(config: ExtractConfig) -> Settings:
