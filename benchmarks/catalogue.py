@@ -117,11 +117,11 @@ LONG_ROWS: dict[str, Row] = {
     "whole/ranking 66 million segments": Row(segments.rank_all),
     "whole/judging them": Row(segments.judge_all),
     **{
-        f"whole/{program} {work.model}, {work.count:,} videos": Row(partial(whole.run, program, work))
+        f"whole/{program} {work.model}, {work.number:,} videos": Row(partial(whole.run, program, work))
         for work in (whole.VIDEOS, whole.FRAMES)
         for program in whole.PROGRAMS
     },
-    f"whole/cache of {whole.FRAMES.count:,} videos of frames": Row(partial(whole.make_cache, whole.FRAMES)),
+    f"whole/cache of {whole.FRAMES.number:,} videos of frames": Row(partial(whole.make_cache, whole.FRAMES)),
     **{
         f"whole/{program} {whole.FRAMES.model} from the cache": Row(
             partial(whole.run, program, whole.FRAMES, is_cached=True)

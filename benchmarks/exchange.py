@@ -103,7 +103,7 @@ def train(kind: str, folder: str, model: str = "") -> None:
     task = cluster.from_environment()
     if task is not None and task.role == cluster.PS:
         serve(task, grace_seconds=1.0)
-    job = {"max_steps": _WARM + _STEPS, "cluster": task, "sync_replicas": kind == SERVERS}
+    job: dict[str, Any] = {"max_steps": _WARM + _STEPS, "cluster": task, "sync_replicas": kind == SERVERS}
     job |= {"save_summary_steps": 0, "log_every_n_iter": 10**6}
     if kind.startswith("all-reduce"):
         job |= {"exchange": "all-reduce", "exchange_dtype": kind.rpartition(" ")[2]}
@@ -131,7 +131,7 @@ def _run(kind: str, processes: int, *words: str) -> list[Any]:
         del jobs["ps"]
     tasks = [(job, index) for job, places in jobs.items() for index in range(len(places))]
     with contextlib.ExitStack() as stack:
-        started = []
+        started: list[Any] = []
         for job, index in tasks:
             # The processes of a cluster share a folder.
             if kind == APART or not started:

@@ -24,7 +24,7 @@ from yt8m.datasets import extract
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.datasets.extract.computing import Clip, locate
 from yt8m.datasets.extract.shard_extraction import FinishedShard, ShardExtractor, TableRow
-from yt8m.extractors import Clips, OpenedExtractor, Pictures
+from yt8m.extractors import Clips, OpenedExtractor, Pictures, Sound
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import Request
 from yt8m.extractors.published_features import PICTURES, POOLED, Inception
@@ -40,13 +40,13 @@ _HUB_SQUARE = {"height": _HUB_SIDE, "width": _HUB_SIDE}
 class Videos(NamedTuple):
     """How many videos a row extracts, and how many seconds each has."""
 
-    count: int = 8
+    number: int = 8
     seconds: int = 23
 
     @property
     def rows(self) -> int:
         """The rows of features of all of them: there is a frame near second 0 and near the end of each."""
-        return self.count * (self.seconds + 1)
+        return self.number * (self.seconds + 1)
 
 
 VIDEOS = Videos()
@@ -118,7 +118,7 @@ def folder_of_videos(videos: Videos = VIDEOS) -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory() as text:
         folder = pathlib.Path(text)
         (folder / "clips").mkdir()
-        for number in range(videos.count):
+        for number in range(videos.number):
             _encode(folder / "clips" / f"{number}.mp4", number, _FPS * videos.seconds)
         yield folder
 
@@ -181,9 +181,9 @@ def compute_rows(compute: Any, videos: Videos, values: np.ndarray) -> Sample:
     return timed(lambda: [compute(values) for _ in range(videos.rows // len(values))])()
 
 
-def _draw(form: Pictures | Clips, batch: int) -> np.ndarray:
+def _draw(form: Pictures | Clips | Sound, batch: int) -> np.ndarray:
     """As many pictures or clips as an extractor computes at once, as large as the decoder gives them."""
-    shape = (batch, HEIGHT, WIDTH, 3)
+    shape: tuple[int, ...] = (batch, HEIGHT, WIDTH, 3)
     if isinstance(form, Clips):
         shape = (batch, form.frames, _HUB_SIDE, round(WIDTH * _HUB_SIDE / HEIGHT), 3)
     return np.random.default_rng(0).integers(0, 256, shape, np.uint8)

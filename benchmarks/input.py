@@ -57,7 +57,7 @@ def video_cached(repeats: int) -> Measured:
 
 def frame_cached(repeats: int) -> Measured:
     """Reads frames from a filled cache. The floors read without it, and only copy and pad mapped frames."""
-    floors = {"no cache": reading(runs.frame_data(), 30), "bare gather": _Gathering(runs.frame_data())}
+    floors: dict[str, Work] = {"no cache": reading(runs.frame_data(), 30), "bare gather": _Gathering(runs.frame_data())}
     with cached(runs.frame_data()) as config:
         return take_turns(config.batch_size, reading(config, 30), floors, repeats)
 

@@ -97,8 +97,8 @@ class Measured:
 
     def _ratios(self, floors: Sequence[Sample]) -> dict[str, dict[str, float]]:
         if len(floors) > len(self.samples):
-            pairs = itertools.pairwise(floors)
-            floors = [Sample(*map(statistics.mean, zip(before, after, strict=True))) for before, after in pairs]
+            neighbours = itertools.pairwise(floors)
+            floors = [Sample(*map(statistics.mean, zip(before, after, strict=True))) for before, after in neighbours]
         pairs = list(zip(floors, self.samples, strict=True)) if floors else []
         ratios = {
             "ratio": [floor.seconds / sample.seconds for floor, sample in pairs],

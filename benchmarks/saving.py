@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def time_saves(megabytes: int, folder: pathlib.Path, repeats: int) -> Measured:
         weights = tf.get_variable("weights", values.shape)
         saver = RunSaver(str(folder), tf.train.Saver([weights]), keep=1)
         session.run(tf.assign(weights, values))
-        waiting = []
+        waiting: list[float] = []
 
         def save_next() -> None:
             seconds.clear()
@@ -53,9 +54,9 @@ def _timed_syncs() -> Iterator[list[float]]:
     """The seconds of each `fsync` within the context."""
     sync, seconds = os.fsync, list[float]()
 
-    def timed_sync(descriptor: int) -> None:
+    def timed_sync(fd: Any) -> None:
         begun = time.perf_counter()
-        sync(descriptor)
+        sync(fd)
         seconds.append(time.perf_counter() - begun)
 
     os.fsync = timed_sync

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def _id(video: int) -> bytes:
     return bytes(_LETTERS[video // 62**place % 62] for place in range(4))
 
 
-def rank(batches: Iterator[tuple[list[bytes], np.ndarray]] | list, most: int = 100_000) -> SegmentRanking:
+def rank(batches: Iterator[tuple[list[bytes], np.ndarray]] | list[Any], most: int = 100_000) -> SegmentRanking:
     """The ranking of all batches by the published classes."""
     ranking = SegmentRanking(vocabulary.segment_classes().tolist(), most)
     for names, scores in batches:

@@ -28,10 +28,10 @@ _FLAT = 0.05  # allowed difference between the rates of the first and the last t
 
 
 class Work(NamedTuple):
-    """One kind of records, their number, the model that is trained on them, its flags, and more flags for training."""
+    """One kind of records, the number of videos, the model that is trained on them, and its flags."""
 
     level: str
-    count: int
+    number: int
     model: str
     flags: Sequence[str]
     training: Sequence[str] = ()
@@ -63,7 +63,7 @@ def run(program: str, work: Work, _repeats: int, *, is_cached: bool = False) -> 
       work: the data and the model.
       is_cached: whether the cache is read that the row of `make_cache` has filled.
     """
-    pattern, run_dir, cache = data.shards(work.level, work.count), data.FOLDER / f"whole-{work.model}", work.cache
+    pattern, run_dir, cache = data.shards(work.level, work.number), data.FOLDER / f"whole-{work.model}", work.cache
     if program == "train":
         shutil.rmtree(run_dir, ignore_errors=True)
     elif not run_dir.exists():
@@ -79,7 +79,7 @@ def run(program: str, work: Work, _repeats: int, *, is_cached: bool = False) -> 
     words = [f"yt8m.{program}", f"--train_dir={run_dir}", *flags[program], *[f"--cache={cache}"] * is_cached]
     measured = _measured(work, words)
     folder = cache if is_cached else pathlib.Path(pattern).parent
-    measured.notes.append(on_paper(sum(path.stat().st_size for path in folder.iterdir()) / work.count))
+    measured.notes.append(on_paper(sum(path.stat().st_size for path in folder.iterdir()) / work.number))
     if program == "train":
         measured.notes.append(_flatness(run_dir / "metrics.jsonl"))
     return measured
@@ -87,7 +87,7 @@ def run(program: str, work: Work, _repeats: int, *, is_cached: bool = False) -> 
 
 def make_cache(work: Work, _repeats: int) -> Measured:
     """Fills a new cache, in as many processes as there are cores."""
-    pattern = data.shards(work.level, work.count)
+    pattern = data.shards(work.level, work.number)
     shutil.rmtree(work.cache, ignore_errors=True)
     return _measured(work, ["yt8m", "cache", f"--data={pattern}", f"--out={work.cache}", *work.flags])
 
@@ -97,9 +97,9 @@ def _measured(work: Work, words: Sequence[str]) -> Measured:
     clock = Clock()
     written = _run_process(["-m", *words])
     sample = clock.sample()
-    minutes = _WHOLE_DATA_SET * sample.seconds / work.count / 60
+    minutes = _WHOLE_DATA_SET * sample.seconds / work.number / 60
     notes = [f"{written / 1e6:,.0f} MB written", f"{minutes:.0f} min for {_WHOLE_DATA_SET:,}"]
-    return Measured(work.count, [sample], notes=notes)
+    return Measured(work.number, [sample], notes=notes)
 
 
 def on_paper(video_bytes: float) -> str:

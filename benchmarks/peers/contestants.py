@@ -34,7 +34,7 @@ class Contestant(Closing):
         if self._process is None:
             command = [sys.executable, "-m", "benchmarks.peers", self.name, *self._words]
             with self._log.open("w") as log:
-                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+                pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
                 self._process = subprocess.Popen(command, text=True, env=_KEEPS_MEMORY | os.environ, **pipes)
         assert self._process.stdin is not None
         assert self._process.stdout is not None

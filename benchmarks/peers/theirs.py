@@ -141,7 +141,8 @@ class _Lines:
 
 def _predictor(network: nn.Module, is_compiled: bool) -> Callable[[Batch], Tensor]:
     network.eval()
-    return torch.compile(network, options={"freezing": True}) if is_compiled else network
+    compiled: Callable[[Batch], Tensor] = torch.compile(network, options={"freezing": True}) if is_compiled else network
+    return compiled
 
 
 _WORKS = {"files": _train_from_files, "eval": _evaluate, "infer": _write}
@@ -192,7 +193,7 @@ class Update:
             decays = (_DECAY, _SECOND_DECAY)
             self._optimizer = torch.optim.Adam(self._weights, rate, decays, _EPSILON, fused=True)
 
-    @torch.no_grad()
+    @torch.no_grad()  # type: ignore[untyped-decorator]
     def __call__(self) -> None:
         """One step by the gradients of the weights, which are removed."""
         self._count += 1
@@ -210,7 +211,7 @@ class Update:
 
     def _next_rate(self) -> float:
         """The rate with the corrections of both moments."""
-        self._powers *= np.float32([_DECAY, _SECOND_DECAY])
+        self._powers *= np.array([_DECAY, _SECOND_DECAY], np.float32)
         first, second = np.float32(1.0) - self._powers
         return float(np.float32(self._rate) * np.sqrt(second) / first)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 
+import fault_shards
+
 from benchmarks.input import cached
-from tests.support import fault_shards
 from yt8m.config.train_config import DataConfig
 
 
