@@ -24,7 +24,7 @@ def run(trial: Trial, folder: str, words: tuple[str, ...]) -> tuple[Trial, float
     """Trains with the options of a trial; returns the trial, its best GAP, and how it ended."""
     options = {**dict(word.removeprefix("--").split("=", 1) for word in words), **options_of(trial)}
     train_dir = pathlib.Path(folder, "-".join(map(str, trial.params.values())))
-    history, told, is_alive = train_dir / "validation.json", [], True
+    history, told, is_alive = train_dir / "validation.json", list[dict[str, float]](), True
     process = multiprocessing.get_context("spawn").Process(target=yt8m.fit, kwargs={**options, "train_dir": train_dir})
     process.start()
     while is_alive:
