@@ -33,7 +33,7 @@ from yt8m.datasets.extract.video_table import open_videos
 from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output, hash_inputs, newest_version
-from yt8m.datasets.make_records.rows import SURROGATE, BadRowError, BadRows, RowReader, TableVideos, parse_seconds
+from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, TableVideos, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
 from yt8m.records.data_format import LEVELS, FeatureFormat
@@ -398,7 +398,7 @@ class Extraction:
     def _write_report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:
             for line in self._report_lines(journal):
-                file.write(_as_json(line) + "\n")
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def _print_notes(self, journal: Journal) -> None:
         """Prints how many videos were left out or are unusual, and how many files of a folder were skipped."""
@@ -410,12 +410,6 @@ class Extraction:
         if self._skipped_endings:
             endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._skipped_endings.items()))
             print(f"  skipped files: {endings}; from a folder only common endings are used, so name them by a pattern")
-
-
-def _as_json(line: Mapping[str, Any]) -> str:
-    """The line as JSON; all of it in ASCII if it has a path with bytes that are not UTF-8, which a file cannot hold."""
-    text = json.dumps(line, ensure_ascii=False)
-    return json.dumps(line) if SURROGATE.search(text) else text
 
 
 def _clip_of_row(cells: Mapping[str, Sequence[Any]], index: int) -> Clip:
