@@ -97,6 +97,19 @@ def test_damage_is_listed_and_ends_with_status_1(tmp_path: pathlib.Path, capsys:
     assert "DAMAGE" in capsys.readouterr().out
 
 
+def test_infinite_labels_and_ratings_are_damage(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    infinite = [float("inf")]
+    ratings = {"segment_start_times": [1], "segment_labels": infinite, "segment_scores": [1.0]}
+    records = [video_record(id=[b"a"], labels=infinite), video_record(id=[b"b"], labels=[1], **ratings)]
+    (found,) = inspect_as_json(capsys, write_shard(tmp_path / "a.tfrecord", records), status=1)
+    assert found["records"] == 2
+    for problem in (
+        "record 0: video a: labels holds values of type float; expected whole numbers",
+        "record 1: video b: segment_labels holds values of type float; expected whole numbers",
+    ):
+        assert problem in found["damage"]
+
+
 def test_ids_and_paths_are_shown_as_plain_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Brackets are not read as markup, and control characters do not reach the terminal."""
     path = write_shard(tmp_path / "[a].tfrecord", [video_record(id=[b"[/red]\x1b[2J"], labels=[3])])

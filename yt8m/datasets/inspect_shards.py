@@ -113,7 +113,7 @@ class ShardSummary:
                 self.records += 1
                 try:
                     self._add_record(shards.parse(payload), number)
-                except ValueError as error:
+                except (ValueError, OverflowError) as error:  # OverflowError: a label or rating is infinite
                     self.damage.append(f"record {number}: {error}")
         except RunError as error:
             self.damage.append(str(error).removeprefix(f"{self.path}: "))
