@@ -237,7 +237,9 @@ def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
                 if (file_index, number) in drawn:
                     out.write(shards.framed(payload))
     logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
-    return dataclasses.replace(data, data_pattern=path)
+    # The name of a cached file depends on the path of its shard, and the next start copies to another one. So in the
+    # folder of --cache the file would be of no use later.
+    return dataclasses.replace(data, data_pattern=path, cache=f"{path}.cache" if data.cache else "")
 
 
 def _read_until_damage(path: str, data: DataConfig) -> Iterator[tuple[bytes, shards.Record]]:
