@@ -166,8 +166,23 @@ def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
         (frame_record({}, {"RGB/feature/floats": [[1.0], [1.0, 2.0]]}), "the same number of floats in each frame"),
         (frame_record({}, {"RGB/feature/floats": [[float("nan")]]}), "a value that is NaN, infinite or beyond 1e+16"),
         (frame_record({}, {"RGB/feature/floats": [[1.0]], "AUDIO/feature/floats": []}), "has no frame"),
+        (
+            frame_record({"labels": [float("nan")]}, {"RGB/feature/floats": [[1.0]]}),
+            "labels holds [nan]; expected whole",
+        ),
+        (frame_record({"labels": [b"cat"]}, {"RGB/feature/floats": [[1.0]]}), "labels holds [b'cat']; expected whole"),
+        (frame_record({"labels": [2, -1]}, {"RGB/feature/floats": [[1.0]]}), "labels holds [2, -1]; expected whole"),
     ],
-    ids=["no proto", "other name", "unequal frames", "nan", "no frame"],  # bytes of a proto have no fixed order
+    ids=[
+        "no proto",
+        "other name",
+        "unequal frames",
+        "nan",
+        "no frame",
+        "nan label",
+        "name",
+        "-1",
+    ],  # bytes of a proto have no fixed order
 )
 def test_a_bad_proto_is_named(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], content: bytes, words: str

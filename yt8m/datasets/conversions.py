@@ -88,8 +88,8 @@ def convert_file(path: str, keep_floats: bool = False) -> bytes:
         -2 to 2 under YouTube-8M's names.
 
     Raises:
-      RunError: the file is damaged or holds none of the features in `FEATURE_NAMES`; or a feature has no frame, frames
-        of unequal size, or values that are not floats, not finite or too large.
+      RunError: the file is damaged or holds none of the features in `FEATURE_NAMES`; a feature has no frame, frames of
+        unequal size, or values that are not floats, not finite or too large; or a label is not a class number.
     """
     try:
         record = shards.parse(storage.read_bytes(path))
@@ -115,12 +115,17 @@ def _encode_context(record: Record, path: str) -> dict[str, bytes]:
     """Encodes the id and the labels of a video as {name: serialized Feature}.
 
     Without an id in the record, the id is the name of the file `path` without its ending.
+
+    Raises:
+      RunError: a label is not a class number.
     """
     name = os.path.splitext(os.path.basename(path))[0]
     context = {"id": shards.bytes_feature(record.id() or os.fsencode(name))}
-    labels = record.context["labels"].values() if "labels" in record.context else []
+    labels = record.values("labels")
+    if any(type(label) is not int or label < 0 for label in labels):
+        raise RunError(f"{path}: labels holds {str(labels)[:60]}; expected whole numbers from 0, the classes.")
     if labels:
-        context["labels"] = shards.int64_feature([int(label) for label in labels])
+        context["labels"] = shards.int64_feature(labels)
     return context
 
 
