@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pathlib
 import shlex
@@ -119,3 +120,20 @@ def test_a_frame_at_the_start_is_taken_and_one_at_the_end_is_not(tmp_path: pathl
     make(RecordsConfig(table=table, out=str(tmp_path / "out"), level="frame", frames_per_second=25))
     ((_, record),) = read(tmp_path / "out" / "frame").values()
     assert [frame.values() for frame in record.lists["features"]] == [[number] for number in range(7, 14)]
+
+
+def test_videos_whose_file_is_damaged_are_left_out(tmp_path: pathlib.Path) -> None:
+    values = np.random.default_rng(0).integers(0, 9, (50, 4)).astype(np.float32)
+    np.savez_compressed(tmp_path / "good.npz", clip=values)
+    content = bytearray((tmp_path / "good.npz").read_bytes())
+    content[80:120] = bytes(byte ^ 255 for byte in content[80:120])  # within the compressed bytes
+    (tmp_path / "damaged.npz").write_bytes(content)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 44, 4)})
+    (tmp_path / "endless.npy").write_bytes(header.getvalue())
+    names = ("good.npz", "damaged.npz", "endless.npy")
+    table = write_table(tmp_path / "table.csv", [(name, name, "cat") for name in names])
+    reasons = make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=2))["rows left out"]
+    assert reasons.keys() == {"2", "3"}
+    assert "damaged.npz is not a .npy or .npz file of numbers, or is damaged" in reasons["2"]
+    assert "endless.npy cannot be read: Unable to allocate 256" in reasons["3"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, TableVideos, parse_seconds
-from yt8m.datasets.make_records.tables import NAMELESS, Rows, Table, describe_zip_bomb
-from yt8m.errors import RunError, UsageError
+from yt8m.datasets.make_records.tables import DAMAGE, NAMELESS, Rows, Table, describe_zip_bomb
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
@@ -310,8 +309,10 @@ class FeatureReader:
                     if problem := describe_zip_bomb(loaded.zip):
                         raise BadRowError(f"{path} {problem}")
                     arrays = {name: loaded[name] for name in loaded.files}
-        except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        except DAMAGE as error:
             raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
+        except MemoryError as error:
+            raise BadRowError(f"{path} cannot be read: {first_line(error)}") from error
         except RunError as error:
             raise BadRowError(str(error)) from error
         if not self.formats:  # `learn_formats` reads the first video, to learn the features of all videos

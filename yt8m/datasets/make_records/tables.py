@@ -28,6 +28,8 @@ COLUMNS = ("id", "path", "labels", "split", "start", "end")
 # An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
 # times the bytes that they take in the file.
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
+# What `np.load` and reading an array raise for a damaged .npy or .npz file.
+DAMAGE = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 ENDINGS = (".csv", ".parquet")  # the endings of the files that `open_columns` can read
 _NO_PATH_REMEDY = (
     " The column path names a file of features for each row; --array=FILE takes the features of all rows from one file."
@@ -402,7 +404,7 @@ def _load_arrays(path: str) -> dict[str, NDArray[Any]]:
                 if problem := describe_zip_bomb(archive):
                     raise RunError(f"{path} {problem}.")
                 arrays: dict[str, NDArray[Any]] = dict(np.load(file, allow_pickle=False))
-        except (zipfile.BadZipFile, ValueError, EOFError, KeyError, OSError, zlib.error) as error:
+        except (*DAMAGE, OSError) as error:
             raise RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.") from error
     rows = {array.shape[:1] for array in arrays.values()}
     if len(rows) != 1 or () in rows:
