@@ -216,7 +216,12 @@ def test_labels_with_a_separator_other_than_the_flag_are_warned_of(
         (["1999", "2004", "2024"], {}, "the labels are 3 numbers, so there are 2025 classes"),
         (["1999", "2004", "2024"], {"label_names": True}, ""),
         (["0", "3", "7"], {}, ""),
-        (["Cat", "dog", "cat"], {}, "the labels 'Cat' and 'cat' differ only in case or blanks"),
+        (["Cat", "dog", "cat"], {}, "the labels 'Cat' and 'cat' differ only in case, blanks or how"),
+        (
+            ["caf\u00e9", "dog", "cafe\u0301"],
+            {},
+            "the labels 'cafe\\u0301' and 'caf\\xe9' differ only in case, blanks or",
+        ),
         (["sea  lion", "dog", "sea lion"], {}, "with --vocabulary=FILE"),
         (["cat", "dog", "sea lion"], {}, ""),
     ],

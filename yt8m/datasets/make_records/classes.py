@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -222,17 +223,24 @@ def warn_of_labels(names: Collection[str], classes: Classes, flags: DataSetFlags
 
 
 def _describe_similar_names(names: Collection[str]) -> str:
-    """The text of a warning if two names differ only in case or blanks; empty if none do."""
+    """The text of a warning if two names differ only in case, blanks or how letters are encoded; empty if none do."""
     first: dict[str, str] = {}
     for name in sorted(names):
-        other = first.setdefault(" ".join(name.casefold().split()), name)
+        # An accented letter may be one character, or a letter and an accent, as in names of files from macOS.
+        other = first.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), name)
         if other != name:
             return (
-                f"the labels {other[:60]!r} and {name[:60]!r} differ only in case or blanks, and are two classes. If "
-                "they mean one class, write them alike, and start with a new folder as --out; with --vocabulary=FILE, "
-                "labels that are not in the file are refused."
+                f"the labels {_distinct(other, name)} differ only in case, blanks or how letters are encoded, and are "
+                "two classes. If they mean one class, write them alike, and start with a new folder as --out; with "
+                "--vocabulary=FILE, labels that are not in the file are refused."
             )
     return ""
+
+
+def _distinct(first: str, second: str) -> str:
+    """The two names for a message; in ASCII if they would look alike."""
+    shown = ascii if unicodedata.normalize("NFKC", first) == unicodedata.normalize("NFKC", second) else repr
+    return f"{shown(first[:60])} and {shown(second[:60])}"
 
 
 def _describe_unused_numbers(names: Collection[str], classes: Classes) -> str:
