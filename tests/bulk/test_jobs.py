@@ -10,7 +10,7 @@ import pytest
 from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
 
 from yt8m import inference, train
-from yt8m.bulk.bulk_config import EvalBulk, InferBulk, RankBulk
+from yt8m.bulk.bulk_config import BulkConfig, EvalBulk, InferBulk, RankBulk
 from yt8m.errors import UsageError
 
 
@@ -81,6 +81,33 @@ def test_a_cache_that_cannot_serve_is_refused_before_the_work(
     with pytest.raises(UsageError, match=refusal):
         jobs.run("infer", config, [])
     assert sorted(path.name for path in tmp_path.iterdir()) == [model]
+
+
+@pytest.mark.parametrize(
+    ("config", "refusal"),
+    [
+        (
+            InferBulk(model="a.onnx", data="d", out="o", max_bad_records=2),
+            "--max_bad_records needs the folder of a run",
+        ),
+        (
+            EvalBulk(model="a.onnx", data="d", out="o", segment_labels=True),
+            "--segment_labels needs the folder of a run",
+        ),
+        (InferBulk(model="a.onnx", data="d", out="o", checkpoint="best"), "a.onnx is not a run"),
+        (InferBulk(model="a.tgz", data="d", out="o", checkpoint="5"), "a.tgz is not a run"),
+    ],
+)
+def test_what_needs_a_run_is_refused_before_the_work(
+    config: BulkConfig, refusal: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from yt8m.bulk import jobs
+
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path(config.model).touch()
+    with pytest.raises(UsageError, match=refusal):
+        jobs.run("infer", config, [])
+    assert [path.name for path in tmp_path.iterdir()] == [config.model]
 
 
 def test_what_cannot_rank_segments_is_refused_before_the_work(tmp_path: pathlib.Path) -> None:

@@ -51,7 +51,7 @@ class BulkConfig(DamagePolicy):
     )
     workers: int = option(2, "worker processes of DirectRunner", shapes="nothing", minimum=1, maximum=1024)
     batch_size: int | None = batch_option(most_in_batch, "; a smaller batch is padded to this size")
-    cache: str = same_as(DataConfig, "cache", shapes="nothing", needs_run=False)
+    cache: str = same_as(DataConfig, "cache", shapes="nothing")
     top_k: int = option(20, "number of best predictions of each video that are listed or judged", minimum=1)
     trust_code: bool = same_as(OfRun, "trust_code", shapes="nothing")
 

@@ -97,10 +97,9 @@ def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):
             raise UsageError(f"--model={config.model}: there is no such run, export, archive or ONNX file.")
-        if config.cache and not config.model.endswith(scoring.ARCHIVES):
-            raise UsageError(f"--cache needs the folder of a run or its archive; {config.model} is an export.")
+        _refuse_run_options(config)
         DataConfig(data_pattern=config.data, cache=config.cache).check_cache()
-        with scoring.open(config.model, trust_code=config.trust_code) as scorer:
+        with scoring.open(config.model, config.checkpoint, trust_code=config.trust_code) as scorer:
             if isinstance(config, RankBulk):
                 shard_work.data_of_segments(scorer, config)
             return config, config.model, scorer.step
@@ -112,6 +111,13 @@ def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     if config.checkpoint != "best" and not model.is_file:
         config = dataclasses.replace(config, checkpoint=str(model.step))
     return config, model.weights, model.step
+
+
+def _refuse_run_options(config: BulkConfig) -> None:
+    """Raises `UsageError` if an option needs a run or its archive, and the model is neither."""
+    for name in options.paths_where(config, needs_run=True):
+        if getattr(config, name) and not config.model.endswith(scoring.ARCHIVES):
+            raise UsageError(f"--{name} needs the folder of a run or its archive; {config.model} is an export.")
 
 
 def _tasks_of_shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
@@ -181,8 +187,8 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
     if storage.is_dir(weights):
         model_files = [storage.join(folder, file) for folder, names in storage.tree(weights).items() for file in names]
     else:
-        model_files = [weights]  # an archive, an ONNX file, or the files of a checkpoint
-        model_files += storage.glob_in(os.path.dirname(weights), f"{escape(os.path.basename(weights))}.*")
+        folder, stem = os.path.split(weights)  # of an archive, an ONNX file, or the files of a checkpoint
+        model_files = [weights, *storage.glob_in(folder or ".", f"{escape(stem)}.*")]
     files = storage.stamps([*(shard.path for shard in shards), *model_files])
     return {
         "command": name,
