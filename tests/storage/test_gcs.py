@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
+from yt8m.storage import gcs_client
 
 
 def test_a_missing_bucket_is_named(bucket: str) -> None:
@@ -45,6 +47,19 @@ def test_a_lock_by_the_same_pid_of_a_former_container_is_taken_over(bucket: str)
         json.dump({"pid": os.getpid(), "host": os.uname().nodename, "since": "2020"}, file)
     with storage.lock(path):
         assert json.loads(storage.read_bytes(path))["since"] > "2020"
+
+
+def test_a_lock_whose_pid_another_program_has_since_a_restart_is_taken_over(bucket: str) -> None:
+    path = f"{bucket}/run.lock"
+    with storage.write_atomic(path, "w") as file:
+        json.dump({"pid": os.getppid(), "host": os.uname().nodename, "since": "2020"}, file)
+    assert storage.is_locked(path)  # until it was not renewed for five minutes
+    blob = gcs_client.blob_at(path)
+    blob.metadata = {"beat": (datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=301)).isoformat()}
+    blob.patch()
+    assert not storage.is_locked(path)
+    with storage.lock(path):
+        assert json.loads(storage.read_bytes(path))["pid"] == os.getpid()
 
 
 @contextlib.contextmanager

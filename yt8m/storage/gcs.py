@@ -393,9 +393,11 @@ def _is_abandoned(path: str, holder: dict[str, Any], blob: Any) -> bool:
       blob: the blob of the lock object, with its metadata.
     """
     pid = holder.get("pid")
-    if holder.get("host") != socket.gethostname() or not isinstance(pid, int):
-        return _seconds_since_renewal(blob) > LEASE_SECONDS
-    return path not in _held if pid == os.getpid() else not process_lives(pid)
+    if pid == os.getpid() and holder.get("host") == socket.gethostname():
+        return path not in _held
+    if _seconds_since_renewal(blob) > LEASE_SECONDS:
+        return True  # also if this machine has a process `pid`: after a restart, another program may have that number
+    return holder.get("host") == socket.gethostname() and isinstance(pid, int) and not process_lives(pid)
 
 
 def _seconds_since_renewal(blob: Any) -> float:
