@@ -21,7 +21,7 @@ from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import assign, name_of_weights
 from yt8m.lazy import tf
-from yt8m.readers import join_features
+from yt8m.readers import join_features, join_film_means
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -161,20 +161,22 @@ class EnsembleModeler(VideoModeler):
         """
         if is_training:
             raise ValueError("an ensemble is for inference; train its members one by one")
-        return ModelOutput(predictions=self.predict_raw(join_features(batch), batch.num_frames).predictions)
+        ops = self.predict_raw(join_features(batch), batch.num_frames, join_film_means(batch))
+        return ModelOutput(predictions=ops.predictions)
 
-    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
+    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor, film: tf.Tensor | None = None) -> PredictOps:
         """Builds the weighted mean of the members' predictions.
 
         Args:
           raw: the dequantised features side by side, float32 [B, D], or [B, T, D] with frames.
           num_frames: number of frames of each video, int32 [B].
+          film: as in `VideoModeler.predict_raw`.
         """
         raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
         weighted = []
         for index, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
             with tf.variable_scope(f"member_{index}"):
-                ops = member.predict_raw(raw, frames)
+                ops = member.predict_raw(raw, frames, film)
             weighted.append(tf.cast(ops.predictions, tf.float32) * weight)
         mean = tf.identity(tf.add_n(weighted), name="predictions")
         return dataclasses.replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)

@@ -22,7 +22,7 @@ from yt8m.export import model_card
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
 from yt8m.lazy import tf
-from yt8m.readers import Reader, join_features
+from yt8m.readers import Reader, join_features, join_film_means
 from yt8m.readers.base import zero_padding
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.data_format import DataFormat, features_of
@@ -151,7 +151,12 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
     )
     frame_counts = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe feeds [B, 1]
     predictions = modeler.predict_raw(*masked_input(frames, frame_counts, has_frames)).predictions
-    best = tf.nn.top_k(predictions, modeler.top_k)
+    scores = predictions
+    if (film := join_film_means(batch)) is not None:
+        # The segments of a record get the mean of their video; features that a caller feeds have only their own.
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            scores = modeler.predict_raw(joined, batch.num_frames, film).predictions
+    best = tf.nn.top_k(scores, modeler.top_k)
     of_records = {"video_id": batch.video_ids, "class_indexes": best.indices, "predictions": best.values}
     features = {"rgb_and_audio": frames, "num_frames": frame_counts}
     return {

@@ -1,6 +1,6 @@
 """Readers turn files of records into batches."""
 
-from yt8m.readers.base import Reader, ZeroedCount, dequantize, join_features, resize_axis
+from yt8m.readers.base import Reader, ZeroedCount, dequantize, join_features, join_film_means, resize_axis
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.readers.youtube8m import (
     EverySegmentReader,
@@ -12,4 +12,4 @@ from yt8m.readers.youtube8m import (
 
 __all__ = ["BatchQueue", "EverySegmentReader", "Reader", "YT8MAggregatedFeatureReader", "YT8MFrameFeatureReader"]
 __all__ += ["ZeroedCount"]
-__all__ += ["dequantize", "join_features", "own_reader_class", "reader_for", "resize_axis"]
+__all__ += ["dequantize", "join_features", "join_film_means", "own_reader_class", "reader_for", "resize_axis"]

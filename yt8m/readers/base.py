@@ -164,6 +164,11 @@ def join_features(batch: Batch) -> tf.Tensor:
     return zero_padding(tf.concat(floats, axis=-1), batch.num_frames)
 
 
+def join_film_means(batch: Batch) -> tf.Tensor | None:
+    """The means of the videos that segments are part of, dequantised, float32 [B, D]; None if the batch has none."""
+    return None if batch.film_means is None else tf.concat(batch.film_means, -1)
+
+
 def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
     """Sets the frames after the end of each video to 0.
 

@@ -15,7 +15,7 @@ from yt8m.config import run_dir
 from yt8m.config.programs import PassConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig, DeviceConfig
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import read_meta_graph
 from yt8m.lazy import tf
 from yt8m.runner import RunnerConfig, checkpoints, creation
@@ -60,9 +60,18 @@ class TrainedModel:
           data: the config of the data.
           mode: infer, or eval for a graph with labels and a loss.
           top_k: number of best classes of each video that the graph reports for predictions and for ranking metrics.
+
+        Raises:
+          UsageError: the model is to get the mean of the video beside each segment, and is an inference model, which
+            has no input for that.
         """
         if not self.is_file:
             return workload.create_modeler(data, self.run.config.model, mode, top_k)
+        if data.film_mean and data.segment_labels:
+            raise UsageError(
+                f"{self.weights} was trained with --film_mean, and an inference model has no input for the mean of the "
+                "video beside a segment; name the folder of the run, with its checkpoints."
+            )
         loss = workload.create_loss(self.run.config.model) if mode == "eval" else None
         return MetaGraphModeler(self.weights, top_k, loss)
 

@@ -87,6 +87,12 @@ def _open_teacher_model(folder: str, data: DataConfig) -> ModelTeacher:
         raise UsageError(
             f"--teacher={folder}: {storage.why_no_folder(folder)}; name the folder of an evaluated run or of an export."
         )
+    saved = run_dir.read(folder) if data.segment_labels else None
+    if saved is not None and saved.config.data.film_mean:
+        raise UsageError(
+            f"--teacher={folder} was trained with --film_mean, and an inference model has no input for the mean of the "
+            "video beside a segment; name another teacher."
+        )
     for prefix in (storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL), storage.join(folder, INFERENCE_MODEL)):
         if storage.exists(f"{prefix}.meta"):
             logging.info("the teacher is %s", prefix)

@@ -92,14 +92,13 @@ class VideoModeler(Modeler):
                 return self._with_label_loss(output, batch, is_training)
             inputs = transform_batch(name, batch, self.feature_sizes)
             with frames.build_on_demand(inputs, batch.features[0], lambda numbers: self._frames_at(batch, numbers)):
-                output = self._call_model(inputs, batch.num_frames, batch.labels, is_training, self._film_means(batch))
+                film = self._transformed_film(readers.join_film_means(batch))
+                output = self._call_model(inputs, batch.num_frames, batch.labels, is_training, film)
             return self._with_label_loss(output, batch, is_training)
 
-    def _film_means(self, batch: Batch) -> tf.Tensor | None:
-        """The transformed means of the videos that segments are part of, float32 [B, D]; None if the batch has none."""
-        if batch.film_means is None:
-            return None
-        return transform(self._transform_name(), tf.concat(batch.film_means, -1), self.feature_sizes)
+    def _transformed_film(self, film: tf.Tensor | None) -> tf.Tensor | None:
+        """The transformed means of the videos that segments are part of, float32 [B, D]; None if there are none."""
+        return None if film is None else transform(self._transform_name(), film, self.feature_sizes)
 
     def _frames_at(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
         """The transformed frames with these numbers, int [B, S]: float32 [B, S, D], zeros past the end of a video."""
@@ -128,13 +127,19 @@ class VideoModeler(Modeler):
         raw = tf.placeholder(tf.float32, [None, None, width] if has_frames else [None, width])
         return self.predict_raw(raw, tf.placeholder(tf.int32, [None]))
 
-    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
-        """Predictions for dequantised features `raw`, float32 [B, D] or [B, T, D], which are 0 past `num_frames`."""
+    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor, film: tf.Tensor | None = None) -> PredictOps:
+        """Predictions for dequantised features.
+
+        Args:
+          raw: float32 [B, D] or [B, T, D], 0 past `num_frames`.
+          num_frames: int [B].
+          film: the dequantised means of the videos that segments are part of, float32 [B, D]; None for whole videos.
+        """
         raw = tf.identity(raw, name="input_batch_raw")
         counts = tf.identity(num_frames, name="num_frames")
         inputs = transform(self._transform_name(), raw, self.feature_sizes)
         inputs = tf.identity(inputs, name="input_batch")
-        output = self._call_model(inputs, counts, None, is_training=False)
+        output = self._call_model(inputs, counts, None, is_training=False, film=self._transformed_film(film))
         return PredictOps(
             predictions=tf.identity(output.predictions, name="predictions"),
             input_batch_raw=raw,
