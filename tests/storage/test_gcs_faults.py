@@ -154,6 +154,39 @@ def test_two_that_lock_at_once(bucket: str, proxy: Proxy) -> None:
         raise AssertionError("both have it")
 
 
+@pytest.mark.parametrize("answers", [0, 1, 2])
+def test_a_lock_that_is_released_while_it_is_looked_at_is_free(bucket: str, proxy: Proxy, answers: int) -> None:
+    put(path := f"{bucket}/run.lock", b'{"pid": 1, "host": "elsewhere", "since": "2020"}')
+
+    def release() -> None:
+        proxy.faults = []
+        storage.remove(path)
+
+    proxy.faults = [Fault("GET", times=answers), Fault("GET", before=release)]
+    if answers > 1:  # all that is read of the lock was read before
+        with pytest.raises(storage.Locked), storage.lock(path):
+            pass
+        release()
+    with storage.lock(path):
+        assert storage.is_locked(path)
+
+
+def test_a_lock_of_another_that_is_released_at_once_is_ours(bucket: str, proxy: Proxy) -> None:
+    path = f"{bucket}/run.lock"
+
+    def release() -> None:
+        proxy.faults = []
+        storage.remove(path)
+
+    def meanwhile() -> None:
+        put(path, b'{"pid": 1, "host": "elsewhere", "since": "2020"}')
+        proxy.faults = [Fault("GET", before=release)]
+
+    proxy.faults = [Fault("POST", times=1, before=meanwhile)]
+    with storage.lock(path):
+        assert storage.is_locked(path)
+
+
 def test_a_file_read_while_it_is_replaced_is_of_one_piece(bucket: str, proxy: Proxy, tmp_path: pathlib.Path) -> None:
     path = f"{bucket}/x"
     put(path, b"old" * 1000)

@@ -175,16 +175,10 @@ class GcsStore:
 
     def is_locked(self, path: str) -> bool:
         def has_live_holder() -> bool:
-            blob = blob_at(path)
-            if not blob.exists(retry=None):
-                return False
-            blob.reload(retry=None)
-            return not _is_abandoned(path, parse_holder(blob.download_as_bytes(retry=None)), blob)
+            content, generation = _read_lock(blob := blob_at(path))
+            return generation > 0 and not _is_abandoned(path, parse_holder(content), blob)
 
-        try:
-            return with_retries("read", path, has_live_holder)
-        except NotFoundError:  # the holder released the lock between the two requests above
-            return False
+        return with_retries("read", path, has_live_holder)
 
     def refuse_lost_lock(self, folder: str) -> None:
         for path in list(_lost):  # a copy, because another thread may add a path during the iteration
@@ -328,11 +322,10 @@ def _acquire_lock(path: str, content: bytes) -> int:
       Locked: another process has the lock.
     """
     blob = blob_at(path)
-    if blob.exists(retry=None):  # checked first, because some servers ignore the precondition below
-        blob.reload(retry=None)
-        generation, former_content = int(blob.generation), blob.download_as_bytes(retry=None)
-        if former_content == content:  # an earlier attempt made this object, but its answer was lost
-            return generation
+    former_content, generation = _read_lock(blob)  # read first, because some servers ignore the precondition below
+    if former_content == content:  # an earlier attempt made this object, but its answer was lost
+        return generation
+    if generation:
         holder = parse_holder(former_content)
         if not _is_abandoned(path, holder, blob):
             raise Locked(path, holder)
@@ -340,12 +333,22 @@ def _acquire_lock(path: str, content: bytes) -> int:
             _delete_lock(path, generation)
     try:
         blob.upload_from_string(content, if_generation_match=0, retry=None)
-    except api.PreconditionFailed as error:
-        former_content = blob.download_as_bytes(retry=None)
-        if former_content != content:
-            raise Locked(path, parse_holder(former_content)) from error
-        blob.reload(retry=None)
+    except api.PreconditionFailed:  # this process, in an attempt whose answer was lost, or another one made the object
+        return _acquire_lock(path, content)
     return int(blob.generation)
+
+
+def _read_lock(blob: Any) -> tuple[bytes, int]:
+    """(content, generation) of a lock object, with its metadata in `blob`; (b"", 0) if there is no such object.
+
+    The holder may remove the object at any time, also between the two requests.
+    """
+    try:
+        blob.reload(retry=None)
+        generation = int(blob.generation)  # taken here, because a download sets it to None if the answer lacks it
+        return bytes(blob.download_as_bytes(retry=None)), generation
+    except api.NotFound:
+        return b"", 0
 
 
 def _renew_lock(path: str, generation: int, is_released: threading.Event) -> None:
