@@ -29,13 +29,13 @@ class VideosTask(NamedTuple):
       number: the index of the task.
       shard: the name of the shard.
       rows: the rows of the table for the shard's videos.
-      newest: the largest version of these video files (modification time in ns since 1970, or generation in a bucket).
+      versions: the version (see `Stamp`) of each row's video file, 0 for a missing file.
     """
 
     number: int
     shard: str
     rows: Sequence[TableRow]
-    newest: int
+    versions: Sequence[int]
 
 
 class _Settings(NamedTuple):
@@ -92,14 +92,14 @@ class _DistributedExtraction(Extraction):
             config, self._extractor_settings, weights_sha256, journal.inputs, extractor.folders, allowed
         )
         tasks = [
-            VideosTask(number, *item, self._newest_video(item[1])) for number, item in enumerate(unfinished.items())
+            VideosTask(number, *item, self._video_versions(item[1])) for number, item in enumerate(unfinished.items())
         ]
         job = BeamJob(config.runner, config.workers, self._beam_words, journal.path("done"), config.out, "videos")
         outcomes = run_tasks(
             job, tasks, lambda shards: shards | "extract" >> beam.ParDo(ShardFn(settings, _extract_shard))
         )
         for task in tasks:
-            journal.load(task.shard, task.newest)
+            journal.load(task.shard, task.versions)
         self._refuse_many_bad(journal)
         failed = [outcome.error for outcome in outcomes if outcome.error]
         if failed:
@@ -134,7 +134,7 @@ class _Worker:
         Raises:
           RunError: this worker has met too many bad videos, or the shard cannot be written.
         """
-        if not self._journal.load(task.shard, task.newest):
+        if not self._journal.load(task.shard, task.versions):
             if self._bad > self.settings.most_bad:
                 raise RunError(
                     "more videos are bad than --max_bad_videos allows; correct the files, or allow more by "
@@ -143,7 +143,7 @@ class _Worker:
             # Each shard gets a new pool. Linux kills a decoder when the thread that started it ends (PR_SET_PDEATHSIG),
             # and Beam may run the next shard in another thread.
             with self._extractor.pool() as pool:
-                entry = self._journal.new_entry(task.newest)
+                entry = self._journal.new_entry(task.versions)
                 self._extractor.extract(task.shard, task.rows, entry, pool, _count_decoded_seconds)
             self._journal.add(task.shard, entry)
             self._bad += len(entry.bad)

@@ -40,3 +40,20 @@ def test_the_report_names_a_file_whose_name_is_not_utf8(tmp_path: pathlib.Path) 
     assert cli.call("extract", [*words, "--extractors=own_extractors:Colours", "--jobs=1"]) == 0
     line, _ = map(json.loads, (tmp_path / "data" / "extract.jsonl").read_text("utf-8").splitlines())
     assert (line["path"], line["id"], line["state"]) == (str(bad), "caf\\xe9.mp4", "left out")
+
+
+def test_a_bad_file_may_be_replaced_by_an_older_one(tmp_path: pathlib.Path) -> None:
+    """As `mv` and `rsync` do, which keep the time of the file. A file that was missing may be older too."""
+    made_videos.write(tmp_path / "good.mp4", made_videos.grey, None, 2.0)
+    (tmp_path / "b.mp4").touch()
+    for name in ("a.mp4", "old.mp4", "older.mp4"):
+        (tmp_path / name).write_bytes((tmp_path / "good.mp4").read_bytes())
+    (tmp_path / "clips.csv").write_text("path,labels,split\na.mp4,x,train\nb.mp4,x,train\nc.mp4,x,train\n")
+    words = [f"--videos={tmp_path / 'clips.csv'}", f"--out={tmp_path / 'data'}", "--level=video", "--shards=3"]
+    words += ["--extractors=own_extractors:Colours", "--jobs=1"]
+    for bad, source in (("b.mp4", "old.mp4"), ("c.mp4", "older.mp4")):
+        with pytest.raises(RunError, match=rf"1 of 3 videos are bad, the last one .*{bad}"):
+            cli.call("extract", [*words, "--max_bad_videos=0"])
+        os.utime(tmp_path / source, (1e9, 1e9))
+        (tmp_path / source).replace(tmp_path / bad)
+    assert cli.call("extract", [*words, "--max_bad_videos=0"]) == 0

@@ -311,7 +311,7 @@ class Extraction:
         unfinished = {
             shard: rows_of_shard
             for shard, rows_of_shard in rows.items()
-            if not journal.load(shard, self._newest_video(rows_of_shard))
+            if not journal.load(shard, self._video_versions(rows_of_shard))
         }
         if journal.finished:
             print(f"continuing: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
@@ -340,13 +340,14 @@ class Extraction:
         videos = sum(map(len, unfinished.values()))
         with extractor.pool() as pool, ProgressLine(len(self._rows), len(self._rows) - videos) as line:
             for shard, rows in unfinished.items():
-                entry = journal.new_entry(self._newest_video(rows))
+                entry = journal.new_entry(self._video_versions(rows))
                 journal.add(shard, extractor.extract(shard, rows, entry, pool, line.advance))
                 self._refuse_many_bad(journal)
 
-    def _newest_video(self, rows: Sequence[TableRow]) -> int:
-        """The newest version that the video files of some rows had at the start of the command."""
-        return newest_version(self._stamps[row.clip.path] for row in rows if row.clip.path in self._stamps)
+    def _video_versions(self, rows: Sequence[TableRow]) -> list[int]:
+        """The version of each row's video file at the start of the command, 0 for a missing file."""
+        paths = (row.clip.path for row in rows)
+        return [self._stamps[path].version if path in self._stamps else 0 for path in paths]
 
     def _finish_outputs(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
         """Quantizes the shards if ranges must be learned, then completes each output.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import sys
@@ -57,6 +58,7 @@ class FinishedShard(SavedProgress):
       cut: number of videos that were cut to the limit of frames.
       videos: the lines of extract.jsonl, one for each video that was left out or is unusual.
       bad: {number of a row: why its video was left out}.
+      versions: the version (see `Stamp`) of each row's video file, 0 for a missing file.
     """
 
     inputs: str
@@ -68,7 +70,17 @@ class FinishedShard(SavedProgress):
     cut: int = 0
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
-    newest: int | None = None
+    versions: Sequence[int] = ()
+
+    def has_changed_videos(self, versions: Sequence[int]) -> bool:
+        """Whether a video file was replaced: its version differs from the saved one. A file may be removed.
+
+        A file that is moved to the place of another may be the older one. So its version need not be larger.
+
+        Args:
+          versions: the version of each row's video file now, 0 for a missing file.
+        """
+        return any(now not in (0, saved) for saved, now in itertools.zip_longest(self.versions, versions))
 
 
 class Journal:
@@ -89,24 +101,25 @@ class Journal:
         self.inputs, self._levels = inputs, list(levels)
         self.finished: dict[str, FinishedShard] = {}
 
-    def new_entry(self, newest: int) -> FinishedShard:
-        """An empty entry for a shard; `newest` is the newest version of the shard's video files (see `Stamp`)."""
-        return FinishedShard(self.inputs, self._levels, newest=newest)
+    def new_entry(self, versions: Sequence[int]) -> FinishedShard:
+        """An empty entry for a shard; for `versions` see `FinishedShard`."""
+        return FinishedShard(self.inputs, self._levels, versions=versions)
 
-    def load(self, shard: str, newest: int) -> bool:
+    def load(self, shard: str, versions: Sequence[int]) -> bool:
         """Loads the entry of a shard if the shard is finished; returns whether it is.
 
         A shard is not finished if it was made from other inputs, if a level lacks it, or if one of its video files was
-        rewritten later.
+        replaced later.
 
         Args:
           shard: path of the shard in the folder of a level.
-          newest: the newest version of its video files now.
+          versions: the version of each row's video file now, 0 for a missing file.
         """
         finished = FinishedShard.read(self.path(shard))
         if (
             finished is None
-            or not finished.matches(self.inputs, newest)
+            or finished.inputs != self.inputs
+            or finished.has_changed_videos(versions)
             or not set(self._levels) <= set(finished.written)
         ):
             return False
@@ -149,7 +162,7 @@ class Journal:
           features: the features at this level.
         """
         progress = RecordsProgress(self.inputs, [list(feature) for feature in features])
-        progress.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
+        progress.newest = max((max(entry.versions, default=0) for entry in self.finished.values()), default=0)
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:

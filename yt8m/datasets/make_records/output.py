@@ -88,11 +88,9 @@ class SavedProgress:
 
     Attributes:
       inputs: hash of all inputs that determine the records.
-      newest: the newest version of the videos' files, see `newest_version`; None if it was not saved.
     """
 
     inputs: str
-    newest: int | None
 
     @classmethod
     def read(cls, path: str) -> Self | None:
@@ -101,13 +99,6 @@ class SavedProgress:
             return cls(**storage.read_json(path))
         except (RunError, ValueError, TypeError):
             return None
-
-    def matches(self, inputs: str, newest: int) -> bool:
-        """Whether the progress was saved for these inputs, and no file of a video was rewritten after that.
-
-        `newest` is the newest version of the videos' files now.
-        """
-        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
 
 
 @dataclass
@@ -126,6 +117,7 @@ class RecordsProgress(SavedProgress):
       corrected: {split: (number of labels that decisions have added, number that they have removed)}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
       complete: whether all records, the manifests and the summary are written.
+      newest: the newest version of the videos' files, see `newest_version`; None if it was not saved.
     """
 
     inputs: str
@@ -141,6 +133,13 @@ class RecordsProgress(SavedProgress):
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
     newest: int | None = None
+
+    def matches(self, inputs: str, newest: int) -> bool:
+        """Whether the progress was saved for these inputs, and no file of a video was rewritten after that.
+
+        `newest` is the newest version of the videos' files now.
+        """
+        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
 
     def damage(self, folder: str) -> str:
         """Describes how a shard in `folder` differs from what was written; empty if none does."""
