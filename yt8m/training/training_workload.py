@@ -87,20 +87,44 @@ def _open_teacher_model(folder: str, data: DataConfig) -> ModelTeacher:
         raise UsageError(
             f"--teacher={folder}: {storage.why_no_folder(folder)}; name the folder of an evaluated run or of an export."
         )
-    saved = run_dir.read(folder) if data.segment_labels else None
-    if saved is not None and saved.config.data.film_mean:
-        raise UsageError(
-            f"--teacher={folder} was trained with --film_mean, and an inference model has no input for the mean of the "
-            "video beside a segment; name another teacher."
-        )
     for prefix in (storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL), storage.join(folder, INFERENCE_MODEL)):
         if storage.exists(f"{prefix}.meta"):
             logging.info("the teacher is %s", prefix)
-            return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
+            teacher = ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
+            _refuse_other_features(folder, data)
+            return teacher
     raise UsageError(
         f"--teacher={folder}: the folder has no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
         f"(yt8m eval --train_dir={folder} --run_once --eval_data_pattern='FILES'), or name the folder of an export."
     )
+
+
+def _refuse_other_features(folder: str, data: DataConfig) -> None:
+    """Refuses a teacher that reads other features than the run, or in another order: its graph knows only their width.
+
+    Args:
+      folder: the folder of --teacher. The config of the teacher is there, or, if `folder` is the inference model in the
+        folder of a run, in that folder. Without a config nothing is refused.
+      data: the data of the training.
+    """
+    saved = run_dir.read(folder) or run_dir.read(folder.rstrip("/").rpartition("/")[0])
+    if saved is None:
+        return
+    of_teacher = saved.config.data
+    if of_teacher.film_mean and data.segment_labels:
+        raise UsageError(
+            f"--teacher={folder} was trained with --film_mean, and an inference model has no input for the mean of the "
+            "video beside a segment; name another teacher."
+        )
+    theirs, ours = (
+        ", ".join(f"{name} ({size})" for name, size in zip(one.feature_names, one.feature_sizes, strict=True))
+        for one in (of_teacher, data)
+    )
+    if theirs != ours:
+        raise UsageError(
+            f"--teacher={folder} reads the features {theirs}, but this run reads {ours}; give the same "
+            "--feature_names and --feature_sizes in the same order, or predict with the teacher and use --distill_from."
+        )
 
 
 def create_training(config: TrainConfig) -> Workload:
