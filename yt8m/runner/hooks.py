@@ -370,7 +370,10 @@ class ReplicaHook(tf.train.SessionRunHook):
     Attributes:
       is_idle: whether this replica has read all its data; the runner sets it.
       steps: number of synchronous steps that this replica took while idle.
+      session: the present TensorFlow session; None before the first.
     """
+
+    session: tf.Session | None = None
 
     def __init__(
         self, cluster: ClusterConfig, state: SharedState, signals: StopSignals, synchrony: Synchrony | None
@@ -382,6 +385,7 @@ class ReplicaHook(tf.train.SessionRunHook):
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Registers the new session with the `StopSignals`, and records that this replica trains."""
+        self.session = session
         self._signals.guard(session)
         self._state.set_ended(session, self._cluster.replica, False)
         self._state.set_refused(session, self._cluster.replica, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -82,6 +83,25 @@ def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(cluster: 
     worker.wait_for_step(int(found[1]) + 20)
     stop()
     assert chief.outcome()[0] == worker.outcome()[0] == "finished"
+    assert back.end() == 0
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("P3")
+def test_a_chief_that_waits_for_a_worker_survives_the_loss_of_a_server(cluster: Callable) -> None:
+    made = cluster(epochs=1, stall_timeout=100.0, pause=0.5)
+    server, worker = made.start("ps"), made.start("worker", LAG="3")
+    chief = made.start("chief")
+    worker.wait_for_step(1)
+    while len(chief.steps()) < 4:  # it has read its 32 rows
+        chief.wait_for_step(1)
+    time.sleep(1.5)
+    server.kill()
+    back = made.start("ps")
+    chief.wait_for(r"the variables start from .*model\.ckpt-")
+    assert worker.outcome()[0] == "out_of_data"
+    assert chief.outcome()[0] == "out_of_data"
+    assert "NO LONGER WAITING" not in chief.log()
     assert back.end() == 0
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from absl import logging
 
@@ -34,6 +34,8 @@ from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
 from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outcome_of, run_steps
 from yt8m.runner.saver import SavedPosition, WorkerSaver
 from yt8m.runner.signals import StopSignals
+
+T = TypeVar("T")
 
 POLL_SECONDS = 0.5  # the interval at which a chief that waits for the workers looks how far they are
 LAST_STEP_SECONDS = 20.0  # time for which a chief at max_steps waits for the other replicas' current step
@@ -149,9 +151,7 @@ class ClusterRunner(ReplicaRunner):
                 if is_end:
                     self._step_idly(session)
                 if not signals.requested:
-                    session.run_step_fn(
-                        lambda step_context: self._graph.state.set_ended(step_context.session, cluster.replica)
-                    )
+                    self._call_in_session(session, lambda raw: self._graph.state.set_ended(raw, cluster.replica))
                     if cluster.is_chief:
                         self._wait_for_workers(session, self._worker_patience())
                 signals.renew_grace()
@@ -195,12 +195,22 @@ class ClusterRunner(ReplicaRunner):
         replica_hook.is_idle, steps_before = True, -1
         while steps_before < replica_hook.steps and not session.should_stop() and not self._signals.requested:
             steps_before = replica_hook.steps
-            # A step needs a batch, so the data are read again. TensorFlow requires the parameter name step_context.
-            session.run_step_fn(
-                lambda step_context: step_context.session.run(inputs.initializer, {inputs.files: self._files})
-            )
+            # A step needs a batch, so the data are read again.
+            self._call_in_session(session, lambda raw: raw.run(inputs.initializer, {inputs.files: self._files}))
             if not self._run_steps(session):
                 return
+
+    def _call_in_session(self, session: Any, call: Callable[[tf.Session], T]) -> T:
+        """Calls `call` with the TensorFlow session of a MonitoredSession, outside of a step, and returns its result.
+
+        If a parameter server is lost meanwhile, `call` is called again in the session that is then opened. TensorFlow
+        would give it the closed session once more, so the session comes from the hook that prepares each new one.
+        """
+
+        def step_fn(step_context: Any) -> T:  # noqa: ARG001 - TensorFlow requires this parameter
+            return call(self._replica_hook.session)
+
+        return session.run_step_fn(step_fn)  # type: ignore[no-any-return]
 
     def _wait_for_workers(self, session: Any, patience: float) -> None:
         """Makes the chief wait for the workers, so that the last checkpoint includes the steps of all replicas.
@@ -211,7 +221,7 @@ class ClusterRunner(ReplicaRunner):
         """
         last_step, since = -1, time.monotonic()
         while not self._signals.requested:
-            missing, step = session.run_step_fn(lambda step_context: self._check_replicas(step_context.session))
+            missing, step = self._call_in_session(session, self._check_replicas)
             if not missing:
                 return
             if step > last_step:
@@ -224,13 +234,13 @@ class ClusterRunner(ReplicaRunner):
             time.sleep(POLL_SECONDS)
 
     def _check_replicas(self, session: tf.Session) -> tuple[set[int], int]:
-        """Finds out how far the other replicas are, and saves a checkpoint if one is due.
+        """Finds out how far the workers are, and saves a checkpoint if one is due.
 
         Returns:
-          The indices of the replicas that have not read all their data, without those that were refused; and the
+          The indices of the workers that have not read all their data, without those that were refused; and the
           global step.
         """
-        missing = set(range(len(self.config.members.replicas))) - self._graph.state.ended(session)
+        missing = set(range(1, len(self.config.members.replicas))) - self._graph.state.ended(session)
         missing -= self._replica_hook.find_refused(session)
         context = self._context
         context.step = context.global_step = int(session.run(self._graph.ops.global_step))
