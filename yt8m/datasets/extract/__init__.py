@@ -32,7 +32,8 @@ from yt8m.datasets.extract.shard_extraction import (
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED
-from yt8m.datasets.make_records.output import Output, hash_inputs, newest_version
+from yt8m.datasets.make_records.file_versions import FileVersions
+from yt8m.datasets.make_records.output import Output, hash_inputs
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, TableVideos, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
@@ -266,8 +267,8 @@ class Extraction:
         """Writes the records of the levels that are not complete; returns {level: content of summary.json}."""
         config, inputs = self._config, self._hash_inputs()
         self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
-        newest = newest_version(self._stamps.values())
-        state = {level: output.resume(inputs, config.overwrite, newest) for level, output in outputs.items()}
+        files = FileVersions.of(self._stamps)
+        state = {level: output.resume(inputs, config.overwrite, files) for level, output in outputs.items()}
         unfinished_outputs = {level: output for level, output in outputs.items() if state[level] != "made"}
         for level, output in unfinished_outputs.items():
             if state[level] != "begun":
@@ -365,7 +366,7 @@ class Extraction:
             "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
         for level, output in outputs.items():
-            journal.fill_progress(output, level, features_by_level[level])
+            journal.fill_progress(output, level, features_by_level[level], FileVersions.of(self._stamps))
             output.progress.bad = {str(number): why for number, why in bad.items()}
             output.finish(self._classes, bad, self._describe_extractors(ranges))
 

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from yt8m import storage, terminal
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, Computer, Features, LocatedExtractor, Settings
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
+from yt8m.datasets.make_records.file_versions import FileVersions
 from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, WrittenShard
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
@@ -153,16 +154,16 @@ class Journal:
         if storage.exists(self._folder) and not is_unfinished:
             storage.remove_tree(self._folder)
 
-    def fill_progress(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
+    def fill_progress(self, output: Output, level: str, features: Sequence[FeatureFormat], files: FileVersions) -> None:
         """Sets the progress of `output` to what it would be if `output` had written the shards of its level.
 
         Args:
           output: the output.
           level: its level.
           features: the features at this level.
+          files: the versions of the video files at the start of the command.
         """
-        progress = RecordsProgress(self.inputs, [list(feature) for feature in features])
-        progress.newest = max((max(entry.versions, default=0) for entry in self.finished.values()), default=0)
+        progress = RecordsProgress(self.inputs, [list(feature) for feature in features], files=files)
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:

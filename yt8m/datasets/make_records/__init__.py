@@ -17,8 +17,9 @@ from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
+from yt8m.datasets.make_records.file_versions import FileVersions
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
-from yt8m.datasets.make_records.output import Output, hash_inputs, making_folder, newest_version
+from yt8m.datasets.make_records.output import Output, hash_inputs, making_folder
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
@@ -137,8 +138,8 @@ class _RecordsMaker:
         self._classes = self._number_classes()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, local_folder)
-        inputs, newest = self._hash_inputs(), newest_version(storage.stamps(list(self._features.files())).values())
-        state = output.resume(inputs, config.overwrite, newest)
+        inputs, files = self._hash_inputs(), FileVersions.of(storage.stamps(list(self._features.files())))
+        state = output.resume(inputs, config.overwrite, files)
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)
         if state == "made":
@@ -148,7 +149,7 @@ class _RecordsMaker:
                 output.truncate_shards()
                 print(f"continuing after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
             else:
-                output.begin(inputs, self._stored_formats(), newest)
+                output.begin(inputs, self._stored_formats(), files)
             self._features.formats = output.progress.formats()
             warn_of_labels(self._scan.names, self._classes, config)
             try:

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.classes import Classes
+from yt8m.datasets.make_records.file_versions import FileVersions
 from yt8m.errors import RunError, UsageError
 from yt8m.records import checksums, manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import sending
-from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"  # files in the folder of a level; see the beginning of this file
 # .progress.json is written at most every `_SAVE_INTERVAL` seconds. After a slow write, the next one waits for
@@ -117,7 +117,7 @@ class RecordsProgress(SavedProgress):
       corrected: {split: (number of labels that decisions have added, number that they have removed)}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
       complete: whether all records, the manifests and the summary are written.
-      newest: the newest version of the videos' files, see `newest_version`; None if it was not saved.
+      files: the versions of the videos' files, the values of `FileVersions`; None if they were not saved.
     """
 
     inputs: str
@@ -132,14 +132,14 @@ class RecordsProgress(SavedProgress):
     corrected: dict[str, list[int]] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
-    newest: int | None = None
+    files: Sequence[Any] | None = None
 
-    def matches(self, inputs: str, newest: int) -> bool:
-        """Whether the progress was saved for these inputs, and no file of a video was rewritten after that.
+    def matches(self, inputs: str, files: FileVersions) -> bool:
+        """Whether the progress was saved for these inputs, and no file of a video was changed after that.
 
-        `newest` is the newest version of the videos' files now.
+        `files` are the versions of the videos' files now.
         """
-        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
+        return self.inputs == inputs and (self.files is None or not files.has_changed_since(FileVersions(*self.files)))
 
     def damage(self, folder: str) -> str:
         """Describes how a shard in `folder` differs from what was written; empty if none does."""
@@ -187,7 +187,7 @@ class Output:
         self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each chunk, in order
         self._sizes: dict[str, int] = {}  # {shard: its size in bytes once all pending chunks are written}
 
-    def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
+    def resume(self, inputs: str, overwrite: bool, files: FileVersions) -> str:
         """Loads the progress of an earlier start with the same inputs.
 
         Removes the hidden folder if its records cannot be continued.
@@ -195,7 +195,7 @@ class Output:
         Args:
           inputs: hash of all inputs that determine the records.
           overwrite: whether complete records made from other inputs, or damaged ones, may be replaced.
-          newest: the newest version of the videos' files, see `newest_version`.
+          files: the versions of the videos' files now.
 
         Returns:
           `made` if the records are complete, `begun` if the earlier start was interrupted, and an empty text if all
@@ -205,7 +205,7 @@ class Output:
           UsageError: the folder holds other records, or damaged ones.
         """
         finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
-        if finished is not None and finished.complete and finished.matches(inputs, newest):
+        if finished is not None and finished.complete and finished.matches(inputs, files):
             if self._is_half_renamed():
                 storage.rename(self._hidden, self.final)
             damage = finished.damage(self.final)
@@ -223,7 +223,7 @@ class Output:
                 "flags; add --overwrite to replace it, or name another folder as --out."
             )
         begun = RecordsProgress.read(storage.join(self.making, PROGRESS))
-        if begun is not None and begun.matches(inputs, newest):
+        if begun is not None and begun.matches(inputs, files):
             damage = begun.damage(self.making)
             if not damage:
                 self.progress = begun
@@ -251,16 +251,16 @@ class Output:
                 path, size = storage.join(folder, name), self._written_to(f"{split}/{name}").size
                 storage.truncate(path, size) if size else storage.remove(path)
 
-    def begin(self, inputs: str, features: Sequence[FeatureFormat], newest: int | None = None) -> None:
+    def begin(self, inputs: str, features: Sequence[FeatureFormat], files: FileVersions | None = None) -> None:
         """Begins with the first row of the table: saves a progress without records.
 
         Args:
           inputs: hash of all inputs that determine the records.
           features: the features.
-          newest: the newest version of the videos' files, see `newest_version`; None if it is unknown.
+          files: the versions of the videos' files; None if they are unknown.
         """
         formats = [list(feature) for feature in features]
-        self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), newest=newest)
+        self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), files=files)
         self._save_progress()
 
     def assign_to_shards(
@@ -484,11 +484,6 @@ class Output:
 def making_folder(out: str, level: str) -> str:
     """The hidden folder in which the records of a level are made; it is renamed to `level` when they are complete."""
     return storage.join(out, f".{level}.making")
-
-
-def newest_version(stamps: Iterable[Stamp]) -> int:
-    """The largest version (see `Stamp`) of the files; 0 for none. Rewriting a file increases it, deleting does not."""
-    return max((stamp.version for stamp in stamps), default=0)
 
 
 def hash_inputs(*inputs: Any) -> str:

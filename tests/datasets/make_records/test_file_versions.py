@@ -1,0 +1,36 @@
+"""A file of features that was replaced is noticed, even by an older one; files may be removed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from own_clips import read, write_table
+
+from yt8m.datasets.make_records import RecordsConfig, make
+from yt8m.errors import UsageError
+
+
+def test_files_may_be_removed_and_replaced_ones_are_noticed(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.full(2, number, np.float32))
+    np.save(tmp_path / "old.npy", np.full(2, 9, np.float32))
+    os.utime(tmp_path / "old.npy", (1e9, 1e9))
+    table = write_table(tmp_path / "t.csv", [(f"v{number}", f"{number}.npy", "cat") for number in range(3)])
+    flags = {"table": table, "out": str(tmp_path / "out"), "splits": ("train:1",)}
+    make(RecordsConfig(**flags))
+    (tmp_path / "2.npy").replace(tmp_path / "away.npy")
+    make(RecordsConfig(**flags))
+    (tmp_path / "away.npy").replace(tmp_path / "2.npy")
+    make(RecordsConfig(**flags))
+    assert capsys.readouterr().err.count("already has all these records; nothing was written") == 2
+    (tmp_path / "old.npy").replace(tmp_path / "1.npy")
+    with pytest.raises(UsageError, match="was made from another table, from other files or with other flags"):
+        make(RecordsConfig(**flags))
+    make(RecordsConfig(**flags, overwrite=True))
+    found = {name: record.context["features"].values() for name, (_, record) in read(tmp_path / "out/video").items()}
+    assert found == {"v0": [0.0, 0.0], "v1": [9.0, 9.0], "v2": [2.0, 2.0]}

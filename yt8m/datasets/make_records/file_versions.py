@@ -1,0 +1,39 @@
+"""Whether the files of videos have changed since records were made of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from yt8m.storage.base import Stamp
+
+
+class FileVersions(NamedTuple):
+    """What is saved of the files of all videos, to notice a change.
+
+    Attributes:
+      newest: the largest version (see `Stamp`) of the files; 0 for none.
+      existing: number of files that exist.
+      digest: a hash of the paths, sizes and versions of these files.
+    """
+
+    newest: int
+    existing: int
+    digest: str
+
+    @classmethod
+    def of(cls, stamps: Mapping[str, Stamp]) -> FileVersions:
+        """The versions of the files with these stamps, {path: stamp}."""
+        digest = hashlib.sha256()
+        for path, stamp in sorted(stamps.items()):
+            digest.update(f"{path!r} {stamp.bytes} {stamp.version}\n".encode())
+        newest = max((stamp.version for stamp in stamps.values()), default=0)
+        return cls(newest, len(stamps), digest.hexdigest())
+
+    def has_changed_since(self, earlier: FileVersions) -> bool:
+        """Whether a file was added, rewritten or replaced; files may be removed after records were made of them.
+
+        If there are fewer files than before, the digest is another one, so only newer files are noticed.
+        """
+        return self.newest > earlier.newest if self.existing < earlier.existing else self != earlier
