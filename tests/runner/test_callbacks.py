@@ -154,6 +154,12 @@ def test_callbacks_of_a_users_own(train: Callable) -> None:
     assert tiny_hooks.Plain.calls == ["begin", "after_create_session", *step, *step, "end"]
 
 
+def test_a_callback_that_fails_at_the_end_costs_no_step(train: Callable, tmp_path: pathlib.Path) -> None:
+    outcome = train(["runner.tiny_hooks:FailsAtTheEnd"], max_steps=3)
+    assert (outcome.status, outcome.message) == ("failed", "ConnectionError: no route to the server")
+    assert (tmp_path / "run/model.ckpt-3.index").exists()
+
+
 def test_which_callbacks_a_run_has() -> None:
     usual = list(callbacks.DEFAULTS["train"])
     assert callbacks.names_for("train", []) == usual

@@ -131,3 +131,10 @@ class Plain(tf.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         self.calls.append("end")
+
+
+class FailsAtTheEnd(tf.train.SessionRunHook):
+    """Cannot reach its server any more."""
+
+    def end(self, session: Any) -> None:
+        raise ConnectionError("no route to the server")

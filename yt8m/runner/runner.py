@@ -122,8 +122,7 @@ class Runner:
                 context.has_read_all = run_steps(session, context.ops, hooks, signals)
                 if context.signals is not None:
                     signals.renew_grace()
-                for hook in hooks:
-                    hook.end(session)
+                end_all(hooks, session, context)
             return outcome_of(context, signals)
         finally:
             self._step = context.global_step
@@ -382,6 +381,21 @@ def run_steps(
 def is_end_of_data(error: tf.errors.OpError) -> bool:
     """Whether an OutOfRangeError means that all data were read; else a file reached its size limit."""
     return error.op is not None and error.op.type == "IteratorGetNext"
+
+
+def end_all(hooks: Sequence[Any], session: tf.Session, context: Context) -> None:
+    """Calls `end` of the hooks. If one fails in a training, the last step is still saved, and the error is raised.
+
+    Callbacks that save come after the others, so without this, the error of a user's callback, such as one that cannot
+    reach its server any more, would cost all steps since the last checkpoint.
+    """
+    try:
+        for hook in hooks:
+            hook.end(session)
+    except Exception:
+        if context.saver is not None:
+            context.saver.save(session, context.step)
+        raise
 
 
 def close_all(hooks: Sequence[Any]) -> None:

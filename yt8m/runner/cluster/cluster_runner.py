@@ -31,7 +31,7 @@ from yt8m.runner.cluster.replica import ChiefCreator, StoppedWaiting, WorkerCrea
 from yt8m.runner.cluster.shared_flags import fingerprint
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
-from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outcome_of, run_steps
+from yt8m.runner.runner import Runner, close_all, end_all, explain, is_end_of_data, outcome_of, run_steps
 from yt8m.runner.saver import SavedPosition, WorkerSaver
 from yt8m.runner.signals import StopSignals
 
@@ -358,8 +358,7 @@ class AllReduceRunner(ReplicaRunner):
             context.has_read_all = team.has_read_all
             team.signals.renew_grace()
             self._watch.leave_alone(lambda: True)
-            for hook in hooks:
-                hook.end(session)
+            end_all(hooks, session, context)
         finally:
             self._step = context.global_step
             close_all(hooks)
