@@ -52,3 +52,17 @@ def test_a_step_that_is_taken_again_is_exported_again(tmp_path: pathlib.Path) ->
         path.unlink()
     assert run(folder, *words, "--base_learning_rate=1") == 0
     assert weights.read_bytes() != former
+
+
+def test_the_validation_files_lie_beside_the_training_files(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "validate"):
+        (tmp_path / "training" / split).mkdir(parents=True)
+        (tmp_path / "training" / split / f"{split}0000.tfrecord").touch()
+    folder = tmp_path / "training"
+    for pattern, expected in (("train/*.tfrecord", "validate/*.tfrecord"), ("train/train*", "validate/validate*")):
+        data = DataConfig(data_pattern=f"{folder}/{pattern}")
+        assert training_run.validation_pattern(data.data_pattern) == f"{folder}/{expected}"
+    training_run.show_outcome(TrainConfig(train_dir="run", data=data), Outcome(Status.OUT_OF_DATA, 7, ""))
+    assert f"--eval_data_pattern='{folder}/validate/validate*'" in capsys.readouterr().out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -74,7 +73,7 @@ def _validation_data(config: AddClassesConfig) -> str:
     if config.eval_data_pattern:
         manifest.shards_at(config.eval_data_pattern)
         return config.eval_data_pattern
-    pattern = re.sub(r"\btrain", "validate", config.data)
+    pattern = training_run.validation_pattern(config.data)
     try:
         manifest.shards_at(pattern if pattern != config.data else "")
     except UsageError:

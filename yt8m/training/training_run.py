@@ -168,7 +168,7 @@ def _describe_results(config: TrainConfig, step: int) -> str:
       config: the complete config of the training.
       step: the step at which the training ended.
     """
-    pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
+    pattern = config.validation.eval_data_pattern or validation_pattern(config.data.data_pattern)
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay
@@ -178,6 +178,14 @@ def _describe_results(config: TrainConfig, step: int) -> str:
         f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
         f"{next_commands(config.train_dir, files, first, config.data.segment_labels)}"
     )
+
+
+def validation_pattern(training_pattern: str) -> str:
+    """The pattern of the validation files that belong to training files: `validate` stands in place of `train`.
+
+    Other words that begin with `train`, such as that of a folder `training`, stay.
+    """
+    return re.sub(r"\btrain(?![a-z])", "validate", training_pattern)
 
 
 def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:
