@@ -21,7 +21,11 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, scoring
 from yt8m.command_line import cli, program
+from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.export.onnx_export import export_onnx
+from yt8m.export.saved_model import export_saved_model
+from yt8m.records.batches import read_records
 
 
 def exported(folder: pathlib.Path, model: str) -> tuple[str, str]:
@@ -46,6 +50,26 @@ def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: p
         found.append((scores, reports))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=1e-6)
     assert found[1][1].keys() == found[0][1].keys()
+
+
+@pytest.mark.parametrize("most", [3, 320])
+def test_an_export_uses_as_many_frames_of_a_record_as_its_run(tmp_path: pathlib.Path, most: int) -> None:
+    names, sizes = ("rgb", "audio"), small_exports.SIZES
+    data = DataConfig(feature_names=names, feature_sizes=sizes, frame_features=True, num_classes=30, max_frames=most)
+    parts, weights = small_exports.random_weights(tmp_path, data, ModelConfig("FrameLevelLogisticModel"))
+    saved_model, onnx_file = str(tmp_path / "saved_model"), str(tmp_path / "model.onnx")
+    export_saved_model(saved_model, weights, parts.reader, parts.modeler)
+    export_onnx(onnx_file, weights, data, parts.modeler)
+    made = small_exports.frame_records(1) + small_exports.frame_records(most + 5, most + 5)[-1:]
+    shard = write_shard(tmp_path / "some.tfrecord", made)
+    for path in (saved_model, onnx_file):
+        with scoring.open(path) as scorer:
+            (cut,) = scorer.batches(read_records(shard, num_classes=30, max_frames=most))
+            assert cut.num_frames.tolist() == [1, most]
+            expected = scorer.scores(cut)[1]
+            (videos,) = scorer.batches(shard)
+            for found in (videos, [(record, "", 0) for record in made]):  # files, and records as a service gets them
+                np.testing.assert_allclose(scorer.scores(found)[1], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("program", [evaluation, inference])

@@ -28,10 +28,11 @@ _ALL = "--feature_names, --feature_sizes and --frame_features"  # the flags of `
 
 
 def format_of(data: DataConfig) -> DataFormat:
-    """The format of the records that the config describes."""
+    """The format of the records that the config describes; `max_frames` is the number of frames that the model uses."""
     level = "frame" if data.frame_features else "video"
     features = features_of(level, data.feature_names, data.feature_sizes, data.feature_ranges)
-    return DataFormat(level, features, num_classes=data.num_classes)
+    most = data.max_frames if data.frame_features else None
+    return DataFormat(level, features, num_classes=data.num_classes, max_frames=most)
 
 
 def fit_data(

@@ -171,9 +171,10 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dic
     ranges = getattr(reader, "feature_ranges", ())
     features = features_of(level, reader.feature_names, reader.feature_sizes, ranges)
     segments = bool(getattr(reader, "segment_labels", False))
+    most = getattr(reader, "max_frames", None) if has_frames else None
     return dict(
         model="" if modeler.model is None else type(modeler.model).__name__,
-        format=DataFormat(level, features, segments, modeler.num_classes).as_json(),
+        format=DataFormat(level, features, segments, modeler.num_classes, most).as_json(),
         has_own_reader=not type(reader).__module__.startswith("yt8m.readers"),
     )
 

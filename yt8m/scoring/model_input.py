@@ -44,7 +44,6 @@ class ModelInput:
       extractors: the extractors of the features, as manifests describe them; empty if they are unknown.
       is_own: whether this user is known to have trained the model on this machine.
       has_own_reader: whether a custom reader reads the records, so that their format is not known here.
-      max_frames: largest number of frames of a record that the model uses, from the start of the video.
     """
 
     folder: str
@@ -52,7 +51,6 @@ class ModelInput:
     extractors: Sequence[Mapping[str, Any]]
     is_own: bool
     has_own_reader: bool
-    max_frames: int = 300
 
     @property
     def num_classes(self) -> int:
@@ -68,6 +66,11 @@ class ModelInput:
     def width(self) -> int:
         """D, the number of values of all features together."""
         return sum(feature.size for feature in self.format.features)
+
+    @property
+    def max_frames(self) -> int:
+        """Largest number of frames of a record that the model uses, from the start of the video."""
+        return self.format.max_frames or Records.max_frames
 
     def check(self, data: Records) -> None:
         """Refuses records of another level or without a feature of the model; raises `UsageError`.
@@ -162,7 +165,7 @@ def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
     """
     from yt8m.config import data_fit  # slow to import, and only a run has such a config
 
-    return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader), data.max_frames)
+    return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader))
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:

@@ -35,7 +35,7 @@ class OnnxScorer(ArrayScorer):
         takes = ModelInput(path, self._file.format, about["extractors"], is_own, has_own_reader=False)
         own_names = vocabulary.parse(names.encode(), path) if names else vocabulary.of_names(())
         super().__init__(path, takes, own_names, path, about)
-        self._records = Records([], takes.format)
+        self._records = Records([], takes.format, max_frames=takes.max_frames)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
         """See `Scorer.tagger`; the model's own thresholds, if it has any, are in the ONNX file."""

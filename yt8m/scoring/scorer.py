@@ -95,6 +95,7 @@ class Scorer(Closing, abc.ABC):
             feature_names=tuple(sizes),
             feature_sizes=tuple(sizes.values()),
             num_classes=self.num_classes,
+            max_frames=self.takes.max_frames,
         )
 
     @property
@@ -187,7 +188,7 @@ class Scorer(Closing, abc.ABC):
         files, batch_size = manifest.shards_at(pattern), batch_size or self.videos_in_batch()
         # If the format of the files cannot be found, the model's format is assumed; reading then names damaged records.
         if self.takes.has_own_reader or discovery.find(files) is None:
-            return Records(files, self.takes.format, batch_size)
+            return Records(files, self.takes.format, batch_size, self.takes.max_frames)
         most = self.takes.max_frames
         return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes, max_frames=most)
 
