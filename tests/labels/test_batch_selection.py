@@ -17,6 +17,7 @@ from yt8m.errors import UsageError
 from yt8m.eval_util.top_k import top_k
 from yt8m.labels import batch_selection
 from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select, tags_of
+from yt8m.records import vocabulary
 from yt8m.records.batches import read_records
 
 VIDEOS, CLASSES, SIZE = 80, 6, 5
@@ -108,6 +109,21 @@ def test_files_without_a_record_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         batch_selection.read_candidates(scorer, "a.tfrecord")
     with pytest.raises(UsageError, match=r"labelled videos, a\.tfrecord, have no record"):
         batch_selection.read_labelled(scorer, "a.tfrecord")
+
+
+def test_labelled_videos_with_other_numbers_of_classes_are_refused(tmp_path: pathlib.Path) -> None:
+    takes = types.SimpleNamespace(folder="run")
+    scorer: Any = types.SimpleNamespace(shown_names=vocabulary.of_names(["cat", "dog"]), takes=takes)
+    pattern = str(tmp_path / "a.tfrecord")
+    batch_selection.refuse_other_numbers(scorer, "")
+    (tmp_path / "a.tfrecord").touch()
+    for names in ([], ["cat"], ["cat", "dog"], ["cat", "dog", "bird"]):
+        if names:
+            vocabulary.write(str(tmp_path / vocabulary.NAME), vocabulary.of_names(names))
+        batch_selection.refuse_other_numbers(scorer, pattern)
+    vocabulary.write(str(tmp_path / vocabulary.NAME), vocabulary.of_names(["dog", "cat", "bird"]))
+    with pytest.raises(UsageError, match=r"class 0 is 'cat' in run, and 'dog' in .*vocabulary\.csv"):
+        batch_selection.refuse_other_numbers(scorer, pattern)
 
 
 def test_what_is_left_of_the_candidates_keeps_its_rows() -> None:

@@ -39,6 +39,7 @@ from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels.findings import class_text
 from yt8m.options import Checked, option, path_option
+from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
@@ -144,14 +145,16 @@ def run(config: SelectConfig) -> int:
 
     Raises:
       UsageError: there is no such model, the data do not fit it or have no video, the run does not say which videos are
-        labelled, or all videos to choose from are labelled; or the table --media is missing or lacks a column.
+        labelled, these number the classes differently, or all videos to choose from are labelled; or the table --media
+        is missing or lacks a column.
       RunError: a record is damaged, or --media is not a CSV file.
     """
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
-        candidates = read_candidates(scorer, config.data)
         pattern = config.labelled or scorer.training_data.data_pattern
+        refuse_other_numbers(scorer, pattern)
+        candidates = read_candidates(scorer, config.data)
         labelled = read_labelled(scorer, pattern, frozenset(candidates.ids))
         names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
     unlabelled = candidates.without(labelled.among_candidates)
@@ -206,6 +209,22 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
         raise UsageError(f"--data={pattern}: the files have no record; name files with videos.")
     best = TopK(np.concatenate(scores), np.concatenate(classes))
     return UnlabelledVideos(ids, best, total / len(ids), np.concatenate(directions))
+
+
+def refuse_other_numbers(scorer: Scorer, pattern: str) -> None:
+    """Raises `UsageError` if a class has another number in the labelled videos than in the model.
+
+    The vocabulary of the videos may have further classes at its end: those of records that were made later.
+
+    Args:
+      scorer: the model.
+      pattern: the labelled videos; empty if the run does not say which they are.
+    """
+    files = manifest.shards_at(pattern) if pattern else ()
+    names, labelled_names = scorer.shown_names, vocabulary.of_data("", files)
+    index = names.first_difference(labelled_names)
+    if index is not None and index < min(len(names), len(labelled_names)):
+        vocabulary.refuse_difference(names, scorer.takes.folder, labelled_names, labelled_names.path)
 
 
 def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()) -> LabelledVideos:
