@@ -146,3 +146,15 @@ def test_train_only_needs_new_classes(
         assert train.main(words(tmp_path / "new", names, *more)) == 2
         assert told in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_features_in_another_order_are_named(
+    old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--model=MoeModel", f"--init_from={old}", "--max_steps=0"]
+    for order, is_warned in ((["--feature_names=mean_audio,mean_rgb", "--feature_sizes=8,16"], True), ([], False)):
+        usual = [word for word in words(tmp_path / str(is_warned), OLD, *more) if not (order and "--feature" in word)]
+        assert train.main([*usual, *order]) == 0
+        said = capfd.readouterr().err
+        message = "reads the features mean_rgb (16), mean_audio (8), but this run reads mean_audio (8), mean_rgb (16)"
+        assert (message in said) == is_warned

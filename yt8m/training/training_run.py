@@ -116,7 +116,7 @@ def train(
     check_input(workload.inputter, config.data, is_training=True)
     workload.inputter.log_settings()
     settings = runner_config(config, cluster)
-    start = training_workload.find_checkpoint(config.init_from) if config.init_from else ""
+    start = training_workload.find_checkpoint(config) if config.init_from else ""
     classes = training_workload.map_classes(config, workload) if start else None
     with contextlib.ExitStack() as stack:
         validator = None

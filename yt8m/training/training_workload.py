@@ -116,15 +116,17 @@ def _refuse_other_features(folder: str, data: DataConfig) -> None:
             f"--teacher={folder} was trained with --film_mean, and an inference model has no input for the mean of the "
             "video beside a segment; name another teacher."
         )
-    theirs, ours = (
-        ", ".join(f"{name} ({size})" for name, size in zip(one.feature_names, one.feature_sizes, strict=True))
-        for one in (of_teacher, data)
-    )
+    theirs, ours = _format_features(of_teacher), _format_features(data)
     if theirs != ours:
         raise UsageError(
             f"--teacher={folder} reads the features {theirs}, but this run reads {ours}; give the same "
             "--feature_names and --feature_sizes in the same order, or predict with the teacher and use --distill_from."
         )
+
+
+def _format_features(data: DataConfig) -> str:
+    """The names and sizes of the features, in their order, such as `rgb (1024), audio (128)`."""
+    return ", ".join(f"{name} ({size})" for name, size in zip(data.feature_names, data.feature_sizes, strict=True))
 
 
 def create_training(config: TrainConfig) -> Workload:
@@ -153,18 +155,30 @@ def create_training(config: TrainConfig) -> Workload:
     return created._replace(modeler=modeler)
 
 
-def find_checkpoint(folder: str) -> str:
+def find_checkpoint(config: TrainConfig) -> str:
     """The path of the newest checkpoint that can be read in the folder of --init_from.
+
+    If that run has other features, or has them in another order, the log warns, since weights are taken by the names of
+    variables alone: those of the first layer may fit in shape and belong to other features.
 
     Raises:
       UsageError: there is no such folder.
       RunError: the folder holds no checkpoint that can be read.
     """
+    folder = config.init_from
     if not storage.is_dir(folder):
         raise UsageError(f"--init_from={folder}: {storage.why_no_folder(folder)}; name the folder of a run.")
     newest = checkpoints.newest_readable(folder)
     if newest is None:
         raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
+    saved = run_dir.read(folder)
+    theirs, ours = ("" if saved is None else _format_features(saved.config.data)), _format_features(config.data)
+    if theirs not in ("", ours):
+        logging.warning(
+            "--init_from=%s reads the features %s, but this run reads %s: weights that read features start from those "
+            "of other features",
+            *(folder, theirs, ours),
+        )
     return newest
 
 
