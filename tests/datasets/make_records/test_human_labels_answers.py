@@ -7,13 +7,16 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_records import labels_of
 
+from yt8m.datasets.make_records import RecordsConfig, make
 from yt8m.datasets.make_records.human_labels import combine_choices, read_answers
 from yt8m.errors import RunError, UsageError
+from yt8m.records.shards import id_text
 
 Run = Callable[..., pathlib.Path]
 
@@ -88,7 +91,7 @@ def test_relations_between_regions_are_no_classes(tmp_path: pathlib.Path) -> Non
     assert read_answers(str(path)) == {"clip 001": (("cat",), 1, 0.0)}
 
 
-@pytest.mark.parametrize("video", [None, "", " ", ["a"], True])
+@pytest.mark.parametrize("video", [None, "", " ", ["a"], True, "\ud800"])
 def test_an_id_that_names_no_video_is_refused(video: Any, tmp_path: pathlib.Path) -> None:
     with pytest.raises(RunError, match=r"task 1: .*the id is"):
         read_answers(export(tmp_path, {"data": {"id": video}, "annotations": []}))
@@ -103,6 +106,27 @@ def test_choices_of_other_controls_are_no_classes(tmp_path: pathlib.Path) -> Non
     assert {video: answer.labels for video, answer in answers.items()} == {"clip 001": ("cat",), "clip 002": ()}
     with pytest.raises(RunError, match="has choices of the controls quality; expected a control named classes"):
         read_answers(export(tmp_path, alone))
+
+
+def test_a_skipped_task_needs_no_result(tmp_path: pathlib.Path) -> None:
+    skipped = task("clip 001", ["cat"])
+    skipped["annotations"] += [{"was_cancelled": True, "result": None}, {"was_cancelled": True}]
+    assert read_answers(export(tmp_path, skipped)) == {"clip 001": (("cat",), 1, 0.0)}
+    nameless = task("clip 002", ["cat"])
+    del nameless["annotations"][0]["result"][0]["from_name"]
+    with pytest.raises(RunError, match="has choices of the controls None; expected a control named classes"):
+        read_answers(export(tmp_path, nameless))
+
+
+def test_answers_name_videos_as_tasks_do(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Tasks have ids as `id_text` writes them; Label Studio may remove blanks at the ends of an id."""
+    ids = [r"a\x41", "b "]
+    np.savez(tmp_path / "t.npz", id=np.array(ids), labels=np.array(["cat", "cat"]), clip=np.ones((2, 3)))
+    answers = export(tmp_path, task(id_text(ids[0].encode()), ["dog"]), task("b", ["dog"]))
+    make(RecordsConfig(table=str(tmp_path / "t.npz"), out=str(tmp_path / "out"), labels=answers))
+    assert labels_of(tmp_path / "out/video") == {id_text(name.encode()): {"dog"} for name in ids}
+    assert "Warning" not in capfd.readouterr().err
+    assert (tmp_path / "out/answers.csv").read_text().splitlines()[1:] == [r"a\x5cx41,dog,1,0.000", "b,dog,1,0.000"]
 
 
 def test_a_file_that_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:

@@ -99,17 +99,18 @@ class _RecordsMaker:
         extra_columns = [config.group_by] if config.group_by else []
         self._table: Table = open_table(config.table, config.array, extra_columns)
         self._answers = read_answers(config.labels) if config.labels else {}
+        answered_table = AnsweredTable(self._table, self._answers)
         if self._answers:
-            self._table = AnsweredTable(self._table, self._answers)
+            self._table = answered_table
         self._bad = BadRows(config.table, config.max_bad_rows)
         self._rows = RowReader(self._table, config, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
-        corrected_ids, answered_ids = set(self._corrections.videos), {video.encode() for video in self._answers}
-        missing_ids = corrected_ids | answered_ids
+        missing_ids = set(self._corrections.videos)
         self._scan = self._rows.scan(missing_ids.difference_update)  # removes the ids that the table has
-        _warn_of_missing_videos(f"--corrections={config.corrections}", missing_ids & corrected_ids, config.table)
-        _warn_of_missing_videos(f"--labels={config.labels}", missing_ids & answered_ids, config.table)
+        _warn_of_missing_videos(f"--corrections={config.corrections}", missing_ids, config.table)
+        missing_answers = {video.encode("utf-8", "surrogateescape") for video in answered_table.missing}
+        _warn_of_missing_videos(f"--labels={config.labels}", missing_answers, config.table)
         self._classes = self._number_classes()
         self._class_numbers = np.zeros(0, np.int64)  # the class of each of `self._rows.names`; -1 if it has none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))

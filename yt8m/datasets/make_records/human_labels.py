@@ -35,7 +35,7 @@ from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
-from yt8m.records.shards import id_bytes
+from yt8m.records.shards import id_bytes, id_text
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; see `Answer`
@@ -293,8 +293,9 @@ def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> Non
 
     Without this check, such an export would mean that no video shows any class.
     """
-    results = [result for task in tasks for annotation in task["annotations"] for result in annotation["result"]]
-    controls = sorted({str(result["from_name"]) for result in results if result.get("type") == "choices"})
+    annotations = itertools.chain.from_iterable(task["annotations"] for task in tasks)
+    results = [result for annotation in annotations if not _is_skipped(annotation) for result in annotation["result"]]
+    controls = sorted({str(result.get("from_name")) for result in results if result.get("type") == "choices"})
     if controls and CONTROL not in controls:
         raise RunError(
             f"{path} has choices of the controls {', '.join(controls)}; expected a control named {CONTROL}. "
@@ -303,10 +304,17 @@ def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _parse_video_id(value: Any) -> str:
-    """The id of a task's video as text; raises `TypeError` if it is neither text nor a whole number, or is empty."""
+    """The id of a task's video, from the text that `yt8m select` wrote; bytes that are not UTF-8 become surrogates.
+
+    Raises:
+      TypeError: the id is neither text nor a whole number, is empty, or cannot be encoded as UTF-8.
+    """
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise TypeError(f"the id is {value!r}")
-    return str(value).strip()
+    try:
+        return id_bytes(str(value).strip().encode()).decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise TypeError(f"the id is {value!r}") from error
 
 
 def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
@@ -318,9 +326,14 @@ def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
         raise TypeError("the annotations are not a list")
     people: dict[Any, frozenset[str]] = {}
     for number, annotation in enumerate(sorted(annotations, key=_last_change)):
-        if not annotation.get("was_cancelled", False):
+        if not _is_skipped(annotation):
             people[_find_person(annotation, number)] = _chosen_classes(annotation)
     return [*people.values()]
+
+
+def _is_skipped(annotation: Mapping[str, Any]) -> bool:
+    """Whether the person skipped the task; then the annotation need not have a result."""
+    return bool(annotation.get("was_cancelled", False))
 
 
 def _last_change(annotation: Mapping[str, Any]) -> str:
@@ -374,10 +387,14 @@ def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> N
       separator: text between two labels in a cell.
     """
     rows = (
-        (spreadsheet_text(video), spreadsheet_text(separator.join(labels)), people, f"{disagreement:.3f}")
+        (spreadsheet_text(_id_text(video)), spreadsheet_text(separator.join(labels)), people, f"{disagreement:.3f}")
         for video, (labels, people, disagreement) in answers.items()
     )
     write_table(path, ANSWERS_HEADER, rows)
+
+
+def _id_text(video: str) -> str:
+    return id_text(video.encode("utf-8", "surrogateescape"))
 
 
 class AnsweredTable:
@@ -386,11 +403,14 @@ class AnsweredTable:
     Args:
       table: the table.
       answers: {id of the video: joint answer}.
+
+    Attributes:
+      missing: the ids of the answers that no row has used so far.
     """
 
     def __init__(self, table: Table, answers: Mapping[str, Answer]) -> None:
         self.path, self.columns, self.features = table.path, table.columns, table.features
-        self._table, self._answers = table, answers
+        self._table, self._answers, self.missing = table, answers, set(answers)
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
@@ -401,4 +421,7 @@ class AnsweredTable:
 
     def _replace_labels(self, video: str, cell: Any) -> Any:
         """The labels in the answer on a video; without an answer, its labels in the table, `cell`."""
-        return list(self._answers[video].labels) if video in self._answers else cell
+        if video not in self._answers:
+            return cell
+        self.missing.discard(video)
+        return list(self._answers[video].labels)
