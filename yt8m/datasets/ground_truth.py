@@ -124,8 +124,10 @@ def _sort_labels(values: shards.Values, num_classes: int, location: str) -> Ints
       location: the start of the error message: file, record and video.
 
     Raises:
-      RunError: a label is not in 0..num_classes-1.
+      RunError: a label is not a whole number in 0..num_classes-1.
     """
+    if any(not isinstance(value, int) for value in values):
+        raise RunError(f"{location} has the labels {str(values)[:60]}; expected whole numbers, the classes.")
     classes = np.unique(np.array(values, np.int64))
     if len(classes) and not 0 <= classes[0] <= classes[-1] < num_classes:
         raise RunError(
