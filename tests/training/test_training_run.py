@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 
 import pytest
 from small_run import run
@@ -66,3 +67,17 @@ def test_the_validation_files_lie_beside_the_training_files(
         assert training_run.validation_pattern(data.data_pattern) == f"{folder}/{expected}"
     training_run.show_outcome(TrainConfig(train_dir="run", data=data), Outcome(Status.OUT_OF_DATA, 7, ""))
     assert f"--eval_data_pattern='{folder}/validate/validate*'" in capsys.readouterr().out
+
+
+def test_a_new_model_does_not_move_what_it_is_to_read(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run(folder, "--max_steps=1") == 0
+    for source in (folder, folder / "../run/"):
+        assert run(folder, "--start_new_model", f"--init_from={source}") == 2
+        assert f"aside, but --init_from={source} is read from there" in capsys.readouterr().err
+    assert (folder / "model.ckpt-1.index").exists()
+    assert (
+        run(folder, "--start_new_model", "--max_steps=1", f"--init_from={shutil.copytree(folder, f'{folder}2')}") == 0
+    )

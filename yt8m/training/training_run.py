@@ -290,10 +290,11 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
 
     Raises:
       UsageError: the folder holds a run of another model, or one whose classes have other names; or with
-        --start_new_model it holds files, but no run.
+        --start_new_model it holds files, but no run, or what the new run is to read.
       RunError: the config or the vocabulary of the old run is damaged.
     """
     if config.checkpoints.start_new_model:
+        _refuse_moving_sources(config)
         moved = run_dir.start_new_model(config.train_dir)
         if moved:
             logging.info("--start_new_model: the former run is in %s", moved)
@@ -314,6 +315,25 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
         logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
     run_dir.write(config.train_dir, config, names, is_own=True)
     return names
+
+
+def _refuse_moving_sources(config: TrainConfig) -> None:
+    """Raises `UsageError` if --start_new_model would move what the new run is to read when its session opens."""
+    folder, distillation = storage.absolute(config.train_dir).rstrip("/"), config.distillation
+    sources = {
+        "init_from": config.init_from,
+        "teacher": distillation.teacher,
+        "distill_from": distillation.distill_from,
+    }
+    for flag, source in ((flag, source) for flag, source in sources.items() if source):
+        path = storage.absolute(source).rstrip("/")
+        inner = path.removeprefix(f"{folder}/").partition("/")[0]
+        if path == folder or (path.startswith(f"{folder}/") and run_dir.matches(inner, run_dir.WRITTEN)):
+            raise UsageError(
+                f"--start_new_model moves the run in --train_dir={config.train_dir} aside, but --{flag}={source} is "
+                "read from there. Nothing was moved; name another --train_dir, or move the run yourself and name its "
+                "new folder."
+            )
 
 
 def _with_local_teacher(config: TrainConfig) -> TrainConfig:
