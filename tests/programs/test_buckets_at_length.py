@@ -17,8 +17,10 @@ from golden_data import golden
 from gs_proxy import Fault, Proxy, running_proxy
 from small_run import kill_in_the_middle, run, train_words, weights
 
+from yt8m import eval as evaluation
 from yt8m import inference, storage
 from yt8m.command_line import cli
+from yt8m.config import run_dir
 from yt8m.records import shards
 from yt8m.records.shards import framed
 from yt8m.runner import checkpoints
@@ -45,6 +47,12 @@ def data(bucket: str) -> str:
         with storage.write_atomic(f"{bucket}/{name}.tfrecord") as file:
             file.write(golden(f"checkpoint_logistic/{name}.tfrecord").read_bytes())
     return bucket
+
+
+def write_damaged(path: str) -> None:
+    """Writes a shard whose last record is damaged."""
+    whole = golden("checkpoint_logistic/train.tfrecord").read_bytes()
+    storage.write(path, whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:])
 
 
 def words(bucket: str, *more: str) -> list[str]:
@@ -178,6 +186,39 @@ def test_models_are_packed_averaged_and_exported_in_a_bucket(data: str, proxy: P
     from_train = [f"--train_dir={folder}", f"--input_data_pattern={data}/train.tfrecord"]
     assert inference.main([*from_train, f"--output_file={data}/trained.csv"]) == 0
     assert run(f"{data}/third", *learned) == 0
+
+
+@pytest.mark.promise("I2")
+def test_bad_records_are_told_in_the_metrics_of_a_run_in_a_bucket(
+    data: str, proxy: Proxy, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = f"{data}/run"
+    write_damaged(f"{data}/train-2.tfrecord")
+    pattern = f"--train_data_pattern={data}/train*.tfrecord"
+    assert run(folder, pattern, "--max_bad_records=1", "--save_checkpoint_steps=3") == 0
+    assert "cannot upload" not in capfd.readouterr().err
+    rows = [json.loads(line) for line in storage.read_text(f"{folder}/metrics.jsonl").splitlines()]
+    assert [row["step"] for row in rows if "loss" in row] == list(range(1, 13))
+    (bad,) = [row["bad_record"] for row in rows if "bad_record" in row]
+    assert bad["shard"] == f"{data}/train-2.tfrecord"
+    assert rows[-1]["bad_records"] == 1
+    output, usual = f"--output_file={tmp_path}/p.csv", [f"--train_dir={folder}", "--max_bad_records=1"]
+    for allowed in (True, False):
+        proxy.faults = [] if allowed else [Fault("POST", "metrics.jsonl", status=403)]
+        assert inference.main([*usual, pattern.replace("train", "input", 1), output]) == 0
+        rows = [json.loads(line) for line in storage.read_text(f"{folder}/metrics.jsonl").splitlines()]
+        assert [row["mode"] for row in rows if "bad_records" in row] == ["train", "infer"]
+
+
+def test_an_evaluation_writes_no_metrics_of_a_run_that_is_trained_in_a_bucket(data: str, proxy: Proxy) -> None:
+    folder = f"{data}/run"
+    write_damaged(f"{data}/test-2.tfrecord")
+    assert run(folder, *words(data)) == 0
+    before = storage.read_text(f"{folder}/metrics.jsonl")
+    evaluated = [f"--train_dir={folder}", f"--eval_data_pattern={data}/test*.tfrecord", "--run_once"]
+    with run_dir.lock(folder):
+        assert evaluation.main([*evaluated, "--max_bad_records=1"]) == 0
+    assert storage.read_text(f"{folder}/metrics.jsonl") == before
 
 
 def test_evaluation_follows_a_run_in_a_bucket(data: str, proxy: Proxy) -> None:

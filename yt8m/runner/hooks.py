@@ -20,8 +20,9 @@ import numpy as np
 from absl import logging
 
 from yt8m import storage
+from yt8m.config import run_dir
 from yt8m.deploy import ClusterConfig
-from yt8m.errors import shortened
+from yt8m.errors import RunError, UsageError, shortened
 from yt8m.graph import Inputter, Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.exchange import SharedState
@@ -31,6 +32,7 @@ from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import SavedPosition, ShardPosition
 from yt8m.runner.signals import StopSignals
+from yt8m.storage import sending
 
 _REFUSED_SECONDS = 5.0  # the interval at which a chief looks for workers that were refused
 
@@ -233,6 +235,11 @@ class LineHook(Callback):
         """Writes a last log line, if callbacks have put values into it at the end of the run."""
         self.context.line.emit(self.context.step, self.context.global_step)
 
+    def close(self) -> None:
+        """Closes metrics.jsonl, which has the log lines too."""
+        if self.context.metrics is not None:
+            self.context.metrics.close()
+
 
 class SkippedHook(Callback):
     """Writes each bad record that the inputter skips into metrics.jsonl, and a list of all to the log at the end.
@@ -282,7 +289,22 @@ class SkippedHook(Callback):
         """Appends a row with the current step, the mode and `values` to metrics.jsonl."""
         line = {"step": self.context.step, "mode": self.context.config.mode, **values}
         text = json.dumps(line, ensure_ascii=False)
-        self._quietly(lambda: storage.append_line(self._path, text))
+        self._quietly(lambda: self._append(text))
+
+    def _append(self, text: str) -> None:
+        """Appends a line to metrics.jsonl, unless the file is in a bucket and another process trains the run.
+
+        A training replaces such a file as a whole, and refuses to do so once another process has written it.
+
+        Raises:
+          RunError: the file cannot be written.
+        """
+        path, lock = sending.growing_part(self._path), storage.join(self.context.config.model_dir, run_dir.LOCK)
+        try:
+            if not (storage.is_remote(path) and storage.is_locked(lock)):
+                storage.append_line(path, text)
+        except UsageError as error:  # no permission, which an evaluation or inference does not need
+            raise RunError(str(error)) from error
 
 
 class EpochHook(Callback):

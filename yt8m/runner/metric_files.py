@@ -98,6 +98,10 @@ class MetricsFile:
         line = json.dumps({key: value if math.isfinite(value) else None for key, value in row.items()} | mode)
         self._quietly(lambda: storage.append_line(self._file.local, line))
 
+    def close(self) -> None:
+        """Uploads the file for the last time, if it is in a bucket; do not add values afterwards."""
+        self._quietly(self._file.close)
+
     def go_back_to(self, step: int) -> None:
         """Removes an incomplete last line, and the rows of steps after `step`, which a resumed run takes again."""
         self._quietly(lambda: self._remove_rows_after(step))

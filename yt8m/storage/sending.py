@@ -222,6 +222,11 @@ class GrowingFile:
 _growing: list[GrowingFile] = []  # the files of this process whose paths are in buckets, until they are closed
 
 
+def growing_part(path: str) -> str:
+    """Where this process appends to the file `path`: the local file of its open `GrowingFile`, or `path` itself."""
+    return next((file.local for file in _growing if file.path == path), path)
+
+
 def send_growing() -> None:
     """Uploads each open `GrowingFile` of this process; logs a failed upload, which the next call tries again."""
     for file in list(_growing):
