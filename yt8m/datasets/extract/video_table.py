@@ -38,6 +38,11 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
     return _VideoFiles(videos, labels == "folder", extra_columns)
 
 
+def _folder_name(path: str) -> str:
+    """The name of the folder that a file lies in; the path may be relative, such as `1.mp4` or `../1.mp4`."""
+    return os.path.basename(os.path.dirname(storage.absolute(path)))
+
+
 class _ListedVideos:
     """The videos in a table, whose paths are relative to the folder of the table.
 
@@ -67,7 +72,7 @@ class _ListedVideos:
             cells: dict[str, Sequence[Any]] = {"id": paths_in_table, "labels": [""] * rows.size, **rows.cells}
             cells["path"] = list(map(self._resolve_path, paths_in_table))
             if self._has_folder_labels:
-                cells["labels"] = [os.path.basename(os.path.dirname(path)) for path in cells["path"]]
+                cells["labels"] = list(map(_folder_name, cells["path"]))
             bad = {
                 number: "the path is empty"
                 for number, path in enumerate(paths_in_table, rows.first)
@@ -117,7 +122,7 @@ class _VideoFiles:
         """See `Table`."""
         for start in range(skip, len(self._paths), size):
             paths = self._paths[start : start + size]
-            folders = [os.path.basename(os.path.dirname(path)) if self._has_folder_labels else "" for path in paths]
+            folders = [_folder_name(path) if self._has_folder_labels else "" for path in paths]
             ids = [path[self._folder_length :].lstrip("/") for path in paths]
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
 

@@ -1,4 +1,4 @@
-"""`yt8m extract` refuses rows whose labels it cannot use, before it decodes a video; file names need not be UTF-8."""
+"""Rows of `yt8m extract`: their labels, refused before a video is decoded, and files of any name that are replaced."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import made_videos
 import pytest
 
 from yt8m.command_line import cli
+from yt8m.datasets.extract.video_table import open_videos
 from yt8m.errors import RunError
 
 
@@ -57,3 +58,20 @@ def test_a_bad_file_may_be_replaced_by_an_older_one(tmp_path: pathlib.Path) -> N
         os.utime(tmp_path / source, (1e9, 1e9))
         (tmp_path / source).replace(tmp_path / bad)
     assert cli.call("extract", [*words, "--max_bad_videos=0"]) == 0
+
+
+def test_the_label_of_a_relative_path_is_the_name_of_its_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cat" / "big").mkdir(parents=True)
+    for path in ("cat/1.mp4", "cat/big/2.mp4"):
+        (tmp_path / path).touch()
+    (tmp_path / "cat" / "clips.csv").write_text("path\n1.mp4\nbig/2.mp4\nbig/../1.mp4\n")
+    folders = {".": ["cat", "big"], "*.mp4,*/*.mp4": ["cat", "big"], "clips.csv": ["cat", "big", "cat"], "big": ["big"]}
+    monkeypatch.chdir(tmp_path / "cat")
+    for videos, labels in folders.items():
+        (rows,) = open_videos(videos, "folder", ()).batches(9)
+        assert rows.cells["labels"] == labels, videos
+    monkeypatch.chdir(tmp_path / "cat" / "big")
+    (rows,) = open_videos("..", "folder", ()).batches(9)
+    assert rows.cells["labels"] == ["cat", "big"]
