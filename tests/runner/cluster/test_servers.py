@@ -102,6 +102,15 @@ def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
             socket.create_connection(("127.0.0.2", port))
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize(("host", "open_to"), [("[::1]", ["::1"]), ("[fd00::5]", ["::1", "127.0.0.1"])])
+def test_a_chief_without_servers_answers_at_an_ipv6_address(host: str, open_to: list[str]) -> None:
+    (address,) = free_addresses(1)
+    port = int(address.rpartition(":")[2])
+    with peers.answering_at(f"{host}:{port}"):
+        assert [other for other in ("::1", "127.0.0.1") if peers.answers(f"[{other}]:{port}")] == open_to
+
+
 def test_a_reason_of_tensorflow_ends_with_one_period() -> None:
     (address,) = free_addresses(1)
     reason = f'Could not interpret "http://{address}" as a host-port pair. End the process'

@@ -65,12 +65,8 @@ def answering_at(address: str) -> Iterator[None]:
     Args:
       address: `host:port`.
     """
-    host, _, port = address.rpartition(":")
-    # Except for localhost, the port is opened on all network interfaces: the host may be the name of a proxy, whose
-    # address no interface of this machine has.
-    interface = host if host == "localhost" or host.startswith("127.") else ""
     try:
-        listener = socket.create_server((interface, int(port)))
+        listener = _listen(address)
     except OSError as error:
         logging.warning("cannot listen on %s (%s): an evaluator will take this chief for dead", address, error)
         yield
@@ -89,6 +85,22 @@ def answering_at(address: str) -> Iterator[None]:
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
         listener.close()
+
+
+def _listen(address: str) -> socket.socket:
+    """A socket that listens on the port of `host:port`; raises OSError if the port cannot be opened.
+
+    Except for the loopback interface, the port is opened on all network interfaces, for IPv4 and IPv6: the host may be
+    the name of a proxy, whose address no interface of this machine has.
+    """
+    host, _, port = address.rpartition(":")
+    if host == "localhost" or host.startswith("127."):
+        return socket.create_server((host, int(port)))
+    if host == "[::1]":
+        return socket.create_server(("::1", int(port)), family=socket.AF_INET6)
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", int(port)))
 
 
 def find_silent(addresses: Mapping[str, str]) -> list[str]:
