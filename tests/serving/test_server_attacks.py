@@ -167,6 +167,28 @@ def test_headers_that_do_not_end_make_room() -> None:
             one.close()
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.2])
+def test_a_body_in_broken_chunks_is_answered(pause: float) -> None:
+    with served(*TINY, "--timeout=60") as service:
+        with socket.create_connection(service.address) as client:
+            client.sendall(
+                b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+            )
+            time.sleep(pause)
+            client.sendall(b"zz\r\n")
+            answer = b"".join(iter(lambda: client.recv(1000), b""))
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert answer.count(b"HTTP/1.1 400") == 1
+        assert answer.endswith(b'or its headers are longer than 16 kB."}')
+        assert service.health()["at_work"] == 0
+        figures = requests.get(f"{service.url}/metrics").text
+        assert service.terminated() == 0
+    assert 'yt8m_requests_total{method="POST",path="/predict",status="400"} 1.0' in figures
+    assert 'status="400"' not in figures.replace('path="/predict",status="400"', "")
+    assert "Traceback" not in service.log
+
+
 @pytest.mark.promise("X6")
 @pytest.mark.heavy
 def test_headers_that_do_not_end_get_408() -> None:

@@ -162,10 +162,12 @@ class Connection(H11Protocol):
             self._deadline = None
 
     def _close(self, status: int, text: str) -> None:
-        """Closes the connection; if a part of a request has arrived, first answers it with `status` and `text`."""
+        """Closes the connection; if a request has begun and has no answer yet, first answers `status` and `text`."""
         self._cancel_deadline()
         self._idle.pop(self, None)
-        if self._has_begun and not self.transport.is_closing() and self.conn.our_state is h11.IDLE:
+        is_passed_on = self.conn.our_state is h11.SEND_RESPONSE  # the application is reading the body of the request
+        has_no_answer = is_passed_on or self.conn.our_state is h11.IDLE
+        if self._has_begun and not self.transport.is_closing() and has_no_answer:
             body = json.dumps({"error": text}).encode()
             headers = [
                 ("content-type", "application/json"),
@@ -179,7 +181,10 @@ class Connection(H11Protocol):
                 h11.EndOfMessage(),
             )
             self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
-            self._rules.count_refusal(status)
+            if is_passed_on:
+                self.cycle.disconnected = True  # the application counts the request, but must not answer it too
+            else:
+                self._rules.count_refusal(status)
         self.transport.close()
 
 
