@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from collections.abc import Sequence
 
 import numpy as np
@@ -137,8 +138,13 @@ def test_train_only_needs_new_classes(
     old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start = [f"--init_from={old}", "--model=MoeModel", "--train_only=new"]
+    nameless = tmp_path / "nameless"
+    shutil.copytree(old, nameless)
+    (nameless / "vocabulary.csv").unlink()
+    of_nameless = [f"--init_from={nameless}", *start[1:]]
     refused = [
-        (OLD, start, "the data have no new class; leave out --train_only"),
+        (NEW, of_nameless, f"names of the classes are not known; give {nameless} and the data a vocabulary.csv"),
+        (OLD, start, "the data have no new class; to train all classes, write --train_only= (an"),
         (NEW, start[1:], "--train_only needs --init_from"),
         (NEW, [*start, "--optimizer=FtrlOptimizer"], "may change a weight whose gradient is 0"),
     ]

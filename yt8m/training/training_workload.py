@@ -5,7 +5,7 @@ This module also finds the checkpoint of --init_from, and maps the classes of th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import logging
 
@@ -182,6 +182,17 @@ def find_checkpoint(config: TrainConfig) -> str:
     return newest
 
 
+def _refuse_train_only(old_run: str, matching: Matching | None) -> NoReturn:
+    """Raises the `UsageError` that no new class is known; `matching` is None if the classes' names are not known."""
+    if matching is not None:
+        problem = "the data have no new class; to train all classes, write --train_only= (an empty value)"
+    else:
+        problem = (
+            f"the names of the classes are not known; give {old_run} and the data a {vocabulary.NAME} (index,name)"
+        )
+    raise UsageError(f"--train_only=new --init_from={old_run}: {problem}.")
+
+
 def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
     """Maps each class of the training to a class of the run of --init_from, and logs the result.
 
@@ -197,8 +208,7 @@ def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
     """
     matching = _match_classes(config, workload.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
-        reason = "the names of the classes are not known" if matching is None else "the data have no new class"
-        raise UsageError(f"--train_only=new --init_from={config.init_from}: {reason}; leave out --train_only.")
+        _refuse_train_only(config.init_from, matching)
     if matching is None or matching.is_same:
         return None
     logging.info("classes of %s: %s", config.init_from, matching.summary())
