@@ -147,7 +147,7 @@ def test_a_slow_process_is_named(cluster: Callable[..., Cluster], stop: Callable
 def test_variables_that_differ_end_the_run_and_are_named(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path
 ) -> None:
-    made = cluster(1, 0, check_replicas_steps=4, checkpoints={"save_checkpoint_steps": 1000}, **PLAIN)
+    made = cluster(1, 0, check_replicas_steps=4, checkpoints={"save_checkpoint_steps": 8}, **PLAIN)
     processes = [made.start("chief"), made.start("worker", TAMPER="6")]
     for process in processes:
         assert process.end() == 1

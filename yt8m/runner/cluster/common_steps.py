@@ -178,10 +178,11 @@ class AgreeHook(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(fetches, options=Round.STEP.options())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Decides from the announcements whether all replicas stop or save after this step.
+        """Compares the variables, and decides from the announcements whether all replicas stop or save after this step.
 
         If they save, the workers save their positions in the data here. The chief logs a warning about a slow replica.
         """
+        self._compare_variables(run_context.session)
         announcements, waited = run_values.results
         team = self._team
         team.waited = int(waited)
@@ -195,6 +196,13 @@ class AgreeHook(tf.train.SessionRunHook):
         warning = self._stragglers.add(announcements[:, Announcement.WAITED] / 1e6, time.monotonic())
         if warning and self._is_chief:
             logging.warning("%s", warning)
+
+    def _compare_variables(self, session: tf.Session) -> None:
+        """Compares the variables of all replicas every `check_replicas_steps` steps, before a callback saves them."""
+        context = self._team.context
+        interval = context.config.distributed.check_replicas_steps
+        if interval and context.step % interval == 0:
+            self._team.rounds.check(session, context.config, context.step)
 
     def _save_positions(self, session: tf.Session) -> None:
         """On a worker, saves its position in the data. On all replicas, waits until all workers have saved theirs.
@@ -232,10 +240,3 @@ class AnnounceHook(tf.train.SessionRunHook):
         announcement[Announcement.SAVE] = context.save_planned
         announcement[Announcement.WAITED] = team.waited
         return tf.train.SessionRunArgs(None, {team.collectives.announcement: announcement})
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Compares the variables of all replicas every `check_replicas_steps` steps."""
-        context = self._team.context
-        interval = context.config.distributed.check_replicas_steps
-        if interval and context.step % interval == 0:
-            self._team.rounds.check(run_context.session, context.config, context.step)
