@@ -162,6 +162,18 @@ def test_labels_outside_of_the_vocabulary_are_refused(tmp_path: pathlib.Path) ->
         make(config)
 
 
+def test_a_label_that_looks_like_a_name_of_the_vocabulary_is_shown_in_ascii(tmp_path: pathlib.Path) -> None:
+    """As names of folders from macOS do, whose accents are characters of their own."""
+    np.save(tmp_path / "a.npy", np.ones(4, np.float32))
+    (tmp_path / "names.csv").write_text("index,name\n0,caf\u00e9\n", encoding="utf-8")
+    table = write_table(tmp_path / "t.csv", [("a", "a.npy", "cafe\u0301")])
+    config = RecordsConfig(table=table, out=str(tmp_path / "out"), vocabulary=str(tmp_path / "names.csv"))
+    with pytest.raises(
+        RunError, match=r"label 'cafe\\u0301' is not in the --vocabulary, .* in another way: 'caf\\xe9'"
+    ):
+        make(config)
+
+
 def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """pandas writes NaN for an empty cell in a column of numbers."""
     import pyarrow

@@ -237,9 +237,14 @@ def _describe_similar_names(names: Collection[str]) -> str:
     return ""
 
 
+def look_alike(first: str, second: str) -> bool:
+    """Whether two names differ at most in how letters are encoded."""
+    return unicodedata.normalize("NFKC", first) == unicodedata.normalize("NFKC", second)
+
+
 def _distinct(first: str, second: str) -> str:
     """The two names for a message; in ASCII if they would look alike."""
-    shown = ascii if unicodedata.normalize("NFKC", first) == unicodedata.normalize("NFKC", second) else repr
+    shown = ascii if look_alike(first, second) else repr
     return f"{shown(first[:60])} and {shown(second[:60])}"
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import CLASS_NUMBER, DataSetFlags, find_vocabulary
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, DataSetFlags, find_vocabulary, look_alike
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 
@@ -379,6 +379,12 @@ class RowReader:
         if CLASS_NUMBER.fullmatch(name) or name in self._known_names:
             return ""
         if self._flags.vocabulary:
+            alike = next((known for known in self._known_names if look_alike(name, known)), "")
+            if alike:
+                return (
+                    f"the label {name[:60]!a} is not in the --vocabulary, which encodes the letters in another way: "
+                    f"{alike[:60]!a}; write both alike"
+                )
             return f"the label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known_names)}"
         if not self._flags.label_names and _ANY_NUMBER.fullmatch(name):
             return (
