@@ -91,15 +91,21 @@ def server_that_answers(*statuses: int) -> Iterator[str]:
         thread.join()
 
 
-def test_busy_then_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    with server_that_answers(503, 200) as address:
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_busy_then_well(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    with server_that_answers(status, 200) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         assert storage.listdir("gs://some") == ["x"]
 
 
 @pytest.mark.parametrize(
     ("status", "raised", "text"),
-    [(403, UsageError, "no permission"), (401, UsageError, "gcloud auth"), (400, RunError, "gs://some/x")],
+    [
+        (403, UsageError, "no permission"),
+        (401, UsageError, "gcloud auth"),
+        (400, RunError, "gs://some/x"),
+        (413, RunError, "cannot read gs://some/x: 413"),
+    ],
 )
 def test_refusals_are_named(monkeypatch: pytest.MonkeyPatch, status: int, raised: type[Exception], text: str) -> None:
     with server_that_answers(status) as address:

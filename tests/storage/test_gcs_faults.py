@@ -118,6 +118,12 @@ def test_an_upload_that_is_cut_leaves_the_old_content_and_is_sent_again(bucket: 
     assert storage.read_bytes(path) == content
 
 
+def test_an_upload_that_is_too_slow_is_sent_again(bucket: str, proxy: Proxy) -> None:
+    proxy.faults = [Fault("POST", times=2, status=408)]
+    put(f"{bucket}/x", b"content")
+    assert storage.read_bytes(f"{bucket}/x") == b"content"
+
+
 def test_an_answer_that_is_lost_does_no_harm(bucket: str, proxy: Proxy) -> None:
     proxy.faults = [
         Fault("POST", times=1, status=503, lose_answer=True),

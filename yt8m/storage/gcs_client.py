@@ -12,13 +12,14 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import IO, Any, NamedTuple, TypeVar
 
 import google.auth
 import google_crc32c
 from absl import logging
 from google.api_core import exceptions as api
-from google.api_core.retry import Retry, if_exception_type
+from google.api_core.retry import Retry
 from google.auth import exceptions as auth
 from google.cloud import storage
 from google.cloud.exceptions import GoogleCloudError
@@ -123,14 +124,17 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
         logging.warning("cannot %s %s (%s); trying again", action, path, _short(error))
 
     retry = Retry(
-        predicate=if_exception_type(*_TEMPORARY),
-        initial=_FIRST_WAIT,
-        maximum=_LONGEST_WAIT,
-        timeout=base.retry_seconds(),
-        on_error=log,
+        predicate=_is_temporary, initial=_FIRST_WAIT, maximum=_LONGEST_WAIT, timeout=base.retry_seconds(), on_error=log
     )
     with naming_errors(action, path):
         return retry(call)()  # type: ignore[no-any-return]
+
+
+def _is_temporary(error: BaseException) -> bool:
+    """Whether a request that failed with `error` is retried."""
+    # The server answers 408 if a request, such as an upload, arrives too slowly. The library has no type for it.
+    is_too_slow = isinstance(error, api.GoogleAPICallError) and error.code == HTTPStatus.REQUEST_TIMEOUT
+    return is_too_slow or isinstance(error, _TEMPORARY)
 
 
 @contextlib.contextmanager
@@ -191,7 +195,7 @@ def _short(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, api.GoogleAPICallError):
         message = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
-        code = error.code.value if error.code else ""
+        code = int(error.code) if error.code else ""  # an HTTPStatus, or a number if the library has no type for it
         text = f"{code} {message[1]}" if message else _REQUEST.sub(r"\1", text)
     elif cause := _CAUSE.search(text):  # the text before the cause describes objects of the library
         text = cause[1]
