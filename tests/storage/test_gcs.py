@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from google.auth.exceptions import RefreshError
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import gcs_client
+from yt8m.storage import base, gcs_client
 
 
 def test_a_missing_bucket_is_named(bucket: str) -> None:
@@ -96,6 +97,29 @@ def test_busy_then_well(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     with server_that_answers(status, 200) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         assert storage.listdir("gs://some") == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("is_busy", "raised", "text"),
+    [
+        (True, RunError, "cannot read gs://some/x: the server is busy"),
+        (False, UsageError, "the credentials do not work"),
+    ],
+)
+def test_only_a_busy_server_of_credentials_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, is_busy: bool, raised: type[Exception], text: str
+) -> None:
+    monkeypatch.setattr(gcs_client, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(base, "_settings", base.BucketSettings(gs_retry_seconds=0.3))
+    requests = []
+
+    def request() -> None:
+        requests.append(1)
+        raise RefreshError("unavailable", retryable=is_busy)
+
+    with pytest.raises(raised, match=text):
+        gcs_client.with_retries("read", "gs://some/x", request)
+    assert (len(requests) > 1) == is_busy
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,9 @@ def _is_temporary(error: BaseException) -> bool:
     """Whether a request that failed with `error` is retried."""
     # The server answers 408 if a request, such as an upload, arrives too slowly. The library has no type for it.
     is_too_slow = isinstance(error, api.GoogleAPICallError) and error.code == HTTPStatus.REQUEST_TIMEOUT
-    return is_too_slow or isinstance(error, _TEMPORARY)
+    # The server that renews credentials was busy; the credentials may be right.
+    is_auth_busy = isinstance(error, auth.RefreshError) and error.retryable
+    return is_too_slow or is_auth_busy or isinstance(error, _TEMPORARY)
 
 
 @contextlib.contextmanager
