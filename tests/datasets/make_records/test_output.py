@@ -90,6 +90,18 @@ def test_finished_records_that_lack_bytes_are_refused(run: Run, tmp_path: pathli
     assert records(run(level="frame", overwrite=True)) == whole
 
 
+def test_a_lost_manifest_is_damage_and_a_lost_vocabulary_is_written_again(run: Run, tmp_path: pathlib.Path) -> None:
+    made, names = run(level="frame", bits=8), tmp_path / "out/vocabulary.csv"
+    whole, content = records(made), names.read_bytes()
+    names.unlink()
+    run(level="frame", bits=8)
+    assert names.read_bytes() == content
+    (made / "validate/manifest.json").unlink()
+    with pytest.raises(UsageError, match=r"but .*/validate/manifest\.json is missing\. Add --overwrite"):
+        run(level="frame", bits=8)
+    assert records(run(level="frame", bits=8, overwrite=True)) == whole
+
+
 def test_truncate_shortens_a_file_and_never_extends_it(tmp_path: pathlib.Path) -> None:
     (tmp_path / "shard").write_bytes(b"12345")
     with pytest.raises(RunError, match=r"cannot truncate .*: it has fewer than 6 bytes"):

@@ -32,8 +32,8 @@ from yt8m.datasets.extract.shard_extraction import (
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED
-from yt8m.datasets.make_records.file_versions import FileVersions
-from yt8m.datasets.make_records.output import Output, hash_inputs
+from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
+from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, TableVideos, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
@@ -277,6 +277,8 @@ class Extraction:
         if unfinished_outputs:
             warn_of_labels(self._scan.names, self._classes, config)
             self._extract(journal, unfinished_outputs)
+        for output in outputs.values():
+            output.restore_vocabulary(self._classes)
         # The journal is removed even if all records were complete already: an earlier start may have been killed before
         # this line.
         journal.remove()

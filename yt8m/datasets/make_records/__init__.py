@@ -17,9 +17,9 @@ from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.file_versions import FileVersions
+from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
-from yt8m.datasets.make_records.output import Output, hash_inputs, making_folder
+from yt8m.datasets.make_records.output import Output, making_folder
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
@@ -144,6 +144,7 @@ class _RecordsMaker:
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)
         if state == "made":
+            output.restore_vocabulary(self._classes)
             print(f"{output.final} already has all these records; nothing was written.", file=sys.stderr)
         else:
             if state == "begun":

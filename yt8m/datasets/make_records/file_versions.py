@@ -1,10 +1,11 @@
-"""Whether the files of videos have changed since records were made of them."""
+"""Whether the inputs of records have changed since the records were made: flags, tables, and the files of videos."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from yt8m.storage.base import Stamp
 
@@ -37,3 +38,8 @@ class FileVersions(NamedTuple):
         If there are fewer files than before, the digest is another one, so only newer files are noticed.
         """
         return self.newest > earlier.newest if self.existing < earlier.existing else self != earlier
+
+
+def hash_inputs(*inputs: Any) -> str:
+    """The sha256 of all inputs that determine the records, except the files of videos, as hexadecimal text."""
+    return hashlib.sha256(json.dumps(inputs, default=str).encode()).hexdigest()

@@ -13,7 +13,6 @@ The records that are appended to a shard at once are called a chunk.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 from collections import deque
@@ -142,7 +141,7 @@ class RecordsProgress(SavedProgress):
         return self.inputs == inputs and (self.files is None or not files.has_changed_since(FileVersions(*self.files)))
 
     def damage(self, folder: str) -> str:
-        """Describes how a shard in `folder` differs from what was written; empty if none does."""
+        """Describes how a shard in `folder` differs from what was written, or which manifest is missing; or empty."""
         written = {shard: WrittenShard(*values) for shard, values in self.shards.items()}
         paths = {shard: storage.join(folder, shard) for shard in written}
         if storage.is_remote(folder):  # a listing of the bucket has the sizes and checksums, so nothing is read
@@ -150,9 +149,16 @@ class RecordsProgress(SavedProgress):
             damages = (
                 paths[shard] for shard in written if contents.get(shard) != (written[shard].size, written[shard].crc)
             )
-            return next((f"{path} is not what was written" for path in damages), "")
+            damaged = next((f"{path} is not what was written" for path in damages), "")
+            return damaged or self._missing_manifest(folder)
         problems = (written[shard].damage(paths[shard], is_growing=not self.complete) for shard in written)
-        return next(filter(None, problems), "")
+        return next(filter(None, problems), "") or self._missing_manifest(folder)
+
+    def _missing_manifest(self, folder: str) -> str:
+        """Says which manifest of complete records is missing; empty if none is. Without it, bytes have no ranges."""
+        splits = sorted({shard.split("/")[0] for shard in self.shards if self.complete})
+        paths = (storage.join(folder, split, manifest.NAME) for split in splits)
+        return next((f"{path} is missing" for path in paths if not storage.exists(path)), "")
 
     def formats(self) -> tuple[FeatureFormat, ...]:
         """The features as `FeatureFormat`s; `features` has them in the form that JSON can hold."""
@@ -400,10 +406,7 @@ class Output:
             storage.refuse_lost_lock(self._out)
             sending.send_changed(self.making, self._hidden)
         storage.refuse_lost_lock(self._out)
-        if classes.vocabulary is not None:
-            counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
-            path = storage.join(self._out, vocabulary.NAME)
-            vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
+        self._write_vocabulary(classes)
         # The other levels are updated before the folder is renamed: after a kill in between, the next start repeats it.
         self._update_other_levels(classes.size)
         if storage.exists(self._old):
@@ -413,6 +416,17 @@ class Output:
         storage.rename(self._hidden, self.final)
         if storage.exists(self._old):
             storage.remove_tree(self._old)
+
+    def restore_vocabulary(self, classes: Classes) -> None:
+        """Writes the vocabulary of complete records if it is gone."""
+        if not storage.exists(storage.join(self._out, vocabulary.NAME)):
+            self._write_vocabulary(classes)
+
+    def _write_vocabulary(self, classes: Classes) -> None:
+        if classes.vocabulary is not None:
+            counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
+            path = storage.join(self._out, vocabulary.NAME)
+            vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
 
     def _write_manifest(
         self, split: str, num_classes: int, extractors: Sequence[Mapping[str, Any]], corrections: Mapping[str, Any]
@@ -484,8 +498,3 @@ class Output:
 def making_folder(out: str, level: str) -> str:
     """The hidden folder in which the records of a level are made; it is renamed to `level` when they are complete."""
     return storage.join(out, f".{level}.making")
-
-
-def hash_inputs(*inputs: Any) -> str:
-    """The sha256 of all inputs that determine the records, as hexadecimal text."""
-    return hashlib.sha256(json.dumps(inputs, default=str).encode()).hexdigest()
