@@ -260,7 +260,7 @@ def test_a_model_that_is_not_there(world: pathlib.Path, name: str, problem: str)
 
 
 def test_checkpoints_by_step(world: pathlib.Path, data: yt8m.Records) -> None:
-    with yt8m.load(world / "run", checkpoint="0") as model:
+    with yt8m.load(world / "run", checkpoint=0) as model:  # a step is a number or its text
         assert model.evaluate(data)["global_step"] == 0
     with pytest.raises(yt8m.UsageError, match="has no checkpoint of step 7; it has: 3, 0"):
         yt8m.load(world / "run", checkpoint="7")

@@ -180,7 +180,7 @@ class Model(Closing):
         self._close()
 
 
-def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: bool = False) -> Model:
+def load(path: str | os.PathLike[str], *, checkpoint: str | int = "last", trust_code: bool = False) -> Model:
     """Loads a trained model.
 
     Args:
@@ -197,7 +197,7 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
     """
     model_path = os.path.expanduser(os.fspath(path)).rstrip("/")
     with _call_scope():
-        scorer = scoring.open(model_path, checkpoint, trust_code=trust_code)
+        scorer = scoring.open(model_path, str(checkpoint), trust_code=trust_code)
         return Model(model_path, scorer, trust_code=trust_code)
 
 
