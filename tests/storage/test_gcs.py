@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 import os
+import pathlib
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,7 +16,7 @@ from google.auth.exceptions import RefreshError
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import base, gcs_client
+from yt8m.storage import base, copies, gcs_client, sending
 
 
 def test_a_missing_bucket_is_named(bucket: str) -> None:
@@ -32,6 +33,17 @@ def test_a_bucket_is_no_file_and_has_no_wildcards(bucket: str) -> None:
         storage.read_bytes(bucket)
     with pytest.raises(UsageError, match="full name"):
         storage.glob("gs://buck*/x")
+
+
+def test_a_folder_that_was_made_in_the_console_is_copied(
+    bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, content in (("m/", ""), ("m/v/", ""), ("m/saved_model.pb", "graph"), ("m/v/a", "weights")):
+        gcs_client.blob_at(f"{bucket}/{name}").upload_from_string(content)
+    copy = pathlib.Path(copies.folder_copy(f"{bucket}/m"))
+    assert {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()} == {"saved_model.pb", "v/a"}
+    assert sending.contents(f"{bucket}/m").keys() == {"saved_model.pb", "v/a"}
 
 
 def test_a_lock_of_another_host_stands(bucket: str) -> None:

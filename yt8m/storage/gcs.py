@@ -201,18 +201,25 @@ def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
     Returns:
       {path of the object relative to the folder: generation}.
     """
-    prefix = _folder(folder)
     if deep:
-        return {blob.name.removeprefix(prefix): int(blob.generation) for blob in _blobs_below(folder)}
-    return {name: int(blob.generation) for name, blob in _children(folder, prefix, start) if blob}
+        return {name: int(blob.generation) for name, blob in _files_below(folder)}
+    return {name: int(blob.generation) for name, blob in _children(folder, _folder(folder), start) if blob}
 
 
 def contents(folder: str) -> dict[str, tuple[int, int]]:
     """{path relative to `folder`: (size in bytes, CRC-32C)} of all objects below a folder, from a listing."""
+    return {name: (int(blob.size), gcs_client.crc32c_of(blob)) for name, blob in _files_below(folder)}
+
+
+def _files_below(folder: str) -> Iterator[tuple[str, Any]]:
+    """Yields (path relative to `folder`, blob) of all objects below a folder, at any depth.
+
+    Google's web console makes an empty object, whose name ends in a slash, for each folder; these are left out.
+    """
     prefix = _folder(folder)
-    return {
-        blob.name.removeprefix(prefix): (int(blob.size), gcs_client.crc32c_of(blob)) for blob in _blobs_below(folder)
-    }
+    for blob in _blobs_below(folder):
+        if not blob.name.endswith("/"):
+            yield blob.name.removeprefix(prefix), blob
 
 
 def _folder(path: str) -> str:
