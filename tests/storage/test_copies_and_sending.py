@@ -41,6 +41,16 @@ def put(path: str, content: bytes) -> None:
         file.write(content)
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "variables/../../../x"])
+def test_names_that_lead_out_of_a_folder_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr(copies, "_versions", lambda *_, **__: {"saved_model.pb": 1, name: 1})
+    monkeypatch.setattr(copies, "_fetch", lambda *paths: fetched.append(paths[1]))
+    with pytest.raises(RunError, match=f"an object whose name leads out of the folder: '{name}'"):
+        copies.folder_copy("gs://bucket/model")
+    assert not fetched
+
+
 def test_a_copy_is_fetched_once_and_anew_when_it_has_changed(bucket: str, proxy: Proxy) -> None:
     prefix = f"{bucket}/run/model.ckpt-5"
     for name in ("index", "data-00000-of-00001"):

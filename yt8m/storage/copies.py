@@ -235,13 +235,16 @@ def folder_copy(folder: str) -> str:
 
     Raises:
       NotFoundError: there is no such folder in the bucket, or its files are being deleted.
-      RunError: the files cannot be fetched.
+      RunError: the files cannot be fetched, or the name of one leads out of the folder.
     """
     if not is_remote(folder):
         return _readable_folder(folder)
     versions = _versions(folder, "", deep=True)
     if not versions:
         raise NotFoundError(f"cannot read {folder}: there is nothing under that name")
+    for name in versions:
+        if name.startswith("/") or ".." in name.split("/"):  # its copy would be written outside of the workspace
+            raise RunError(f"{folder} has an object whose name leads out of the folder: {name!r}. Nothing was copied.")
     return _fetch_versions(folder, folder, versions)
 
 
