@@ -6,9 +6,10 @@ import pathlib
 import shutil
 
 import pytest
-from small_run import run
+from small_run import evaluate, run
 
 from yt8m import scoring
+from yt8m.command_line import cli
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.runner.run_config import Outcome, Status
 from yt8m.training import training_run
@@ -81,3 +82,17 @@ def test_a_new_model_does_not_move_what_it_is_to_read(
     assert (
         run(folder, "--start_new_model", "--max_steps=1", f"--init_from={shutil.copytree(folder, f'{folder}2')}") == 0
     )
+
+
+def test_a_start_whose_flags_do_not_fit_the_checkpoint_leaves_the_config(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The mean of checkpoints with moving averages holds these alone; without its config it could not be read."""
+    folder, mean = tmp_path / "run", tmp_path / "mean"
+    assert run(folder, "--max_steps=2", "--moving_average_decay=0.9") == 0
+    assert cli.main(["average-checkpoints", f"--model={folder}", "--last=2", f"--out={mean}"]) == 0
+    former = {path.name: path.read_bytes() for path in mean.glob("*.json") if path.name != "ended.json"}
+    assert run(mean, "--max_steps=4") == 1
+    assert {path.name: path.read_bytes() for path in mean.glob("*.json") if path.name != "ended.json"} == former
+    evaluate(mean)
+    assert "is not of this model" in capsys.readouterr().err

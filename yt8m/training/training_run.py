@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
@@ -126,6 +126,7 @@ def train(
             validator = stack.enter_context(open_validator(config, workload.names))
         storage.makedirs(config.train_dir)
         stack.enter_context(run_dir.lock(config.train_dir))
+        stack.callback(_keep_config(config.train_dir))
         exporter = Exporter(config, workload._replace(names=_prepare_folder(config, workload.names)))
         columns = classes.new_class_columns() if classes and config.train_only else None
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
@@ -315,6 +316,29 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
         logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
     run_dir.write(config.train_dir, config, names, is_own=True)
     return names
+
+
+def _keep_config(train_dir: str) -> Callable[[], None]:
+    """Returns a function that puts the config of the run back if this start failed and saved no checkpoint.
+
+    The options of such a start may not fit the checkpoints (another optimizer, averages that they lack or alone have),
+    and then evaluation and prediction could not read them any more.
+    """
+    steps = checkpoints.steps_in(train_dir)
+    paths = [storage.join(train_dir, name) for name in (run_dir.CONFIG, run_dir.MODEL_FLAGS)]
+    former = {path: storage.read_bytes(path) for path in paths if storage.exists(path)}
+
+    def put_back() -> None:
+        with contextlib.suppress(RunError):
+            end = run_dir.read_end(train_dir)
+            if not steps or end is None or end.status != runner.Status.FAILED:
+                return
+            storage.refuse_lost_lock(train_dir)
+            if checkpoints.steps_in(train_dir) == steps:
+                for path, content in former.items():
+                    storage.write(path, content)
+
+    return put_back
 
 
 def _refuse_moving_sources(config: TrainConfig) -> None:
