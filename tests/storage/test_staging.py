@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import threading
@@ -68,6 +69,18 @@ def test_a_file_that_is_read_outlives_its_eviction(shards: list[str], cache: pat
         path.unlink()  # as another process would
     assert pathlib.Path(first).read_bytes() == bytes(SIZE)
     assert pathlib.Path(stage.take(shards[0])).read_bytes() == bytes(SIZE)
+
+
+def test_a_file_system_without_hard_links_gets_copies(
+    shards: list[str], cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(source: str, target: str) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), source, None, target)
+
+    monkeypatch.setattr(os, "link", link)
+    stage = staging.Stage(in_use=1)
+    for n, path in enumerate(shards):
+        assert pathlib.Path(stage.take(path)).read_bytes() == bytes([n]) * SIZE
 
 
 def test_another_version_is_fetched_anew(shards: list[str], cache: pathlib.Path) -> None:

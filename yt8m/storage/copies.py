@@ -211,14 +211,14 @@ def _hard_links(prefix: str) -> str:
             os.makedirs(link_folder)
             files = [file for file in os.listdir(folder or ".") if file.startswith(f"{name}.")]
             for file in sorted({*files, f"{name}.index"}, key=lambda file: file.endswith(".index")):
-                _link_or_copy(os.path.join(folder, file), os.path.join(link_folder, file))
+                link_or_copy(os.path.join(folder, file), os.path.join(link_folder, file))
     except RunError:
         shutil.rmtree(link_folder, ignore_errors=True)
         raise
     return os.path.join(link_folder, name)
 
 
-def _link_or_copy(path: str, link: str) -> None:
+def link_or_copy(path: str, link: str) -> None:
     """Makes a hard link to a file, or a copy if the two paths are on different file systems or cannot be linked."""
     try:
         os.link(path, link)

@@ -1,7 +1,8 @@
 """A local cache of limited size for shards in buckets, which are fetched before they are read.
 
 All processes of a user share the cache. To read a shard, a process makes a hard link to its file in the workspace of
-the process. So another process may remove the file from the cache, and the link still has its content.
+the process. So another process may remove the file from the cache, and the link still has its content. Where the file
+system has no hard links, the process makes a copy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import base, is_remote, makedirs
-from yt8m.storage.copies import workspace
+from yt8m.storage.copies import link_or_copy, workspace
 
 _PARALLEL_FETCHES = 4  # number of shards that are fetched in parallel
 _ORPHANED_SECONDS = 24 * 3600.0  # an unfinished file of this age is regarded as left by a killed process
@@ -156,7 +157,7 @@ class Stage:
             makedirs(os.path.dirname(link))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)
-            os.link(shard.path, link)
+            link_or_copy(shard.path, link)
             self._reading.pop(path, None)
             self._reading[path] = shard
             while len(self._reading) > 2 * self._in_use:
