@@ -77,7 +77,7 @@ def test_a_new_model_does_not_move_what_it_is_to_read(
     assert run(folder, "--max_steps=1") == 0
     for source in (folder, folder / "../run/"):
         assert run(folder, "--start_new_model", f"--init_from={source}") == 2
-        assert f"aside, but --init_from={source} is read from there" in capsys.readouterr().err
+        assert f"aside, but the new run is to read {source} from there" in capsys.readouterr().err
     assert (folder / "model.ckpt-1.index").exists()
     assert (
         run(folder, "--start_new_model", "--max_steps=1", f"--init_from={shutil.copytree(folder, f'{folder}2')}") == 0

@@ -322,16 +322,16 @@ def _receive_exactly(answer_pipe: Connection, size: int, wait: Callable[[], None
     `Connection.recv_bytes` would block until the whole message has come.
     """
     received = bytearray(size)
-    rest = memoryview(received)
-    while rest:
+    missing = memoryview(received)
+    while missing:
         try:
-            count = os.readv(answer_pipe.fileno(), [rest])
+            count = os.readv(answer_pipe.fileno(), [missing])
         except BlockingIOError:
             wait()
             continue
         if not count:
             raise EOFError
-        rest = rest[count:]
+        missing = missing[count:]
     return received
 
 

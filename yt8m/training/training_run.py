@@ -344,19 +344,14 @@ def _keep_config(train_dir: str) -> Callable[[], None]:
 def _refuse_moving_sources(config: TrainConfig) -> None:
     """Raises `UsageError` if --start_new_model would move what the new run is to read when its session opens."""
     folder, distillation = storage.absolute(config.train_dir).rstrip("/"), config.distillation
-    sources = {
-        "init_from": config.init_from,
-        "teacher": distillation.teacher,
-        "distill_from": distillation.distill_from,
-    }
-    for flag, source in ((flag, source) for flag, source in sources.items() if source):
+    for source in filter(None, (config.init_from, distillation.teacher, distillation.distill_from)):
         path = storage.absolute(source).rstrip("/")
         inner = path.removeprefix(f"{folder}/").partition("/")[0]
         if path == folder or (path.startswith(f"{folder}/") and run_dir.matches(inner, run_dir.WRITTEN)):
             raise UsageError(
-                f"--start_new_model moves the run in --train_dir={config.train_dir} aside, but --{flag}={source} is "
-                "read from there. Nothing was moved; name another --train_dir, or move the run yourself and name its "
-                "new folder."
+                f"--start_new_model moves the run in --train_dir={config.train_dir} aside, but the new run is to read "
+                f"{source} from there. Nothing was moved; name another --train_dir, or move the run yourself and name "
+                "its new folder."
             )
 
 

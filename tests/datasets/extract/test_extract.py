@@ -498,15 +498,3 @@ def test_unusable_files_in_a_folder_are_left_out_and_skipped_ones_counted(
     assert "symbolic links" in reasons["loop.mp4"]
     assert "a pipe" in reasons["pipe.mp4"]
     assert records(f"{tmp_path}/data/video/*/*.tfrecord").keys() == {"a.mp4"}
-
-
-def test_the_report_tells_ids_apart_that_look_alike(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / "clips" / "disc"
-    folder.mkdir(parents=True)
-    good = (clips / "square" / "0.mp4").read_bytes()
-    for name, content in ((b"\xff.mp4", b""), (rb"\xff.mp4", b""), (b"good.mp4", good), (b"better.mp4", good)):
-        (folder / os.fsdecode(name)).write_bytes(content)
-    words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}", BOTH, "--jobs=1"]
-    assert cli.call("extract", [*words, "--max_bad_videos=2"]) == 0
-    lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
-    assert {line["id"] for line in lines if line["state"] == "left out"} == {r"\xff.mp4", r"\x5cxff.mp4"}

@@ -75,3 +75,17 @@ def test_the_label_of_a_relative_path_is_the_name_of_its_folder(
     monkeypatch.chdir(tmp_path / "cat" / "big")
     (rows,) = open_videos("..", "folder", ()).batches(9)
     assert rows.cells["labels"] == ["cat", "big"]
+
+
+def test_the_report_tells_ids_apart_that_look_alike(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "clips" / "disc"
+    folder.mkdir(parents=True)
+    made_videos.write(tmp_path / "good.mp4", made_videos.grey, None, 2.0)
+    good = (tmp_path / "good.mp4").read_bytes()
+    for name, content in ((b"\xff.mp4", b""), (rb"\xff.mp4", b""), (b"good.mp4", good), (b"better.mp4", good)):
+        (folder / os.fsdecode(name)).write_bytes(content)
+    words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}"]
+    words += ["--extractors=own_extractors:Colours", "--jobs=1"]
+    assert cli.call("extract", [*words, "--max_bad_videos=2"]) == 0
+    lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
+    assert {line["id"] for line in lines if line["state"] == "left out"} == {r"\xff.mp4", r"\x5cxff.mp4"}

@@ -267,7 +267,7 @@ class Extraction:
         """Writes the records of the levels that are not complete; returns {level: content of summary.json}."""
         config, inputs = self._config, self._hash_inputs()
         self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
-        files = FileVersions.of(self._stamps)
+        files = FileVersions.from_stamps(self._stamps)
         state = {level: output.resume(inputs, config.overwrite, files) for level, output in outputs.items()}
         unfinished_outputs = {level: output for level, output in outputs.items() if state[level] != "made"}
         for level, output in unfinished_outputs.items():
@@ -368,7 +368,7 @@ class Extraction:
             "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
         for level, output in outputs.items():
-            journal.fill_progress(output, level, features_by_level[level], FileVersions.of(self._stamps))
+            journal.fill_progress(output, level, features_by_level[level], FileVersions.from_stamps(self._stamps))
             output.progress.bad = {str(number): why for number, why in bad.items()}
             output.finish(self._classes, bad, self._describe_extractors(ranges))
 

@@ -139,7 +139,7 @@ class _RecordsMaker:
         self._classes = self._number_classes()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, local_folder)
-        inputs, files = self._hash_inputs(), FileVersions.of(storage.stamps(list(self._features.files())))
+        inputs, files = self._hash_inputs(), FileVersions.from_stamps(storage.stamps(list(self._features.files())))
         state = output.resume(inputs, config.overwrite, files)
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)

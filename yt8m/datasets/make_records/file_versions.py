@@ -24,7 +24,7 @@ class FileVersions(NamedTuple):
     digest: str
 
     @classmethod
-    def of(cls, stamps: Mapping[str, Stamp]) -> FileVersions:
+    def from_stamps(cls, stamps: Mapping[str, Stamp]) -> FileVersions:
         """The versions of the files with these stamps, {path: stamp}."""
         digest = hashlib.sha256()
         for path, stamp in sorted(stamps.items()):

@@ -379,7 +379,7 @@ class RowReader:
         if CLASS_NUMBER.fullmatch(name) or name in self._known_names:
             return ""
         if self._flags.vocabulary:
-            alike = next((known for known in self._known_names if look_alike(name, known)), "")
+            alike = next((other for other in self._known_names if look_alike(name, other)), "")
             if alike:
                 return (
                     f"the label {name[:60]!a} is not in the --vocabulary, which encodes the letters in another way: "
