@@ -34,7 +34,7 @@ from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels,
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.output import Output
-from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, TableVideos, parse_seconds
+from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.errors import RunError, UsageError
 from yt8m.options import about_flags, option, path_option
 from yt8m.records.data_format import LEVELS, FeatureFormat
@@ -226,8 +226,11 @@ class Extraction:
         """
         rows = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
-            classes = self._number_labels(batch, bad)
-            for index in batch.indices.tolist():
+            labels, indices = self._reader.number_labels(batch, self._classes)
+            classes: dict[int, list[int]] = {}
+            for index, number in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
+                classes.setdefault(index, []).append(number)
+            for index in indices.tolist():
                 position = batch.rows.first + index - 1
                 try:
                     clip = _clip_of_row(batch.rows.cells, index)
@@ -236,19 +239,6 @@ class Extraction:
                     continue
                 rows[position] = TableRow(position + 1, batch.ids[index], tuple(classes.get(index, ())), clip)
         return rows
-
-    def _number_labels(self, batch: TableVideos, bad: BadRows) -> dict[int, list[int]]:
-        """{index of a row of the batch: its classes, ascending}. Adds rows with a label without a class to `bad`."""
-        names, labels = self._reader.names, batch.labels
-        numbers = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
-        for index in np.flatnonzero(numbers[labels.codes] < 0).tolist():
-            problem = self._classes.describe_unknown(names[labels.codes[index]])
-            bad.add(batch.rows.first + int(labels.rows[index]), problem)
-        labels = labels.recode(numbers) if len(labels.codes) else labels
-        classes: dict[int, list[int]] = {}
-        for row, number in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
-            classes.setdefault(row, []).append(number)
-        return classes
 
     def run(self) -> dict[str, Any]:
         """Extracts the features and writes the records; returns {level: content of summary.json}."""
@@ -367,8 +357,9 @@ class Extraction:
             "frame": [feature._replace(range=bounds) for feature, bounds in zip(floats, ranges, strict=True)],
             "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
+        files = FileVersions.from_stamps(self._stamps)
         for level, output in outputs.items():
-            journal.fill_progress(output, level, features_by_level[level], FileVersions.from_stamps(self._stamps))
+            journal.fill_progress(output, level, features_by_level[level], files)
             output.progress.bad = {str(number): why for number, why in bad.items()}
             output.finish(self._classes, bad, self._describe_extractors(ranges))
 

@@ -20,7 +20,7 @@ from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRul
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
 from yt8m.datasets.make_records.output import Output, making_folder
-from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
+from yt8m.datasets.make_records.rows import BadRows, RowReader, TableVideos
 from yt8m.datasets.make_records.tables import Table, open_table
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
@@ -112,7 +112,6 @@ class _RecordsMaker:
         missing_answers = {video.encode("utf-8", "surrogateescape") for video in answered_table.missing}
         _warn_of_missing_videos(f"--labels={config.labels}", missing_answers, config.table)
         self._classes = self._number_classes()
-        self._class_numbers = np.zeros(0, np.int64)  # the class of each of `self._rows.names`; -1 if it has none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
@@ -197,7 +196,7 @@ class _RecordsMaker:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         total, skip = len(self._scan.splits), output.progress.rows
         for batch in terminal.with_progress(self._batches(skip), total, "rows", lambda batch: batch.rows.size, skip):
-            labels, indices = self._number_labels(batch)
+            labels, indices = self._rows.number_labels(batch, self._classes)
             labels, rows_of_added, rows_of_removed = self._corrections.apply(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, indices, contexts)
@@ -208,27 +207,6 @@ class _RecordsMaker:
                 output.count_changed_labels(split, added, removed)
             output.progress.bad = {str(number): problem for number, problem in self._bad.problems.items()}
             output.mark_done(batch.rows.first + batch.rows.size - 1)
-
-    def _number_labels(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
-        """Replaces the labels of a batch by their classes. A row with a label that has no class becomes a bad row.
-
-        Returns:
-          (the labels, whose codes are classes; the indices of the good rows in the batch).
-        """
-        labels, indices = batch.labels, batch.indices
-        names, numbers = self._rows.names, self._class_numbers
-        if len(numbers) < len(names):
-            numbers = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
-            self._class_numbers = numbers
-        is_known = numbers[labels.codes] >= 0
-        if is_known.all():
-            return labels.recode(numbers), indices
-        unknown, first = np.unique(labels.rows[~is_known], return_index=True)
-        for index, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
-            if batch.splits[index] >= 0:
-                self._bad.add(batch.rows.first + index, self._classes.describe_unknown(names[code]))
-        known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
-        return known_labels.recode(numbers), indices[~np.isin(indices, unknown)]
 
     def _write_videos(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts

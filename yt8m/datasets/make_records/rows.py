@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import CLASS_NUMBER, DataSetFlags, find_vocabulary, look_alike
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, DataSetFlags, find_vocabulary, look_alike
 from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 
@@ -237,6 +237,7 @@ class RowReader:
         # {label, with the blanks around it or without them: its index in `names`, or -1 if it is empty}
         self._index_of: dict[str, int] = {}
         self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
+        self._class_numbers = np.zeros(0, np.int64)  # the class of each of the first `names`; -1 if it has none
 
     def scan(self, on_ids: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
         """Reads all rows without their features; only about 20 bytes of each row stay in memory.
@@ -287,6 +288,29 @@ class RowReader:
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
             yield TableVideos(rows, np.flatnonzero(splits >= 0), _encode_ids(rows), self._read_labels(rows), splits)
+
+    def number_labels(self, batch: TableVideos, classes: Classes) -> tuple[Labels, NDArray[np.int64]]:
+        """Replaces the labels of a batch by their classes. A row with a label that has no class becomes a bad row.
+
+        Args:
+          batch: one of the batches of `videos`.
+          classes: the classes of all labels; the same for every batch.
+
+        Returns:
+          (the labels, whose codes are classes, sorted by row and class; the indices of the good rows in the batch).
+        """
+        labels, indices = batch.labels, batch.indices
+        if len(self._class_numbers) < len(self.names):
+            self._class_numbers = np.array([classes.number.get(name, -1) for name in self.names], np.int64)
+        is_known = self._class_numbers[labels.codes] >= 0
+        if is_known.all():
+            return labels.recode(self._class_numbers), indices
+        unknown, first = np.unique(labels.rows[~is_known], return_index=True)
+        for index, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
+            if batch.splits[index] >= 0:
+                self._bad.add(batch.rows.first + index, classes.describe_unknown(self.names[code]))
+        known_labels = Labels(labels.rows[is_known], labels.codes[is_known])
+        return known_labels.recode(self._class_numbers), indices[~np.isin(indices, unknown)]
 
     def _digests_of_ids(self, rows: Rows, ids: Sequence[bytes]) -> NDArray[np.void]:
         """The digest of each id; a row whose id is empty or has a control character becomes a bad row."""
