@@ -17,6 +17,8 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from yt8m import cores
+
 
 class _Redirection:
     """The state of `quiet_native_stderr`, which all threads share.
@@ -116,7 +118,7 @@ def _keep_freed_memory() -> None:
     with contextlib.suppress(AttributeError, OSError):  # the C library is not glibc
         mallopt = ctypes.CDLL(None).mallopt
         if "MALLOC_ARENA_MAX" not in os.environ:
-            mallopt(_ARENA_MAX, max(2, len(os.sched_getaffinity(0))))
+            mallopt(_ARENA_MAX, max(2, cores.usable()))
         if "MALLOC_MMAP_THRESHOLD_" not in os.environ and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
             mallopt(_MMAP_THRESHOLD, _HEAP_BLOCK_BYTES)
             mallopt(_TRIM_THRESHOLD, _UNUSED_BYTES)

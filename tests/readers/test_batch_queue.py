@@ -139,7 +139,7 @@ def test_the_number_of_cores_does_not_change_the_order(
     queue = BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=readers)
     streams = []
     for cores in (1, 32):
-        monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("yt8m.cores.usable", lambda cores=cores: cores)
         streams.append(stream(queue))
     assert streams[0] == streams[1]
 
@@ -292,7 +292,7 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
 def test_all_cores_parse_where_segments_are_evaluated(
     cores: int, usual: int, for_segments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_queue, "cores", lambda: cores)
+    monkeypatch.setattr("yt8m.cores.usable", lambda: cores)
     frames = DataConfig(data_pattern="*", feature_names=("rgb",), feature_sizes=(4,), frame_features=True)
     segments = dataclasses.replace(frames, segment_labels=True)
     for data, mode, expected in (
@@ -365,7 +365,7 @@ def write_segments(folder: pathlib.Path) -> Any:
 def test_a_restored_iterator_goes_on_with_the_same_batches(
     tmp_path: pathlib.Path, write: Any, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
+    monkeypatch.setattr("yt8m.cores.usable", lambda: cores)
     queue = BatchQueue(
         write(tmp_path), f"{tmp_path}/*.tfrecord", 7, num_epochs=4, shuffle=True, shuffle_buffer=20, num_readers=3
     )

@@ -92,7 +92,7 @@ def filled(pattern: str, kind: str, tmp_path_factory: pytest.TempPathFactory) ->
     """The folder of a cache that has all five shards, as a machine of many cores fills it; only to be read."""
     folder = tmp_path_factory.mktemp("filled")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("yt8m.readers.batch_queue.cores", lambda: 32)
+        patch.setattr("yt8m.cores.usable", lambda: 32)
         batches(queue(pattern, folder, kind=kind, num_epochs=1))
     return folder
 
@@ -189,7 +189,7 @@ def test_another_pass_of_the_same_graph_reads_it_again(pattern: str, kind: str, 
 def test_what_is_there_is_not_parsed_again(
     pattern: str, kind: str, filled: pathlib.Path, plain: Batches, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
+    monkeypatch.setattr("yt8m.cores.usable", lambda: cores)
     made = sorted((path.name, path.stat().st_ino) for path in filled.iterdir())
     assert [name.split(".tfrecord")[0] for name, _ in made] == ["0", "1", "2", "3", "4"]
     monkeypatch.delattr(RecordParser, "batch")

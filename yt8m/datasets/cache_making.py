@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from yt8m import readers, terminal, termination
+from yt8m import cores, readers, terminal, termination
 from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
@@ -119,7 +119,7 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
       DamagedError: a record is damaged, and the cache does not skip damaged records.
       RunError: a shard cannot be read, or the disk is full.
     """
-    processes = min(jobs or os.cpu_count() or 1, len(paths))
+    processes = min(jobs or cores.usable(), len(paths))
     if processes < 2:
         yield from (_parse_shard(cache, path) for path in paths)
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import options
+from yt8m import cores, options
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
@@ -143,7 +142,7 @@ class BatchQueue(Inputter):
         """Logs the batch size and the numbers of threads, with the flags that change them."""
         logging.info(
             "input on %d cores: --batch_size=%d --parse_threads=%d --prefetch=%d --num_readers=%d",
-            *(cores(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
+            *(cores.usable(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
         )
 
     def files(self) -> list[str]:
@@ -334,7 +333,7 @@ class BatchQueue(Inputter):
         options.deterministic = True
         options.experimental_warm_start = True  # reads the first batch as soon as the iterator is made
         if self._staged:  # threads that wait for downloads get a pool of their own, and do not block training steps
-            options.threading.private_threadpool_size = self._num_readers + cores()
+            options.threading.private_threadpool_size = self._num_readers + cores.usable()
         batches = batches.prefetch(self.threads.prefetch) if self.threads.prefetch else batches
         return batches.with_options(options)
 
@@ -418,11 +417,6 @@ def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
         return tf.identity(files)
 
 
-def cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Threads(NamedTuple):
     """How many batches are prepared in advance.
 
@@ -450,8 +444,8 @@ def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, pref
       prefetch: number of prefetched batches; None for the default.
     """
     is_mostly_parsing = not shuffle and getattr(reader, "keeps_few_frames", False)
-    default_calls = min(8, cores()) if is_mostly_parsing else min(4, max(1, cores() // 2))
-    default_prefetch = 0 if _yields_whole_videos(reader) else 1 if cores() < 8 else 2
+    default_calls = min(8, cores.usable()) if is_mostly_parsing else min(4, max(1, cores.usable() // 2))
+    default_prefetch = 0 if _yields_whole_videos(reader) else 1 if cores.usable() < 8 else 2
     return Threads(parse_calls or default_calls, default_prefetch if prefetch is None else prefetch)
 
 
@@ -473,4 +467,4 @@ def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
     """
     if pipeline.has_remote(patterns):
         return num_readers
-    return min(num_readers, cores() // 4) if cores() >= 8 else None
+    return min(num_readers, cores.usable() // 4) if cores.usable() >= 8 else None

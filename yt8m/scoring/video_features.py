@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import extractors, options, registry
+from yt8m import cores, extractors, options, registry
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import (
     ChosenExtractor,
@@ -72,7 +71,7 @@ class VideoFeatures(Closing):
         If a video cannot be decoded, the attribute `bad` of its features says why, and `arrays` is empty.
         """
         clips = [Clip(path) for path in paths]
-        threads = os.cpu_count() or 1
+        threads = cores.usable()
         for path, features in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
             pairs = zip(self._entries, features.arrays, strict=not features.bad)
             yield path, features._replace(arrays=[_round_as_stored(values, entry["range"]) for entry, values in pairs])

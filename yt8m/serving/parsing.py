@@ -25,6 +25,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from absl import logging
 
+from yt8m import cores
 from yt8m.errors import RunError
 from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError, parse_body
 
@@ -248,7 +249,7 @@ class Parsers:
     """
 
     def __init__(self, settings: ParserSettings, count: int = 0) -> None:
-        count = count or max(2, min(4, os.cpu_count() or 1))
+        count = count or max(2, min(4, cores.usable()))
         self._idle: queue.SimpleQueue[_ParserProcess] = queue.SimpleQueue()
         self._children = [_ParserProcess(settings) for _ in range(count)]
         for child in self._children:

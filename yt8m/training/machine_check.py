@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from rich import filesize
 
-from yt8m import __version__, options
+from yt8m import __version__, cores, options
 from yt8m.errors import RunError, missing_tensorflow
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
@@ -119,12 +119,11 @@ def _describe_processor() -> dict[str, Any]:
 
     The instruction sets and the full name come from /proc/cpuinfo, which only Linux has.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     description = _read_fields("/proc/cpuinfo")
     present = set(description.get("flags", "").split())
     return {
         "name": description.get("model name", platform.processor()),
-        "cores": cores,
+        "cores": cores.usable(),
         "instructions": [name for name in _INSTRUCTIONS if name in present],
     }
 

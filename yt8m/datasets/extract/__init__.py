@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import extractors, options, storage
+from yt8m import cores, extractors, options, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, describe_extractors, locate
@@ -105,7 +104,7 @@ class ExtractConfig(DataSetFlags):
     @property
     def processes(self) -> int:
         """Number of processes that decode videos."""
-        return self.jobs or os.cpu_count() or 1
+        return self.jobs or cores.usable()
 
 
 reserve_flags("extraction", ExtractConfig)

@@ -18,7 +18,6 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage, terminal
+from yt8m import cores, storage, terminal
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, Computer, Features, LocatedExtractor, Settings
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.file_versions import FileVersions
@@ -269,7 +268,7 @@ class ShardExtractor(Closing):
         Returns:
           `entry`.
         """
-        threads = max(1, (os.cpu_count() or 1) // self._config.processes)
+        threads = max(1, cores.usable() // self._config.processes)
         clips = [row.clip for row in rows]
         paths = {level: storage.join(folder, shard) for level, folder in self.folders.items()}
         with ShardFiles(paths, self._features, self._ranges) as files:
