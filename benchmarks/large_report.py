@@ -7,13 +7,13 @@ import tempfile
 import numpy as np
 
 from benchmarks.measure import Measured, repeat
-from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util import EvaluationMetrics, eval_samples
 from yt8m.eval_util.arrays import places_within
+from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
 from yt8m.records import vocabulary
-from yt8m.reports import eval_samples, report_writer
-from yt8m.reports.eval_samples import EvalSamples
-from yt8m.reports.evaluation_results import EvaluationResult, report_json
+from yt8m.reports import report_writer
+from yt8m.scoring.evaluation_results import EvaluationResult, report_json
 
 TOP_K, MOST_LABELS = 20, 12
 

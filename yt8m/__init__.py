@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from yt8m.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from yt8m.errors import RunError, UsageError
     from yt8m.python_api import FittedRun, Model, ScoredClass, VideoPrediction, extract, fit, load
     from yt8m.records.batches import Records, read_records
     from yt8m.records.record_parser import NumpyBatch
-
-__version__ = "0.1.0"
 
 # {module: its public names}. A module is imported at the first use of a name, because importing TensorFlow is slow.
 _PUBLIC_NAMES = {

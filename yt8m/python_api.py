@@ -26,9 +26,8 @@ from yt8m.datasets.extract.computing import Settings
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k as best_classes
-from yt8m.reports import evaluation_results
 from yt8m.runs.opened_run import RunFiles
-from yt8m.scoring import EvaluationSettings, Scorer, evaluation, video_features, video_predictions
+from yt8m.scoring import EvaluationSettings, Scorer, evaluation, evaluation_results, video_features, video_predictions
 from yt8m.scoring.model_input import Data, Videos
 from yt8m.training import training_run
 from yt8m.types import Closing

@@ -21,6 +21,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+from absl import logging
+
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import Option, declared, fields_of, flag_of
 
@@ -311,3 +313,8 @@ def _describe_option(option: Option, shows_type: bool) -> str:
     if not shows_type:
         return repr(option.help)
     return f"{option.type.__name__ if isinstance(option.type, type) else option.type} {option.help!r}"
+
+
+def warn_of_program(path: str) -> None:
+    """Logs a warning that the graph in the file `path` is a program; call this before the graph runs."""
+    logging.warning("%s: a model is a program that runs on this machine; use only models whose origin you trust", path)

@@ -12,7 +12,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.datasets.verification import VerifyConfig
 from yt8m.errors import UsageError
-from yt8m.export.ensembles import EnsembleConfig
+from yt8m.export.ensemble_config import EnsembleConfig
 from yt8m.records import vocabulary
 from yt8m.runner import RunnerConfig
 

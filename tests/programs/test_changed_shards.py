@@ -16,9 +16,9 @@ from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
-from yt8m.datasets.input_check import CountedShards, check_input
 from yt8m.errors import RunError
 from yt8m.readers import BatchQueue
+from yt8m.readers.input_check import CountedShards, check_input
 from yt8m.scoring.evaluation import evaluate
 
 SHARDS, RECORDS = 16, 8  # so many that after one batch the last is not open yet

@@ -17,9 +17,8 @@ from yt8m.command_line import cli
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.reports import evaluation_results
 from yt8m.runner import checkpoints
-from yt8m.scoring import evaluation, export_scorer
+from yt8m.scoring import evaluation, evaluation_results, export_scorer
 from yt8m.storage import copies
 
 DATA = golden("checkpoint_logistic/test.tfrecord")

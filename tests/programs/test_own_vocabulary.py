@@ -22,7 +22,7 @@ from yt8m.config import run_dir
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Service
 
 NAMES = ["cat [b]", "dog", "bird"]

@@ -21,8 +21,8 @@ from small_run import train_words
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.command_line import cli
+from yt8m.eval_util import eval_samples
 from yt8m.lazy import tf
-from yt8m.reports import eval_samples
 from yt8m.runner import metric_files
 
 DATA = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]

@@ -8,13 +8,12 @@ import pathlib
 import numpy as np
 from evaluated_videos import by_metrics, drawn, kept_videos
 
-from yt8m.eval_util import EvaluationMetrics, metrics
+from yt8m.eval_util import EvaluationMetrics, eval_samples, metrics
+from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.evaluation_metrics import best_f1
 from yt8m.records import vocabulary
 from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples
-from yt8m.reports.eval_samples import EvalSamples
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp; $x^{$ _"
 VIDEOS, CLASSES = 80, 12

@@ -15,10 +15,11 @@ from sklearn import metrics
 from yt8m.command_line import cli
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.eval_util import eval_samples
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import hashes
 from yt8m.records import vocabulary
-from yt8m.reports import differences, eval_samples
+from yt8m.reports import differences
 from yt8m.reports.loading import Run, load, same_videos
 
 RESAMPLES = 60

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from evaluated_videos import by_metrics, kept_videos
 
+from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.resampling import resample
 from yt8m.records.thresholds import OperatingPoints
 from yt8m.reports import loading
-from yt8m.reports.eval_samples import EvalSamples
 from yt8m.reports.loading import Run
 
 FIGURES = ("hit_at_one", "perr", "gap", "loss", "map")

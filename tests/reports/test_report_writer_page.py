@@ -15,9 +15,10 @@ from reports import report_runs as pages
 from sklearn import metrics
 
 from yt8m.command_line import cli
+from yt8m.eval_util import eval_samples
 from yt8m.eval_util.resampling import interval
 from yt8m.eval_util.videos import hashes
-from yt8m.reports import eval_samples, loading
+from yt8m.reports import loading
 from yt8m.reports.charts import legend, picture
 from yt8m.reports.loading import difference_interval, figure, interval_of, load
 from yt8m.reports.measures import class_rows

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from evaluated_videos import drawn, kept_videos
 
+from yt8m.eval_util import eval_samples
+from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.records import vocabulary
 from yt8m.records.thresholds import OperatingPoints
-from yt8m.reports import eval_samples, worst_videos
-from yt8m.reports.eval_samples import EvalSamples
+from yt8m.reports import worst_videos
 from yt8m.reports.worst_videos import WorstVideo, find_worst, write_labels_to_check
 
 VIDEOS, CLASSES = 60, 9

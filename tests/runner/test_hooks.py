@@ -28,7 +28,7 @@ class Creator:
 
 def test_the_sum_that_is_waited_for_ends_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """It logs no error, because nothing failed."""
-    from yt8m.runner.hooks import ReplicaHook
+    from yt8m.runner.cluster.replica_hooks import ReplicaHook
 
     failures: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)

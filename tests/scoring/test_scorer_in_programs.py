@@ -28,7 +28,7 @@ from yt8m.bulk.bulk_config import InferBulk, ShardTask
 from yt8m.command_line import cli
 from yt8m.records import shards
 from yt8m.runs.best_checkpoint import keep_best
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Answer, Service
 
 CLASSES, VIDEOS = 10, 21

@@ -15,7 +15,7 @@ from serving.tiny_service import TinyModel, scores_of
 
 from yt8m.records.shards import framed
 from yt8m.serving.bodies import JSON, RECORDS, RefusedError
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Answer, Service
 
 FEATURES = np.array([0.25, 0.5, 1], np.float32)

@@ -17,7 +17,7 @@ from serving.tiny_service import TinyModel
 
 from yt8m.scoring.model_input import Videos
 from yt8m.serving import app
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Service
 
 KIND = "application/octet-stream"

@@ -22,9 +22,9 @@ from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT
 from yt8m.records import manifest, vocabulary
 from yt8m.records.prediction_files import SEGMENTS_HEADER
-from yt8m.reports import evaluation_results
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
+from yt8m.scoring import evaluation_results
 
 # Files in the output folder: the description of the job, its lock, and the list of its bad records.
 _DESCRIPTION_FILE, _LOCK_FILE, _BAD_RECORDS_FILE = "job.json", ".lock", "bad_records.txt"

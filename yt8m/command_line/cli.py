@@ -169,7 +169,7 @@ _GROUPS = {
         "predict": Command(
             "yt8m.scoring.predictions:run",
             "show the best classes of a few records, with names",
-            "PredictConfig",
+            "yt8m.scoring.predict_config:PredictConfig",
             "Shows the best classes of records or of videos: name TFRecord files or video files after the flags.",
             extractors="extractors",
             operands=True,
@@ -177,7 +177,7 @@ _GROUPS = {
         "serve": Command(
             "yt8m.serving.server:run",
             "serve a model over HTTP: records or features in, classes out",
-            "ServeConfig",
+            "yt8m.serving.serve_config:ServeConfig",
             "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics.",
         ),
         "inference": Command("yt8m.inference:main", "write predictions for TFRecord files as CSV"),
@@ -208,7 +208,7 @@ _GROUPS = {
     },
     "more": {
         "doctor": Command(
-            "yt8m.training.machine_check:run",
+            "yt8m.command_line.doctor:run",
             "show what this machine has, and try a training step on each device",
             "DoctorConfig",
             "yt8m doctor: shows what this machine has, and compares a tiny training step on each of its devices.",

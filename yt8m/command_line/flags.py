@@ -35,6 +35,7 @@ from yt8m.command_line.flag_parsing import (
     program_flags,
 )
 from yt8m.config import resume, run_dir
+from yt8m.config.audit_config import AuditConfig
 from yt8m.config.model_options import check_files, with_hyper_parameters
 from yt8m.config.programs import AddClassesConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
@@ -44,14 +45,13 @@ from yt8m.datasets.cache_making import CacheConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
-from yt8m.labels.audit_config import AuditConfig
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from yt8m.export.ensembles import EnsembleConfig
+    from yt8m.export.ensemble_config import EnsembleConfig
 
 C = TypeVar("C")
 
@@ -239,7 +239,7 @@ def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
     Returns:
       The arguments of `ensembles.run`: the config alone.
     """
-    from yt8m.export.ensembles import EnsembleConfig  # slow to import, and other programs do not need it
+    from yt8m.export.ensemble_config import EnsembleConfig  # slow to import, and other programs do not need it
 
     purpose = "Joins the predictions of several models, or makes one exported model of several runs."
     return (read(EnsembleConfig, "yt8m ensemble", purpose, _join_lists(EnsembleConfig, words)),)

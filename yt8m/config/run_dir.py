@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-import yt8m
 from yt8m import formats, options, registry, storage
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import own_runs
+from yt8m.version import __version__
 
 
 def to_json(config: TrainConfig) -> str:
@@ -119,7 +119,7 @@ def versions() -> dict[str, str]:
         tensorflow = metadata.version("tensorflow")
     except metadata.PackageNotFoundError:  # TensorFlow is not installed, or under another name such as tensorflow-cpu
         tensorflow = "unknown"
-    return {"yt8m": yt8m.__version__, "tensorflow": tensorflow, "python": platform.python_version()}
+    return {"yt8m": __version__, "tensorflow": tensorflow, "python": platform.python_version()}
 
 
 def written_versions(train_dir: str) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _build_section(cls: type, values: Mapping[str, Any], key: str, path: str) ->
     kinds = typing.get_type_hints(cls)
     for name in values.keys() - kinds.keys():
         raise RunError(
-            f"{path}: unknown key {key}.{name}{suggestion(name, kinds, '.')} This is yt8m {yt8m.__version__}; "
+            f"{path}: unknown key {key}.{name}{suggestion(name, kinds, '.')} This is yt8m {__version__}; "
             "use the version that wrote the file, or correct the key."
         )
     try:

@@ -436,3 +436,8 @@ def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int
     require_positive_int(top_k, "top_k")
     columns = take_columns(*rated_only(predictions, actuals), top_k)
     return global_average_precision(columns.entries(top_k), int(columns.num_labels.sum()))
+
+
+def is_below_one(average_precision: float) -> bool:
+    """Whether the AP is below 1.0 after rounding to three digits, as tables show it."""
+    return round(average_precision, 3) < 1

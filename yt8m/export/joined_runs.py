@@ -14,7 +14,7 @@ from yt8m import options, readers
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.export.ensembles import EnsembleConfig
+from yt8m.export.ensemble_config import EnsembleConfig
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import ModelFacts, export_saved_model, refuse_used, write_inference_model
 from yt8m.export.small_weights import cpu_session

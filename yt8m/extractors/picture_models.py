@@ -33,6 +33,7 @@ from yt8m.extractors.base import (
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
+from yt8m.registry import warn_of_program
 from yt8m.storage import copies
 
 # The start of an entry of TensorProto.external_data with the key "location"; the value, the name of a file, follows.
@@ -260,8 +261,6 @@ class SavedModelOfPictures(PictureModel):
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
         """See `Extractor`. A SavedModel can execute operations of any kind, so a warning is logged."""
-        from yt8m.graph.restore import warn_of_program  # slow to import, and ONNX files do not need it
-
         path = weights[self.file_field]
         warn_of_program(path)
         with quiet_native_stderr():

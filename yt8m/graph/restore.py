@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
@@ -21,6 +20,7 @@ from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.protocols import PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.numerics import whole_blocks
+from yt8m.registry import warn_of_program
 from yt8m.storage import copies
 
 
@@ -42,11 +42,6 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
     meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(path))
     collections.refuse_newer(meta_graph, path)
     return meta_graph
-
-
-def warn_of_program(path: str) -> None:
-    """Logs a warning that the graph in the file `path` is a program; call this before the graph runs."""
-    logging.warning("%s: a model is a program that runs on this machine; use only models whose origin you trust", path)
 
 
 def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:

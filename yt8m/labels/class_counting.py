@@ -14,7 +14,7 @@ from yt8m.options import option, path_option
 from yt8m.records import manifest, prediction_files
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
-from yt8m.scoring.predictions import PredictConfig
+from yt8m.scoring.predict_config import PredictConfig
 from yt8m.scoring.scorer import Scorer
 
 # The columns of the table: the estimates, then how they were made (`basis` is `corrected` or `labels`).

@@ -29,12 +29,12 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import options, storage
+from yt8m.config.audit_config import AuditConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import findings, folds, video_copies
-from yt8m.labels.audit_config import AuditConfig
 from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
 from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors

@@ -14,11 +14,11 @@ from yt8m import storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import eval_samples
 from yt8m.eval_util.arrays import Floats64, Ints64
+from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.metrics import HitAtOne, Loss, MeanAveragePrecision, Metric, gap_first, metrics
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample, wilson_interval
-from yt8m.reports import eval_samples
-from yt8m.reports.eval_samples import EvalSamples
 from yt8m.runs.opened_run import Lines, RunFiles
 
 _NOT_METRICS = ("step", "examples")  # keys of the lines of metrics.jsonl that get no curve

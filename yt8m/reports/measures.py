@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64, places_within
+from yt8m.eval_util.metrics import is_below_one
 from yt8m.eval_util.videos import Videos
 from yt8m.records.thresholds import BELOW_TARGET, COMMON, TOO_FEW_LABELS
 from yt8m.records.vocabulary import Vocabulary
@@ -103,11 +104,6 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
     ranked = sorted(frequent if least > 1 else classes, key=lambda row: (-row.average_precision, -row.positives))
     best = ranked[: min(count, (len(ranked) + 1) // 2)]
     return best, [row for row in ranked[len(best) :][::-1] if is_below_one(row.average_precision)][:count], least
-
-
-def is_below_one(average_precision: float) -> bool:
-    """Whether the AP is below 1.0 after rounding to three digits, as tables show it."""
-    return round(average_precision, 3) < 1
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:

@@ -22,11 +22,12 @@ from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError, missing_extra
+from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.options import option, path_option
 from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import charts, differences, eval_samples, measures, media_links, slices, templates, worst_videos
+from yt8m.reports import charts, differences, measures, media_links, slices, templates, worst_videos
 from yt8m.reports.loading import FEWEST_VIDEOS, LABELS_FOR_MEANS, Run, config_of, figure, interval_of, is_share, load
 from yt8m.reports.measures import ENOUGH_LABELS, UNDEFINED, ClassFigure, ClassRow, class_rows
 from yt8m.reports.run_list import RunsConfig

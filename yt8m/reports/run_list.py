@@ -16,9 +16,9 @@ from yt8m import options, runner, storage
 from yt8m.config import run_dir
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.errors import RunError, UsageError, first_line, suggestion
+from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown
-from yt8m.reports import eval_samples
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runs.opened_run import RunFiles
 from yt8m.terminal import print_table, printable

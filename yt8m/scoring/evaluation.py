@@ -17,25 +17,25 @@ from yt8m import readers, runner, scoring, storage, terminal
 from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
-from yt8m.datasets import input_check
-from yt8m.datasets.input_check import CountedShards, check_input
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util import metrics
+from yt8m.eval_util import eval_samples, metrics
 from yt8m.eval_util.metrics import Gap
 from yt8m.eval_util.requirements import Requirement, parse_requirements, with_keys
 from yt8m.export import derived_runs
 from yt8m.export.saved_model import write_model_of_run
 from yt8m.lazy import tf
+from yt8m.readers.input_check import CountedShards, check_input
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples, evaluation_results, media_links, report_writer
-from yt8m.reports.evaluation_results import RESERVED_KEYS, EvaluationResult, evaluation_result, with_verdicts
+from yt8m.reports import media_links, report_writer, verdicts
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
+from yt8m.runs.default_data import default_to_sample_data
 from yt8m.runs.opened_run import OpenedRun, find_folder, open_run
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring import EvaluationSettings
+from yt8m.scoring import EvaluationSettings, evaluation_results
+from yt8m.scoring.evaluation_results import RESERVED_KEYS, EvaluationResult, evaluation_result
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.graph_scorer import Evaluation
 from yt8m.scoring.model_input import Videos
@@ -200,7 +200,12 @@ def _evaluate_and_write(
         if not outcome.exit_code:
             names = vocabulary.shown_for(run.data.num_classes, task.names)
             result = evaluation_result(checkpoint, outcome, names, config)
-            result = with_verdicts(result, results.folder, run, task.requirements, task.modeler.class_counts)
+            samples = result.samples(run) if task.requirements else None
+            result = result._replace(
+                verdicts=verdicts.judge(
+                    task.requirements, results.folder, samples, result.metric_classes, task.modeler.class_counts
+                )
+            )
             evaluation_results.write(results.folder, results.events, result, run.model.model)
             _write_names(config, results.folder, task.names)
             if config.report:
@@ -324,7 +329,7 @@ def _refuse_read_only(folder: str) -> None:
 def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[DataConfig, Vocabulary]:
     segments = config.segment_labels or run.config.data.segment_labels
     data = run.data_for(config, config.eval_data_pattern, segments)
-    data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
+    data = data if config.eval_data_pattern else default_to_sample_data(data, "validate")
     names = run.names_for(data, where, remedy)
     flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
     files = storage.glob(data.data_pattern)

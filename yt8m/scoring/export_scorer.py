@@ -16,12 +16,12 @@ from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.saved_model import ABOUT, ASSETS, FILE
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph import collections
-from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers.damage import plain_reason
 from yt8m.records import data_format, shards
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError, id_text
+from yt8m.registry import warn_of_program
 from yt8m.scoring.model_input import ModelInput, Videos, padded
 from yt8m.scoring.scorer import ArrayScorer
 from yt8m.storage import copies, own_runs

@@ -16,13 +16,14 @@ from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
-from yt8m.datasets import input_check
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, WindowMeans, write_lists
 from yt8m.export.saved_model import write_model_of_run
+from yt8m.readers import input_check
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary, read_segment_classes
 from yt8m.runs import archive, trained_model
+from yt8m.runs.default_data import default_to_sample_data
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
@@ -130,7 +131,7 @@ def _fit_data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Voca
     """Returns the data config for reading the data, and the names of the classes; raises `UsageError` for misfits."""
     data = run.data_for(config, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
-    data = input_check.default_to_sample_data(data, "test") if is_read else data
+    data = default_to_sample_data(data, "test") if is_read else data
     names = run.names_for(data, config.input_model_tgz)
     flags = {"num_classes": config.num_classes}
     return data_fit.fit_data(data, storage.glob(data.data_pattern), "input_data_pattern", flags), names

@@ -16,7 +16,7 @@ from yt8m import scoring, storage, terminal
 from yt8m.reports import timeline_page
 from yt8m.reports.timeline_page import Timeline
 from yt8m.scoring import Scorer, video_features
-from yt8m.scoring.predictions import PredictConfig, show_classes, tagger_for
+from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
 from yt8m.scoring.scorer import best_classes, tags
 from yt8m.scoring.video_features import Part, VideoFeatures
 

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from yt8m import __version__
 from yt8m.serving.bodies import JSON, RECORDS, RefusedError, features_body
 from yt8m.serving.monitoring import Observed
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Answer, Service
+from yt8m.version import __version__
 
 # The end of the message about a path or a method that the service does not have.
 _ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."

@@ -27,7 +27,7 @@ from yt8m.serving import bodies
 from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError
 from yt8m.serving.monitoring import Monitor
 from yt8m.serving.parsing import Parsers, ParserSettings
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 
 T = TypeVar("T")  # an item
 A = TypeVar("A")  # the answer for an item

@@ -16,19 +16,19 @@ from yt8m import options, runner, storage, terminal
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
-from yt8m.datasets import input_check
-from yt8m.datasets.input_check import check_input
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
 from yt8m.export.saved_model import ModelFacts, copy_saved_model, export_saved_model
 from yt8m.options import shown
+from yt8m.readers.input_check import check_input
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
+from yt8m.runs.default_data import default_to_sample_data
 from yt8m.storage import copies
 from yt8m.training import training_workload
 from yt8m.video.workload import Workload
@@ -266,7 +266,7 @@ def complete(config: TrainConfig) -> TrainConfig:
     """
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:
-        data = input_check.default_to_sample_data(data, "train")
+        data = default_to_sample_data(data, "train")
     names = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
     vocabulary.class_count(data.num_classes, names)
     if names:

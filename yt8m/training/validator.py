@@ -25,13 +25,12 @@ from yt8m.eval_util.metrics import Gap, Loss
 from yt8m.eval_util.videos import hashes
 from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import evaluation_results
 from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
 from yt8m.runs import best_checkpoint
 from yt8m.runs.opened_run import OpenedRun
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring import evaluation
+from yt8m.scoring import evaluation, evaluation_results
 from yt8m.scoring.evaluation import EvaluationTask
 from yt8m.storage import copies
 

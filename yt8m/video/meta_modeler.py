@@ -9,9 +9,10 @@ from typing import Any
 from yt8m import storage
 from yt8m.graph import collections
 from yt8m.graph.protocols import PredictOps
-from yt8m.graph.restore import read_meta_graph, warn_of_program
+from yt8m.graph.restore import read_meta_graph
 from yt8m.lazy import tf
 from yt8m.readers import join_features, resize_axis
+from yt8m.registry import warn_of_program
 from yt8m.storage import copies, own_runs
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler

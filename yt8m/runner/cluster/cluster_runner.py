@@ -105,7 +105,7 @@ class ClusterRunner(ReplicaRunner):
 
     def _run(self, signals: StopSignals) -> Outcome:
         """Trains, and then tells the parameter servers that this replica no longer needs them."""
-        from yt8m.runner.hooks import BeatHook, ReplicaHook  # importing this module imports TensorFlow
+        from yt8m.runner.cluster.replica_hooks import BeatHook, ReplicaHook  # importing this module imports TensorFlow
 
         cluster = self.config.members
         servers_by_name = {f"parameter server {i} ({address})": address for i, address in enumerate(cluster.servers)}
@@ -326,7 +326,8 @@ class AllReduceRunner(ReplicaRunner):
     def _create_all_hooks(self, team: Any, files: Sequence[str]) -> list[Any]:
         """Creates the hooks of this replica: those of every run, and those by which replicas act together."""
         from yt8m.runner.cluster.common_steps import AgreeHook, AnnounceHook
-        from yt8m.runner.hooks import BeatHook, StepHook
+        from yt8m.runner.cluster.replica_hooks import BeatHook
+        from yt8m.runner.hooks import StepHook
 
         hooks = self._create_hooks(team.context, files, team.position)
         first = 1 + next(index for index, hook in enumerate(hooks) if isinstance(hook, StepHook))

@@ -22,28 +22,15 @@ from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
-from yt8m.eval_util.arrays import Ints64
+from yt8m.eval_util import eval_samples
+from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.guaranteed_precision import PARTS, CommonThreshold, PrecisionCalibration, least_labels
-from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, Metric
-from yt8m.eval_util.ranked_entries import THIRDS, thirds
-from yt8m.eval_util.requirements import Requirement, Verdict
-from yt8m.eval_util.resampling import Interval, interval
+from yt8m.eval_util.metrics import Metric, is_below_one
+from yt8m.eval_util.requirements import Verdict
 from yt8m.eval_util.score_calibration import Calibration, calibrate
 from yt8m.eval_util.videos import VideoSample
 from yt8m.records.thresholds import BELOW_TARGET, CLASS, TOO_FEW_LABELS, OperatingPoints, PrecisionTarget
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.reports import eval_samples
-from yt8m.reports.eval_samples import EvalSamples
-from yt8m.reports.loading import (
-    Run,
-    evaluated_run,
-    figure,
-    interval_if_certain,
-    interval_of,
-    interval_of_mean_ap,
-    shrink_of,
-)
-from yt8m.reports.measures import is_below_one
 from yt8m.runner import metric_files
 from yt8m.runner.metric_files import EventFile
 from yt8m.storage import sending
@@ -319,57 +306,3 @@ def _guaranteed_thresholds(
     if precision_of == "all":
         points = calibration.points_at_common_threshold(for_all, target)
     return ChosenThresholds(points, summary)
-
-
-RESAMPLES, SEED = 200, 0  # the defaults of `yt8m report`, so that verdicts and the page have the same intervals
-
-
-def with_verdicts(
-    result: EvaluationResult,
-    folder: str,
-    run: TrainConfig,
-    requirements: Sequence[Requirement],
-    class_counts: Ints64 | None,
-) -> EvaluationResult:
-    """The result with a verdict on each requirement.
-
-    If no video was sampled, there is no interval to judge by, so the verdicts have neither value nor interval.
-
-    Args:
-      result: the result.
-      folder: path of the folder of the run, or that of --eval_dir.
-      run: the config of the run.
-      requirements: the requirements, which name metrics by their keys.
-      class_counts: [C], number of training videos of each class; None if it is not known.
-    """
-    samples = result.samples(run) if requirements else None
-    if samples is None:
-        return result._replace(verdicts=[Verdict(requirement, None, None, None) for requirement in requirements])
-    resampled_run = evaluated_run(folder, samples, RESAMPLES, SEED, result.metric_classes, class_counts)
-    verdicts = []
-    for requirement in requirements:
-        value = figure(resampled_run, requirement.metric)
-        bounds = _interval_of_metric(resampled_run, requirement.metric, class_counts) if value is not None else None
-        verdicts.append(Verdict(requirement, value, *(bounds or (None, None))))
-    return result._replace(verdicts=verdicts)
-
-
-def _interval_of_metric(run: Run, key: str, class_counts: Ints64 | None) -> Interval | None:
-    """The 95 % interval of the metric with the key `key`.
-
-    None if the metric was not resampled, or if there are too few videos or labels.
-
-    `class_counts` divides the classes into head, middle and tail, for the metrics of these thirds.
-    """
-    if key not in run.resampled or np.isnan(run.resampled[key]).all():
-        return None
-    for third, classes in zip(THIRDS, thirds(class_counts), strict=False):
-        if key == f"{Gap.key}_{third}":
-            bounds = interval(figure(run, key), run.resampled[key], shrink_of(run))
-            return interval_if_certain(bounds, len(run.samples.videos))
-        if key == f"{MeanAveragePrecision.key}_{third}":
-            labels = {row["class"]: row["positives"] for row in run.samples.figures["classes"]}
-            labelled = [number for number in classes.tolist() if number in labels]
-            counts = np.array([labels[number] for number in labelled])
-            return interval_of_mean_ap(run, figure(run, key), run.resampled[key], run.excess[labelled], counts)
-    return interval_of(run, key)

@@ -1,4 +1,4 @@
-"""Checks shards before they are read, and afterwards that all records were read; uses sample data if none are named.
+"""Checks shards before they are read, and afterwards that all records were read.
 
 If a shard was cut between two records, or inside the 12-byte header of one, TensorFlow reads it as a shorter shard and
 reports no error. So the records of all local shards are first counted by their headers, and the counts are compared
@@ -7,56 +7,18 @@ with the manifest. After an evaluation or inference, the numbers of records read
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from yt8m import readers, storage
+from yt8m import storage
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import RunError, UsageError, shortened
-from yt8m.records import manifest, vocabulary
+from yt8m.errors import RunError, shortened
+from yt8m.readers.batch_queue import BatchQueue
+from yt8m.records import manifest
 from yt8m.records.manifest import Manifest
 from yt8m.storage.base import Stamp
-
-
-def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
-    """Returns `data` with the shards of one split of the sample data as its files.
-
-    The first call generates the sample data and writes them into the user's cache folder.
-
-    Args:
-      data: the data config of a run that names no files; it decides the level of the sample data.
-      split: `train`, `validate` or `test`.
-
-    Raises:
-      UsageError: the run cannot read the sample data: it has a reader of its own, or a vocabulary of other classes.
-      RunError: the cache folder cannot be written.
-    """
-    # Imported here, because this package imports rich for a progress bar, and most runs name their files.
-    from yt8m.datasets import sample_data
-
-    if data.reader:
-        raise UsageError(
-            f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
-            "reads them: name the files to read."
-        )
-    names = vocabulary.of_data(data.vocabulary)
-    if names:
-        remedy = "No data were named: name the files to read, or leave out --vocabulary."
-        vocabulary.refuse_difference(vocabulary.load(), "the sample data", names, names.path, remedy)
-    level = level_of(data)
-    folder = sample_data.default_sample_data(level)
-    logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
-    return dataclasses.replace(data, data_pattern=storage.pattern_in(storage.join(folder, level, split), "*.tfrecord"))
-
-
-def level_of(data: DataConfig) -> str:
-    """The level of the records that a config reads: video, frame or segment."""
-    if not data.frame_features:
-        return "video"
-    return "segment" if data.segment_labels else "frame"
 
 
 class CountedShards:
@@ -74,7 +36,7 @@ class CountedShards:
 
     def __init__(
         self,
-        inputter: readers.BatchQueue,
+        inputter: BatchQueue,
         data: DataConfig,
         expected: Manifest,
         counts: Mapping[str, int],
@@ -104,7 +66,7 @@ class CountedShards:
         self._stamps = stamps
         self._log_new_shards()
 
-    def check_read(self, inputter: readers.BatchQueue) -> None:
+    def check_read(self, inputter: BatchQueue) -> None:
         """Compares the number of records read from each shard with the number in it; call it after a complete pass.
 
         Args:
@@ -155,7 +117,7 @@ class CountedShards:
 
 
 def check_input(
-    inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False, *, are_copies: bool = False
+    inputter: BatchQueue, data: DataConfig, is_training: bool = False, *, are_copies: bool = False
 ) -> CountedShards:
     """Refuses shards that are damaged or differ from the manifest. In training, a difference is only a warning.
 
@@ -197,7 +159,7 @@ def check_input(
     return CountedShards(inputter, data, expected, counts, stamps)
 
 
-def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
+def _pass_counts(inputter: BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
     """Gives the inputter the counted and the expected number of records of an epoch.
 
     Does nothing if an epoch may have another number of examples than the shards have records (segments, or classes that

@@ -13,15 +13,14 @@ import tomllib
 import numpy as np
 import pytest
 
-from yt8m.command_line import cli
+from yt8m.command_line import cli, doctor
 from yt8m.errors import RunError
-from yt8m.training import machine_check, trial_steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_the_facts_are_those_of_this_machine() -> None:
-    facts = machine_check.machine()
+    facts = doctor.machine()
     assert facts["versions"]["numpy"] == np.__version__
     assert facts["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert facts["processor"]["cores"] == len(os.sched_getaffinity(0))
@@ -32,7 +31,7 @@ def test_the_facts_are_those_of_this_machine() -> None:
 
 def test_the_extras_are_those_of_the_project_and_what_they_lack_is_not_installed() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    missing = machine_check.missing_packages()
+    missing = doctor.missing_packages()
     assert set(missing) == set(declared)
     assert missing["test"] == []
     for package in {name for names in missing.values() for name in names}:
@@ -42,10 +41,10 @@ def test_the_extras_are_those_of_the_project_and_what_they_lack_is_not_installed
 
 def test_an_extra_has_the_packages_of_the_extras_that_it_names() -> None:
     """`gpu` is `tensorflow[and-cuda]`: without CUDA's packages it is not installed."""
-    packages = machine_check.packages_of("yt8m", "gpu")
+    packages = doctor.packages_of("yt8m", "gpu")
     assert packages[0] == "tensorflow"
     assert any(name.startswith("nvidia-cudnn") for name in packages)
-    assert machine_check.packages_of("no-such-package", "gpu") == []
+    assert doctor.packages_of("no-such-package", "gpu") == []
 
 
 def test_without_steps_tensorflow_is_not_imported() -> None:
@@ -78,8 +77,8 @@ def test_the_devices_of_this_machine_agree(capsys: pytest.CaptureFixture[str]) -
     assert all(step["is_good"] for step in steps)
     for model in ("MoeModel", "LstmModel"):
         assert differences["CPU", model, "float32"] == 0
-        assert 0 < differences[trial_steps.TWO_CPUS, model, "float32"] < 1e-5
-        for place in ("CPU", trial_steps.TWO_CPUS):
+        assert 0 < differences[doctor.TWO_CPUS, model, "float32"] < 1e-5
+        for place in ("CPU", doctor.TWO_CPUS):
             assert 1e-5 < differences[place, model, "bfloat16"] < 5e-2
 
 
@@ -95,7 +94,7 @@ def test_a_step_is_compared_relative_to_its_largest_update(
 ) -> None:
     outcome = {"steps": [{"model": "MoeModel", "precision": "float32", "change": change}]}
     expected = {"MoeModel": REFERENCE["steps"][0]}
-    (trial,) = machine_check._compare_steps("GPU 0", outcome, expected)
+    (trial,) = doctor._compare_steps("GPU 0", outcome, expected)
     assert trial.difference == pytest.approx(difference)
     assert trial.is_good is is_good
 

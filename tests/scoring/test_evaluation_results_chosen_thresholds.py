@@ -17,13 +17,14 @@ from reader_records import video_record, write_shard
 from yt8m import eval as evaluation
 from yt8m import scoring, train
 from yt8m.command_line import cli
+from yt8m.eval_util import eval_samples
 from yt8m.eval_util.guaranteed_precision import PrecisionCalibration
 from yt8m.records import shards, vocabulary
 from yt8m.records.thresholds import PrecisionTarget
-from yt8m.reports import eval_samples, loading
+from yt8m.reports import loading
 from yt8m.reports.measures import class_rows
 from yt8m.serving.bodies import RECORDS
-from yt8m.serving.server import ServeConfig
+from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Service
 
 CLASSES, SIZE, VIDEOS, SERVED = 6, 8, 400, 40

@@ -1,4 +1,8 @@
-"""`yt8m doctor`: describes this machine, and checks that a tiny training step gives the same result on each device."""
+"""`yt8m doctor`: describes this machine, and checks that a tiny training step gives the same result on each device.
+
+`python -m yt8m.command_line.doctor PLACE` takes the steps of a device in a process of its own, so that a crash of a GPU
+library ends only that process, and CUDA_VISIBLE_DEVICES can choose the GPU.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +17,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from rich import filesize
 
-from yt8m import __version__, cores, options
+from yt8m import cores, deploy, graph, losses, models, options
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.errors import RunError, missing_tensorflow
+from yt8m.graph import Inputter
+from yt8m.lazy import tf
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
 from yt8m.terminal import print_table
-from yt8m.training import trial_steps
+from yt8m.types import Batch
+from yt8m.version import __version__
+from yt8m.video.modeler import VideoModeler
 
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")  # whose versions are shown
 # Instruction sets that TensorFlow's kernels use if the processor has them; `yt8m doctor` shows those that it has.
@@ -33,6 +42,18 @@ _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
 # {precision: largest `Trial.difference` that counts as rounding}. A matrix product is exact to 10
 # bits in float32 on a GPU (TF32), and to 8 bits in bfloat16; the errors of about ten products in a row add up.
 _TOLERANCES = {"float32": 5e-3, "bfloat16": 5e-2}
+# The places of the steps, as the table of `yt8m doctor` shows them; a tower is a copy of the model on one device.
+CPU, TWO_CPUS, GPU, TWO_GPUS = "CPU", "CPU, two towers", "GPU", "two GPUs, two towers"
+_DEPLOYMENTS = {
+    CPU: deploy.DeploymentConfig(clone_on_cpu=True),
+    TWO_CPUS: deploy.DeploymentConfig(2, spread_on_cpu=True),
+    GPU: deploy.DeploymentConfig(variables_on_clone=True),
+    TWO_GPUS: deploy.DeploymentConfig(2),
+}
+PRECISIONS = ("float32", "bfloat16")
+_VIDEOS, _FRAMES, _SIZE, _CLASSES = 16, 6, 64, 10  # of the batch: videos, frames of each, values of a frame, classes
+# {name: hyper-parameters}: a video-level model of matrix products, and a frame-level one with a recurrent loop.
+_MODELS = {"MoeModel": {}, "LstmModel": dict(lstm_cells=16, lstm_layers=1)}
 
 
 @dataclass(frozen=True)
@@ -183,32 +204,32 @@ def compare_devices() -> Iterable[Trial]:
     Each of these runs is a process of its own. Yields the comparison of each step with the same step of one tower on
     the CPU in float32. If the steps fail on the CPU, no other device is tried.
     """
-    reference = _run_steps(trial_steps.CPU)
+    reference = _run_steps(CPU)
     expected = {step["model"]: step for step in reference.get("steps", []) if step["precision"] == "float32"}
     yield from _compare_steps("CPU", reference, expected)
     if not expected:  # the steps failed on the CPU: there is nothing to compare other devices with
         return
-    yield from _compare_steps(trial_steps.TWO_CPUS, _run_steps(trial_steps.TWO_CPUS), expected)
+    yield from _compare_steps(TWO_CPUS, _run_steps(TWO_CPUS), expected)
     gpus = reference.get("gpus", [])
     for index, name in enumerate(gpus):
-        outcome = _run_steps(trial_steps.GPU, {"CUDA_VISIBLE_DEVICES": str(index)})
+        outcome = _run_steps(GPU, {"CUDA_VISIBLE_DEVICES": str(index)})
         yield from _compare_steps(f"GPU {index} ({name})", outcome, expected)
     if len(gpus) > 1:
-        yield from _compare_steps(trial_steps.TWO_GPUS, _run_steps(trial_steps.TWO_GPUS), expected)
+        yield from _compare_steps(TWO_GPUS, _run_steps(TWO_GPUS), expected)
 
 
 def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Runs the training steps in a new process.
 
     Args:
-      place: one of the places in `trial_steps`, such as `trial_steps.GPU`.
+      place: one of the places, such as `GPU`.
       environment: additional environment variables of the process.
 
     Returns:
-      The JSON object that the process prints (see `trial_steps.main`), or {"error": status and last line of its error
+      The JSON object that the process prints (see `take_steps`), or {"error": status and last line of its error
       output} if the process fails.
     """
-    command = [sys.executable, "-m", trial_steps.__name__, place]
+    command = [sys.executable, "-m", __name__, place]
     process = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
     )
@@ -268,3 +289,86 @@ def _print_trials(trials: Iterable[Trial]) -> None:
         print_table(["device", "model", "precision", "difference", ""], rows, right=["difference"])
     if rows and not any(trial.place.startswith("GPU") for trial in trials):
         print("TensorFlow sees no GPU here.")
+
+
+class _RandomVideos(Inputter):
+    """Gives the same random videos in every process, without reading files."""
+
+    def __init__(self, batch_size: int, level: str) -> None:
+        self.batch_size, self.level = batch_size, level
+
+    def files(self) -> Sequence[str]:
+        return ()
+
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        draw = np.random.default_rng(11)
+        if self.level == "frame":
+            features = draw.integers(0, 256, (_VIDEOS, _FRAMES, _SIZE), np.uint8)
+        else:
+            features = draw.normal(size=(_VIDEOS, _SIZE)).astype(np.float32)
+        num_frames = np.full(_VIDEOS, _FRAMES if self.level == "frame" else 1, np.int32)
+        labels = draw.random((_VIDEOS, _CLASSES)) < 0.2
+        video_ids = np.array([f"video {number}" for number in range(_VIDEOS)])
+        arrays = Batch(video_ids, (features,), num_frames, labels)
+        return tf.data.Dataset.from_tensor_slices(arrays).batch(batch_size)
+
+
+def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: str) -> dict[str, Any]:
+    """Takes one step of gradient descent from seeded weights.
+
+    Args:
+      model_name: a key of `_MODELS`.
+      deployment: the devices of the towers.
+      precision: the dtype of matrix products, float32 or bfloat16.
+
+    Returns:
+      {"loss": the label loss, "change": the update of every trained weight, as one list of numbers}.
+    """
+    model = models.get(model_name)(**_MODELS[model_name])
+    inputter = _RandomVideos(_VIDEOS // deployment.num_clones, model.level)
+    modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), _CLASSES, feature_sizes=(_SIZE,))
+    optimizer = OptimizerConfig(
+        optimizer="GradientDescentOptimizer", base_learning_rate=1.0, clip_gradient_norm=0.0, regularization_penalty=0.0
+    )
+    with tf.Graph().as_default():
+        tf.set_random_seed(3)
+        ops = graph.build(inputter, modeler, deployment, optimizer, DeviceConfig(precision=precision))
+        weights = tf.trainable_variables()
+        with tf.Session(config=deployment.session_config()) as session:
+            session.run(tf.global_variables_initializer())
+            session.run([tf.assign(variable, _draw(variable, index)) for index, variable in enumerate(weights)])
+            session.run(ops.input.initializer, {ops.input.files: []})
+            before = session.run(weights)
+            loss, _ = session.run([ops.label_loss, ops.train_op])
+            change = [after - start for after, start in zip(session.run(weights), before, strict=True)]
+    return {"loss": float(loss), "change": np.concatenate([values.ravel() for values in change]).tolist()}
+
+
+def _draw(variable: tf.Variable, seed: int) -> np.ndarray:
+    """Draws initial values, float32 of the variable's shape, by NumPy: TensorFlow's may differ between devices."""
+    return np.asarray(np.random.default_rng(seed).normal(0, 0.1, variable.shape.as_list()), np.float32)
+
+
+def take_steps(place: str) -> None:
+    """Takes a training step of each model in each precision, and prints the results as JSON.
+
+    The results are `{"gpus": names, "steps": [...]}`. A step has `model`, `precision`, and `loss` and `change` of
+    `run_step`.
+
+    Args:
+      place: a key of `_DEPLOYMENTS`, which says on which devices the steps run.
+    """
+    gpus = [
+        tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU")
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+    steps = [
+        dict(run_step(model, _DEPLOYMENTS[place], precision), model=model, precision=precision)
+        for model in _MODELS
+        for precision in PRECISIONS
+    ]
+    print(json.dumps({"gpus": gpus, "steps": steps}))
+
+
+if __name__ == "__main__":
+    take_steps(sys.argv[1])

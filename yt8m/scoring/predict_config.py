@@ -1,0 +1,98 @@
+"""The options of `yt8m predict`, and what its two halves, for records and for videos, both show by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from yt8m import options, terminal
+from yt8m.config.of_run import OfCheckpoint, same_as
+from yt8m.errors import UsageError
+from yt8m.options import option, path_option
+from yt8m.records import thresholds
+from yt8m.registry import TRUST_HELP, reserve_flags
+from yt8m.scoring.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class PredictConfig(options.Checked):
+    """The flags of `yt8m predict`."""
+
+    train_dir: str = path_option(
+        "folder of a run or of an exported model, an archive (.tgz), or an ONNX file",
+        flag="model",
+        aliases=("train_dir",),
+        is_required=True,
+    )
+    data: tuple[str, ...] = option((), "records, if no words after the flags name them", is_operand=True, is_path=True)
+    videos: tuple[str, ...] = option(
+        (), "video files, if no words after the flags name them", is_operand=True, is_path=True
+    )
+    checkpoint: str = same_as(OfCheckpoint, "checkpoint")
+    vocabulary: str = path_option(
+        "CSV of the classes' names, with the columns index,name; by default the model's own, or vocabulary.csv by the "
+        "records"
+    )
+    count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
+    top_k: int = option(5, "classes of each record, best first", minimum=1)
+    tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
+    thresholds: str = path_option(thresholds.HELP)
+    video_id: str = option("", "show this video only, wherever it is in the files")
+    csv: str = path_option(
+        "for video files: write paths, classes and scores to this CSV file instead of showing them",
+        flag="out",
+        aliases=("csv",),
+    )
+    timeline: bool = option(
+        False,
+        "of video files: also write VIDEO.timeline.html, a page with the scores of every 5 seconds and thumbnails",
+    )
+    extractors: tuple[str, ...] = option(
+        (),
+        "of video files: the extractors of a model that does not name its own, such as inception,vggish",
+        is_code=True,
+    )
+    trust_code: bool = option(False, TRUST_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.thresholds and not (self.tags or self.timeline):
+            raise UsageError(
+                "--thresholds has no effect without --tags or --timeline: add one of them, or leave out --thresholds."
+            )
+
+
+reserve_flags("extraction", PredictConfig)
+
+
+def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | None:
+    """Returns the thresholds that choose the tags of a video, or None if no tags are to be shown.
+
+    No tags are shown if neither --tags nor --timeline is given, or if --timeline alone is given and the model has no
+    thresholds.
+
+    Raises:
+      UsageError: --tags is given and there are no thresholds, or the file that --thresholds names does not exist.
+      RunError: the file of thresholds is damaged or for another number of classes.
+    """
+    if not (config.tags or config.timeline):
+        return None
+    tagger = scorer.tagger(config.thresholds)
+    if tagger is None and config.tags:
+        raise UsageError(
+            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, and name its "
+            f"eval/{thresholds.NAME} by --thresholds (or export the run again)."
+        )
+    return tagger
+
+
+def show_classes(lines: Sequence[Sequence[str]]) -> None:
+    """Prints the classes of a video as a table without headers, or that the video has no tag if `lines` is empty.
+
+    Args:
+      lines: for each class the texts of its cells, such as its score and its name.
+    """
+    if lines:
+        terminal.print_table([""] * len(lines[0]), lines)
+    else:
+        print("no tag: no score reaches the threshold of its class")
