@@ -28,7 +28,7 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
+.PHONY: help venv demo test quick-tests test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -97,19 +97,24 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Each of two processes takes one half of the tests, and later some of what is left of the other's: so a file, whose
-# tests often share a trained run, is rarely split between them.
-TWO := -n 2 --dist worksteal
+# Tests wait for killed programs and for deadlines, so there is one process more than cores, if each can have 4 GB.
+# Each takes an equal share of the tests, and later some of what is left of the others': so a file, whose tests often
+# share a trained run, is rarely split between them.
+WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { most = int($$2 / 4e6); print most < 1 ? 1 : most <= cores ? most : cores + 1 }' /proc/meminfo)
+SHARED = -n $(WORKERS) --dist worksteal
 
 # For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, which is a third of the time of tests
 # that run their graphs a few times. These tests do without, but for those that test_onednn.py starts. `make test-all`,
 # `make newest` and pytest itself take what TensorFlow takes.
-test: export TF_ENABLE_ONEDNN_OPTS := 0
-test: lint
-	$(BIN)/pytest $(TWO) -m 'not heavy' $(PYTEST_ARGS)
+test: $(INSTALLED)
+	@$(MAKE) --no-print-directory -j2 lint quick-tests
+
+quick-tests: export TF_ENABLE_ONEDNN_OPTS := 0
+quick-tests: $(INSTALLED)
+	$(BIN)/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 test-all: lint $(DOCUMENTED)
-	$(BIN)/pytest $(TWO) $(PYTEST_ARGS)
+	$(BIN)/pytest $(SHARED) $(PYTEST_ARGS)
 
 # No constraints.txt, and an environment of its own. What is newer than there is listed before the tests run.
 newest: | $(BIN)/python
@@ -117,14 +122,14 @@ newest: | $(BIN)/python
 	$(BIN)/python -m venv build/newest
 	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[$(TESTED)]'
 	build/newest/bin/python -m pip freeze --exclude-editable | tr _ - | grep -ivxFf constraints.txt || true
-	build/newest/bin/pytest $(TWO) -m 'not heavy' $(PYTEST_ARGS)
+	build/newest/bin/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 soak: $(DOCUMENTED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/soak.py --minutes=$(MINUTES) --seed=$(SEED)
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/fuzz_campaign.py $(FUZZ_ARGS)
-	$(BIN)/pytest $(TWO) -m hypothesis --hypothesis-profile=fuzz --timeout=7200 $(PYTEST_ARGS)
+	$(BIN)/pytest $(SHARED) -m hypothesis --hypothesis-profile=fuzz --timeout=7200 $(PYTEST_ARGS)
 
 mutants: $(MUTABLE)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/mutation_campaign.py $(MUTANTS_ARGS)

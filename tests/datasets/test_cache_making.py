@@ -40,7 +40,7 @@ def flip_a_bit(path: pathlib.Path) -> None:
     path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", [1, pytest.param(3, marks=pytest.mark.heavy)])
 def test_the_cache_has_what_a_training_reads(
     shards: list[pathlib.Path], tmp_path: pathlib.Path, jobs: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,6 +62,7 @@ def test_the_cache_has_what_a_training_reads(
     assert said == f"{tmp_path}/cache has 20 records of 5 shards; 1 shards were parsed now\n"
 
 
+@pytest.mark.heavy
 def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     assert main(cache_arguments(tmp_path, "--all_segments")) == 0
     cache = ShardCache(f"{tmp_path}/cache", format_of(EverySegmentReader(10, (3, 2))))
@@ -69,6 +70,7 @@ def test_every_segment_has_files_of_its_own(shards: list[pathlib.Path], tmp_path
     assert main(cache_arguments(tmp_path, "--all_segments", "--segment_labels")) == 2
 
 
+@pytest.mark.heavy
 def test_a_bad_record_is_named_or_tolerated(
     shards: list[pathlib.Path], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +106,7 @@ def test_a_start_after_a_kill_parses_the_missing_shards(shards: list[pathlib.Pat
     assert len(list(cache.iterdir())) == 5
 
 
+@pytest.mark.heavy
 def test_ctrl_c_while_processes_start_ends_with_one_line(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     """The terminal sends Ctrl-C to all processes, also to workers that are still importing modules."""
     command = [sys.executable, "-m", "yt8m", *cache_arguments(tmp_path, "--jobs=2")]

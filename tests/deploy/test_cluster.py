@@ -55,6 +55,7 @@ def test_a_worker_trains_variables_of_the_server(seen):
     assert seen["losses"][-1] < seen["losses"][0]
 
 
+@pytest.mark.heavy
 def test_ops_run_where_they_were_put(seen):
     where = {name: device for name, device in seen["devices"].items() if name}
     assert where["w"] == "/job:ps/replica:0/task:0/device:CPU:0"
@@ -62,6 +63,7 @@ def test_ops_run_where_they_were_put(seen):
         assert where[f"clone_{index}/MatMul"] == f"/job:worker/replica:0/task:0/device:CPU:{index}"
 
 
+@pytest.mark.heavy
 def test_variables_are_copied_once_a_step_to_the_worker(seen):
     assert seen["devices"]["w/Read/Identity"] == "/job:worker/replica:0/task:0/device:CPU:0"
     sent = [name for name in seen["devices"] if name.startswith("w/Read/ReadVariableOp_S")]

@@ -148,6 +148,7 @@ def test_a_clone_of_weight_zero_adds_nothing_not_even_a_nan(weight, sparse):
     assert bias == 1.0
 
 
+@pytest.mark.heavy
 def test_embeddings_stay_sparse_and_equal_one_clone():
     ids = np.array([0, 2, 2, 1, 2, 0, 3], np.int32)
     found = []

@@ -122,7 +122,7 @@ def installing_lines() -> list[list[str]]:
     return [line.split(maxsplit=1) for line in lines if line.startswith(("COPY ", "RUN "))]
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 def test_the_lines_of_the_dockerfile_install_the_code_as_it_is(tmp_path: pathlib.Path) -> None:
     folder, packages = tmp_path / "image", environment_with_pip(tmp_path / "installed")
     folder.mkdir()

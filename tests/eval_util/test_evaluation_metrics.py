@@ -162,6 +162,7 @@ def test_refusals_say_what_was_found() -> None:
     assert metrics.get()["num_examples"] == 0
 
 
+@pytest.mark.heavy
 def test_real_size_with_many_labels() -> None:
     draw = np.random.default_rng(5)
     scores = draw.random((60, 3862), dtype=np.float32)

@@ -120,6 +120,7 @@ def test_memory_is_eight_bytes_an_entry() -> None:
     assert len(held._chunks) + len(held._recent) < 300
 
 
+@pytest.mark.heavy
 def test_merging_many_small_accumulators_keeps_few_arrays() -> None:
     merged = fed()
     for seed in range(1000):

@@ -69,6 +69,7 @@ def test_the_excess_is_what_the_correction_takes_from_each_ap(coarse: bool) -> N
     assert np.isnan(found[7])
 
 
+@pytest.mark.heavy
 def test_the_corrected_ap_of_chance_is_the_share_of_the_labels() -> None:
     """3 labels at random places of 12: AP is 0.25 over many videos, and far above in sets of 12."""
     draw, plain, corrected = np.random.default_rng(0), [], []

@@ -43,6 +43,7 @@ def test_without_a_meta_graph_all_three_programs_work(trained: pathlib.Path, cop
     assert weights(copy, 13)["global_step"] == 13
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C3")
 def test_without_its_newest_data_all_three_programs_take_the_one_before(
     copy: pathlib.Path, capfd: pytest.CaptureFixture[str]

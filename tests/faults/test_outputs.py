@@ -49,7 +49,7 @@ OLD, NEW = (dict.fromkeys(("variables", "saved_model.pb"), text) for text in ("o
 
 
 @pytest.mark.promise("C8")
-@pytest.mark.parametrize("moment", ["midway", "between the renames"])
+@pytest.mark.parametrize("moment", [pytest.param("midway", marks=pytest.mark.heavy), "between the renames"])
 def test_an_export_that_is_killed_leaves_the_old_version(tmp_path: pathlib.Path, moment: str) -> None:
     folder = tmp_path / "export"
     folder.mkdir()
@@ -67,6 +67,7 @@ def test_an_export_that_is_killed_leaves_the_old_version(tmp_path: pathlib.Path,
     assert [path.name for path in tmp_path.iterdir()] == ["export"]
 
 
+@pytest.mark.heavy
 def test_folders_of_similar_names_stay(tmp_path: pathlib.Path) -> None:
     """A user renames a model to `export.old` and exports again: neither a failure nor a success touches that folder."""
     folder = tmp_path / "export"

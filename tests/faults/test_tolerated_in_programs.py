@@ -58,6 +58,7 @@ def test_training_tells_in_metrics(run: pathlib.Path) -> None:
     assert (summary["bad_records"], summary["zeroed_values"]) == (1, 2)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("I2")
 @pytest.mark.promise("I5")
 @pytest.mark.promise("I6")

@@ -79,8 +79,8 @@ class Run:
             return {v.op.name: self.session.run(v) for v in tf.global_variables()}
 
 
-@pytest.mark.parametrize("towers", [1, 2])
-@pytest.mark.parametrize("sizes", [[4, 4, 4], [4, 4, 2]])
+@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
+@pytest.mark.parametrize("sizes", [pytest.param([4, 4, 4], marks=pytest.mark.heavy), [4, 4, 2]])
 def test_accumulated_batches_step_as_one_large_batch(sizes: list[int], towers: int) -> None:
     # The schedule counts full batches, so uneven ones are compared without one.
     even = len(set(sizes)) == 1

@@ -174,6 +174,7 @@ def test_each_tower_computes_once_on_its_own_device_and_none_is_blamed() -> None
             assert session.run(ops.bad_tower) == -1
 
 
+@pytest.mark.heavy
 def test_replicas_of_a_cluster_each_have_their_own_statistics() -> None:
     """The graph of one replica: all that is exchanged stays on its worker."""
     modeler = VideoModeler(tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)

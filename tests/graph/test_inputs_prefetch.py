@@ -81,6 +81,7 @@ def test_what_is_fetched_apart_takes_one_batch_each(training: Callable[..., Trai
     assert found[8].tolist() == [b"32", b"33", b"34", b"35"]
 
 
+@pytest.mark.heavy
 def test_the_input_begins_anew_without_what_was_put_in_place(training: Callable[..., Training]) -> None:
     run = training(2, True)
     run.start(names_of(12))

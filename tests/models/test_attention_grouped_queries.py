@@ -96,12 +96,13 @@ def decode(x: np.ndarray, v: Variables, queries: int, heads: int) -> np.ndarray:
     return sigmoid(np.array([targets[group] @ weights[:, c] + biases[c] for c, group in enumerate(groups)]))
 
 
-@pytest.mark.parametrize("queries", [2, 3, 7])
+@pytest.mark.parametrize("queries", [3, *(pytest.param(each, marks=pytest.mark.heavy) for each in (2, 7))])
 def test_forward(queries: int) -> None:
     sizes = {"probe_size": 6, "probe_heads": 2, "decoder_queries": queries, "decoder_feed_forward": 5}
     check("AttentiveProbeModel", sizes, lambda x, v: decode(x, v, queries, 2))
 
 
+@pytest.mark.heavy
 def test_the_queries_of_the_published_decoder_are_not_trained() -> None:
     for learns in (False, True):
         with tf.Graph().as_default():

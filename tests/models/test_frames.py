@@ -53,6 +53,7 @@ def test_random_frames_are_real_and_all_are_reached(scattered: bool) -> None:
         assert seen == (set(range(1, count + 1)) or {0})
 
 
+@pytest.mark.heavy
 def test_random_runs_are_neighbours() -> None:
     starts = set()
     for step in range(40):

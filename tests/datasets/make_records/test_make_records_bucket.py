@@ -131,6 +131,7 @@ def test_the_start_after_a_kill_continues_with_the_next_row(
     assert contents(out) == whole
 
 
+@pytest.mark.heavy
 def test_after_a_lost_network_only_the_missing_files_are_sent(
     make: Make, whole: dict[str, bytes], bucket: str, proxy: Proxy, cache: pathlib.Path
 ) -> None:
@@ -180,6 +181,7 @@ def test_one_process_at_a_time_makes_records(make: Make, bucket: str, cache: pat
     assert list(gcs.contents(out)) == []
 
 
+@pytest.mark.heavy
 def test_the_start_after_a_full_disk_continues(
     make: Make, whole: dict[str, bytes], bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

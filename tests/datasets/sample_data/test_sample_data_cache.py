@@ -29,6 +29,7 @@ def _make(folder: str, answer: multiprocessing.Queue[str]) -> None:
     answer.put(generate_once(SampleConfig(folder, **SMALL)))
 
 
+@pytest.mark.heavy
 def test_several_processes_generate_the_data_once(tmp_path: pathlib.Path) -> None:
     folder = str(tmp_path / "cache" / "data")
     spawn = multiprocessing.get_context("spawn")

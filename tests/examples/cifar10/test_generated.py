@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression
 
 from examples.cifar10 import generated
@@ -34,6 +35,7 @@ def test_the_classes_are_even_and_in_random_order():
     assert np.abs(np.corrcoef(labels[:-1].astype(float), labels[1:])[0, 1]) < 0.1
 
 
+@pytest.mark.heavy
 def test_no_class_is_told_by_single_pixels():
     images, labels = generated.pictures(1500, np.random.default_rng(0))
     flat = images.reshape(len(images), -1) / 255

@@ -152,6 +152,7 @@ def test_accuracy_counts_over_batches_of_any_size():
     assert accuracy.get() == {"accuracy": 0.0}
 
 
+@pytest.mark.heavy
 def test_the_predict_path_takes_pictures_that_are_fed():
     images, labels = random_rows(4)
     with tf.Graph().as_default(), tf.Session() as session:

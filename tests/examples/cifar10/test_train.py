@@ -58,6 +58,7 @@ def tags(asked):
     return {value.tag for event in tf.train.summary_iterator(str(path)) for value in event.summary.value}
 
 
+@pytest.mark.heavy
 def test_a_run_trains_logs_and_saves_then_evaluates_and_infers(tmp_path, caplog):
     asked = config(tmp_path)
     with caplog.at_level("INFO"):
