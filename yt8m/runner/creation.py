@@ -22,7 +22,7 @@ from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps
 from yt8m.graph.restore import VariableStart, format_starts, signature_of, warm_start
 from yt8m.lazy import tf
 from yt8m.numerics import precision
-from yt8m.runner import checkpoints
+from yt8m.runner import checkpoints, failed_input
 from yt8m.runner.run_config import RunnerConfig
 from yt8m.storage import copies, own_runs
 
@@ -153,7 +153,7 @@ def create(
     if config.mode != "train":
         chosen_checkpoint = choose_checkpoint(config)
         return for_scoring(chosen_checkpoint, config.optimizer, replicate(config, inputter, modeler, deployment))
-    checkpoint = checkpoints.newest_readable(config.model_dir)
+    checkpoint = failed_input.checkpoint_to_resume(config.model_dir, config.checkpoints.exact_resume)
     reason = ""
     if checkpoint is not None:
         reason = _find_reason_to_rebuild(checkpoint, config, inputter)

@@ -24,7 +24,7 @@ from yt8m.graph import InputOps
 from yt8m.graph.inputs import input_saver
 from yt8m.graph.restore import model_variables
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints
+from yt8m.runner import checkpoints, failed_input
 from yt8m.storage import copies, own_runs, sending
 
 # Before a save, the variables are read in groups of this many bytes to check that they are finite. The groups of the
@@ -102,15 +102,15 @@ class RunSaver:
         """Writes all files of a checkpoint and the state file, and deletes checkpoints that are no longer kept."""
         storage.makedirs(self._model_dir)
         folder = sending.local_folder_for(self._model_dir)
-        if self._position is not None:
-            self._position.save(session, folder, step)
+        # Once the input has failed, no checkpoint is deleted: the run resumes from one that was saved before.
+        keep = self._keep if self._position is None or self._position.save(session, folder, step) else 0
         with session.graph.as_default():
             self._save_variables(session, folder, step)
         if folder != self._model_dir:
             self._upload(folder, step)
         now = time.monotonic()
         elapsed = None if self._saved_at is None else now - self._saved_at
-        checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
+        checkpoints.write_state(self._model_dir, step, keep, elapsed)
         self._saved_at = now
         sending.send_growing()
         # Checked here too: if this was the last save, a run that lost its lock would otherwise end with status 0.
@@ -322,9 +322,10 @@ class ShardPosition(_PositionFile):
         """The share of the shards of all epochs that were begun, from 0 to 1; 0 if there is no limit of epochs."""
         return min(self._num_begun_shards / (self._num_shards * self._num_epochs), 1.0) if self._num_epochs else 0.0
 
-    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N.json` into the folder `model_dir`."""
+    def save(self, session: tf.Session, model_dir: str, step: int) -> bool:
+        """Writes `input-N.json` into the folder `model_dir`; returns True, since the number of shards has no errors."""
         self._write(self._path(model_dir, step), begun=self._num_begun_shards, shards=self._num_shards)
+        return True
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Reads `input-N.json` and starts the data iterator after the shards that were begun."""
@@ -392,12 +393,19 @@ class Position(_PositionFile):
         self._sizes = _digest([stamp.bytes for stamp in storage.stamps(files).values()])
         self.first_step = 0
 
-    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N.json` and the state of the iterator, `input-N.index` and `input-N.data-...`."""
+    def save(self, session: tf.Session, model_dir: str, step: int) -> bool:
+        """Writes `input-N.json` and the state of the iterator, `input-N.index` and `input-N.data-...`.
+
+        Returns:
+          Whether the state is sound. If it holds an error of the input, it is not kept.
+        """
         path = self._path(model_dir, step)
-        self._write(path, sizes=self._sizes, first_step=self.first_step)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
-        storage.sync([f"{path}.data-00000-of-00001", f"{path}.index"])
+        has_failed = failed_input.discard_failed_state(path)
+        self._write(path, sizes=self._sizes, first_step=self.first_step, **{failed_input.FAILED: has_failed})
+        if not has_failed:
+            storage.sync([f"{path}.data-00000-of-00001", f"{path}.index"])
+        return not has_failed
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Starts the data iterator, and restores its state from the files `input-N`.
@@ -409,8 +417,15 @@ class Position(_PositionFile):
         def restore(position: Mapping[str, Any]) -> None:
             if "data" not in position:
                 raise RunError(f"{path}.json has no digest of the data that it belongs to")
+            if (
+                position.get("first_step") == step
+            ):  # the data begin at this step, and the iterator is at their beginning
+                self.first_step = step
+                return
             if position.get("sizes") != self._sizes:
                 raise RunError("a shard has another size now: it was written again")
+            if failed_input.has_failed(path, step):
+                raise RunError("the input had failed before it was saved")
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")
             self._saver.restore(session, copies.copy_of(path))

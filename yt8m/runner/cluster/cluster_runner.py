@@ -24,7 +24,7 @@ from yt8m import deploy
 from yt8m.deploy.collective import collective_config
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints, creation
+from yt8m.runner import checkpoints, creation, failed_input
 from yt8m.runner.cluster import exchange, servers
 from yt8m.runner.cluster.peers import Watch, find_lost, message_of_loss, responds, wait_for_all
 from yt8m.runner.cluster.replica import ChiefCreator, StoppedWaiting, WorkerCreator, build_replica
@@ -313,7 +313,9 @@ class AllReduceRunner(ReplicaRunner):
         waiting, rounds = collectives.waited(), Rounds(collectives)
         self._created = CreatedGraph(ops, None, None, None)
         if cluster.is_chief:
-            self._created = creation.for_training(ops, checkpoints.newest_readable(config.model_dir))
+            is_exact = config.checkpoints.exact_resume
+            checkpoint = failed_input.checkpoint_to_resume(config.model_dir, is_exact)
+            self._created = creation.for_training(ops, checkpoint)
         context, position = self._create_replica_context(self._created, files)
         position = position or self._create_position(self._created, files)
         return Team(collectives, rounds, context, signals, waiting, position)
