@@ -32,7 +32,7 @@ def refuse_newer(path: str, number: Any, newest: int) -> None:
       NewerFormatError: the number is above `newest`.
       RunError: it is not a whole number from 1 on.
     """
-    if not isinstance(number, int) or number < 1:
+    if type(number) is not int or number < 1:
         raise RunError(
             f"{path} is damaged: its format is {number!r}, which must be a whole number from 1 on. "
             "Restore the file from a copy."

@@ -19,7 +19,8 @@ from yt8m import formats, storage
 from yt8m.config import data_fit, run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
-from yt8m.export.onnx_file import ABOUT, FRAMES, NUM_FRAMES, SCORES, OnnxFile
+from yt8m.export.onnx_check import CHECKSUM, FRAMES, NUM_FRAMES, SCORES, compute_checksum
+from yt8m.export.onnx_file import ABOUT, WRITTEN_TEXTS, OnnxFile
 from yt8m.export.saved_model import ModelFacts, masked_input
 from yt8m.export.small_weights import pack, restored
 from yt8m.lazy import tf
@@ -81,6 +82,7 @@ def export_onnx(
         "step": max(checkpoints.step_of(checkpoint), 0),
         "is_averaged": facts.moving_average_decay > 0,
         "weights": facts.weights,
+        "has_probabilities": False,  # until the scores are known
     }
 
     def build() -> None:
@@ -96,7 +98,11 @@ def export_onnx(
     with plain_loops(), restored(build, checkpoint, facts.moving_average_decay) as model:
         onnx_model = convert(model.session, (FRAMES, NUM_FRAMES), SCORES)
         exact_file = OnnxFile(path, _serialize_with_texts(onnx_model, texts))
-        _refuse_other_scores(model.session, exact_file, input_format, input_type)
+        low, high = _refuse_other_scores(model.session, exact_file, input_format, input_type)
+    about["has_probabilities"] = low >= 0 and high <= 1
+    if not about["has_probabilities"]:
+        logging.warning(f"the model gives scores from {low:.3g} to {high:.3g}, which are no probabilities (0 to 1)")
+    texts[ABOUT] = json.dumps(about)
     if facts.weights == "int8":
         store_as_bytes(onnx_model)
     if describe is not None:
@@ -109,10 +115,11 @@ def export_onnx(
 
 
 def _serialize_with_texts(model: Any, texts: Mapping[str, str]) -> bytes:
-    """Replaces the metadata of an ONNX model by `texts`; returns the content of its file."""
+    """Replaces the metadata of an ONNX model by `texts` and a checksum; returns the content of its file."""
     del model.metadata_props[:]
     for name, text in texts.items():
         model.metadata_props.add(key=name, value=text)
+    model.metadata_props.add(key=CHECKSUM, value=compute_checksum(model.SerializeToString(), WRITTEN_TEXTS))
     return bytes(model.SerializeToString())
 
 
@@ -137,9 +144,18 @@ def _dequantize_frames(frames: tf.Tensor, input_format: DataFormat) -> tf.Tensor
     )
 
 
-def _refuse_other_scores(session: tf.Session, exported: OnnxFile, input_format: DataFormat, input_type: str) -> None:
-    """Raises `RunError` if the scores of the file and of the session differ on random videos of several lengths."""
-    generator = np.random.default_rng(0)
+def _refuse_other_scores(
+    session: tf.Session, exported: OnnxFile, input_format: DataFormat, input_type: str
+) -> tuple[float, float]:
+    """Compares the scores of the file and of the session on random videos of several lengths.
+
+    Returns:
+      The lowest and the highest score.
+
+    Raises:
+      RunError: the scores differ.
+    """
+    generator, lows, highs = np.random.default_rng(0), list[float](), list[float]()
     for lengths in _BATCHES:
         frames = _draw_frames(generator, lengths, input_format, input_type)
         num_frames = np.array(lengths, np.int32)
@@ -150,6 +166,9 @@ def _refuse_other_scores(session: tf.Session, exported: OnnxFile, input_format: 
                 f"the ONNX file was not written: its scores differ from TensorFlow's by {difference:.1e}, more than "
                 f"{TOLERANCE:.0e}. Export a SavedModel instead."
             )
+        lows.append(float(expected.min()))
+        highs.append(float(expected.max()))
+    return min(lows), max(highs)
 
 
 def _draw_frames(

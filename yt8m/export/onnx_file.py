@@ -11,6 +11,7 @@ file are:
     thresholds.csv   the thresholds of the tags, if they were chosen at this step
     figures.json     the metrics of the last evaluation, if it was of this step
     README.md        the model card
+    checksum         the CRC-32C of the file without this entry and without entries that other programs added
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export.onnx_check import FRAMES, NUM_FRAMES, SCORES, differs_from_checksum, refuse_damaged, refuse_other_graph
 from yt8m.numerics.onnx_session import open_session
-from yt8m.records import data_format
-from yt8m.records.data_format import PUBLISHED, FeatureFormat, dequantized, quantized
+from yt8m.records import data_format, thresholds, vocabulary
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, Range, dequantized, quantized
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
-ABOUT, FIGURES = "yt8m", "figures.json"
-_OTHER_KEYS = {"model", "extractors", "step", "is_averaged", "weights"}  # must be in the JSON under ABOUT
-FRAMES, NUM_FRAMES, SCORES = "frames", "num_frames", "scores"
+ABOUT, FIGURES, CARD = "yt8m", "figures.json", "README.md"
+WRITTEN_TEXTS = (ABOUT, vocabulary.NAME, thresholds.NAME, FIGURES, CARD)  # the texts that the checksum covers
+# Keys that the JSON under `ABOUT` must have, and the types of their values.
+_OTHER_KEYS = {"model": str, "extractors": list, "step": int, "is_averaged": bool, "weights": str}
+_ROUNDING = 1e-2  # how far outside of 0 to 1 rounding errors may carry a probability; float16 weights need 1e-3
 
 
 class OnnxFile:
@@ -55,20 +60,42 @@ class OnnxFile:
         if content is None:
             _refuse_unreadable(path)
         self._path = path
-        self._session = open_session(content or copies.file_copy(path), path, path, cpu_only=True)
-        self.texts: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
-        try:
-            self.about: dict[str, Any] = storage.parse_json(self.texts[ABOUT])
-            formats.refuse_newer(path, self.about["version"], formats.ONNX)
-            self.format = data_format.parse(self.about["format"])
-            if not self.about.keys() >= _OTHER_KEYS:
-                raise KeyError(ABOUT)
-        except (KeyError, ValueError, TypeError) as error:
-            raise UsageError(
-                f"{path}: this project did not write this ONNX file, so its inputs are unknown; `yt8m export "
-                "--format=onnx` writes such files."
-            ) from error
+        model = content or copies.file_copy(path)
+        stored = model if isinstance(model, bytes) else storage.read_bytes(model)
+        is_damaged = differs_from_checksum(stored, WRITTEN_TEXTS)
+        del stored  # up to 2 GB
+        self._session = open_session(model, path, path, cpu_only=True)
+        self.texts, self.about, self.format = self._parse_metadata()
+        if is_damaged:
+            refuse_damaged(path)
+        refuse_other_graph(path, self._session, self.format)
         self._takes_bytes = self._session.get_inputs()[0].type == "tensor(uint8)"
+        self._has_warned = False
+        self._try_graph()
+
+    def _parse_metadata(self) -> tuple[Mapping[str, str], dict[str, Any], DataFormat]:
+        """The texts of the metadata, the JSON under `ABOUT`, and the format of the data in it."""
+        try:
+            texts = self._session.get_modelmeta().custom_metadata_map
+            about: dict[str, Any] = storage.parse_json(texts[ABOUT])
+            formats.refuse_newer(self._path, about["version"], formats.ONNX)
+            data = data_format.parse(about["format"])
+            wrong = [key for key, kind in _OTHER_KEYS.items() if not isinstance(about[key], kind)]
+            if wrong or data.num_classes is None or not all(isinstance(entry, dict) for entry in about["extractors"]):
+                raise ValueError(wrong)
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise UsageError(
+                f"{self._path}: this project did not write this ONNX file, or its description is damaged, so its "
+                "inputs are unknown; `yt8m export --format=onnx` writes such files."
+            ) from error
+        return texts, about, data
+
+    def _try_graph(self) -> None:
+        """Runs the graph on two videos of zeros: a graph may compute other shapes than it declares."""
+        count = 3 if self.format.num_classes == 2 else 2  # so that transposed scores have another shape
+        frames_type = np.uint8 if self._takes_bytes else np.float32
+        frames = np.zeros((count, 1, sum(self.format.sizes().values())), frames_type)
+        self.scores_of_frames(frames, np.ones(count, np.int32))
 
     def scores(self, batch: NumpyBatch) -> NDArray[np.float32]:
         """Computes the scores of a batch, float32 [B, C].
@@ -82,7 +109,7 @@ class OnnxFile:
         """
         values = [batch.features[feature.name] for feature in self.format.features]
         if self._takes_bytes:
-            values = list(map(_as_bytes, values, self.format.features))
+            values = list(map(self._as_bytes, values, self.format.features))
         else:
             values = list(map(_as_floats, values))
         joined = np.concatenate(values, axis=-1) if len(values) > 1 else values[0]
@@ -96,9 +123,49 @@ class OnnxFile:
           num_frames: [B], or [1] for all videos.
         """
         try:
-            return np.asarray(self._session.run([SCORES], {FRAMES: frames, NUM_FRAMES: num_frames})[0])
+            scores = np.asarray(self._session.run([SCORES], {FRAMES: frames, NUM_FRAMES: num_frames})[0])
         except Exception as error:  # see `open_session`
             raise RunError(f"{self._path}: the model fails on these videos: {first_line(error)}") from error
+        expected = (len(frames), self.format.num_classes)
+        if scores.shape != expected or scores.dtype != np.float32:
+            raise RunError(
+                f"{self._path}: the graph gives scores of type {scores.dtype} and shape {list(scores.shape)}; expected "
+                f"float32 {list(expected)} by the description of the file. Export the model again."
+            )
+        if self.about.get("has_probabilities", True):
+            self._refuse_impossible(scores)
+        return scores
+
+    def _refuse_impossible(self, scores: NDArray[np.float32]) -> None:
+        """Raises `RunError` if a score is no probability. NaN passes: `Scorer.scores` explains it."""
+        low, high = scores.min(initial=0), scores.max(initial=1)
+        if low < -_ROUNDING or high > 1 + _ROUNDING:
+            raise RunError(
+                f"{self._path}: a score is {low if low < -_ROUNDING else high:.3g}, but the scores of this model are "
+                "probabilities, from 0 to 1: the file is damaged or was changed. Export the model again."
+            )
+
+    def _as_bytes(self, values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.uint8]:
+        """Quantises values with the range of a feature; dequantised bytes become the original bytes exactly."""
+        if values.dtype == np.uint8 and feature.range == PUBLISHED:
+            return values
+        bounds, floats = feature.range or PUBLISHED, _as_floats(values)
+        if not self._has_warned:
+            self._warn_if_clipped(floats, bounds, feature.name)
+        return quantized(floats, bounds)
+
+    def _warn_if_clipped(self, values: NDArray[np.float32], bounds: Range, name: str) -> None:
+        """Says once that bytes cannot hold values of a feature, which changes the scores."""
+        margin = (bounds[1] - bounds[0]) / 255  # dequantised bytes may lie outside by half a step
+        outside = (values < bounds[0] - margin) | (values > bounds[1] + margin)
+        if outside.any():
+            self._has_warned = True
+            logging.warning(
+                f"{self._path} takes bytes, and bytes of {name} stand for {bounds[0]:g} to {bounds[1]:g}: "
+                f"{outside.sum()} of {values.size} values of a batch lie outside, up to "
+                f"{np.abs(values[outside]).max():g}, and are clipped, so the scores differ from those of the run. "
+                "Export the model with --input_type=float32 for such values."
+            )
 
 
 def _refuse_unreadable(path: str) -> None:
@@ -111,10 +178,3 @@ def _refuse_unreadable(path: str) -> None:
 
 def _as_floats(values: NDArray[Any]) -> NDArray[np.float32]:
     return dequantized(values, PUBLISHED) if values.dtype == np.uint8 else values.astype(np.float32, copy=False)
-
-
-def _as_bytes(values: NDArray[Any], feature: FeatureFormat) -> NDArray[np.uint8]:
-    """Quantises values with the range of a feature; values that were dequantised become the original bytes exactly."""
-    if values.dtype == np.uint8 and feature.range == PUBLISHED:
-        return values
-    return quantized(_as_floats(values), feature.range or PUBLISHED)

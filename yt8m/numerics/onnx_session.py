@@ -37,7 +37,8 @@ def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool 
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"] if cpu_only else onnxruntime.get_available_providers()
     try:
-        return onnxruntime.InferenceSession(model, options, providers=providers)
+        # Without a GPU there is nothing to fall back to; the attempt would print lines to the standard output.
+        return onnxruntime.InferenceSession(model, options, providers=providers, enable_fallback=int(not cpu_only))
     except Exception as error:  # the exceptions of onnxruntime have no public base class
         raise UsageError(
             f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300].rstrip('.')}."

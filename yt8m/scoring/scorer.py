@@ -18,7 +18,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k
 from yt8m.records import discovery, manifest, shards, thresholds, vocabulary
 from yt8m.records.batches import Records, read_records
@@ -72,6 +72,9 @@ class Scorer(Closing, abc.ABC):
       takes: the input of the model.
       names: the model's own vocabulary; empty if it has none.
 
+    Raises:
+      RunError: the vocabulary names another number of classes than the model has.
+
     Attributes:
       path, takes, names: the arguments.
       model: the name of the model; empty if the file does not say it.
@@ -82,6 +85,11 @@ class Scorer(Closing, abc.ABC):
     model, weights, step = "", "", 0
 
     def __init__(self, path: str, takes: ModelInput, names: Vocabulary) -> None:
+        if names and takes.num_classes and len(names) != takes.num_classes:
+            raise RunError(
+                f"{path}: its vocabulary names {len(names)} classes, but the model has {takes.num_classes}: one of the "
+                "two is damaged or comes from another run. Restore the model from a copy, or export it again."
+            )
         self.path, self.takes, self.names = path, takes, names
 
     @functools.cached_property
@@ -214,11 +222,11 @@ class Scorer(Closing, abc.ABC):
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
-          UsageError: a score is NaN, and an array holds NaN or an infinity.
-          RunError: the model fails on the videos, or a score is NaN for another reason.
+          UsageError: a score is NaN or infinite, and an array holds NaN or an infinity.
+          RunError: the model fails on the videos, or a score is NaN or infinite for another reason.
         """
         ids, scores = self.compute(videos, rows)
-        if np.isnan(scores).any():
+        if not np.isfinite(scores).all():
             from yt8m.video.scores import refuse_nan  # slow to import
 
             refuse_nan_in(videos)
@@ -227,7 +235,7 @@ class Scorer(Closing, abc.ABC):
 
     @abc.abstractmethod
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """Like `scores`, but does not check the scores for NaN; `scores` calls it, and subclasses implement it."""
+        """Like `scores`, which calls it, but does not check whether scores are finite; subclasses implement it."""
 
     @abc.abstractmethod
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:

@@ -17,8 +17,8 @@ from yt8m.lazy import tf
 from yt8m.types import Batch
 
 DIVERGED = (
-    "the model's predictions hold NaN: its training diverged, and its weights are useless. Take an earlier checkpoint "
-    "(--checkpoint), or train with a lower learning rate."
+    "the model's predictions hold NaN or infinity: its training diverged, and its weights are useless. Take an earlier "
+    "checkpoint (--checkpoint), or train with a lower learning rate."
 )
 
 # With up to so many pairs per example, the score of each pair is computed by itself, which copies two vectors of the
@@ -27,8 +27,9 @@ _MOST_SINGLE_PAIRS = 8
 
 
 def refuse_nan(scores: np.ndarray) -> None:
-    """Raises `RunError` if a score is NaN."""
-    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is NaN
+    """Raises `RunError` if a score is NaN or infinite, which no probability is."""
+    highest = scores.max(initial=-np.inf)
+    if np.isnan(highest) or highest == np.inf:  # the maximum is NaN if any score is NaN
         raise RunError(DIVERGED)
 
 
