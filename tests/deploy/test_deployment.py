@@ -166,14 +166,15 @@ def test_a_config_cannot_change():
     [
         (1, 0, ["CPU:0"], "no GPU found: running 1 tower on the CPU"),
         (2, 0, ["CPU:0", "CPU:1"], "no GPU found: running 2 towers on 2 CPU devices"),
-        (3, 1, ["CPU:0", "CPU:1", "CPU:2"], "1 GPU found for 3 towers: running 3 towers on 3 CPU devices"),
+        (3, 1, ["GPU:0"], "1 GPU found for 3 towers: running 1 on GPUs"),
+        (4, 2, ["GPU:0", "GPU:1"], "2 GPUs found for 4 towers: running 2 on GPUs"),
         (1, 2, ["GPU:0"], None),
         (2, 2, ["GPU:0", "GPU:1"], None),
     ],
 )
-def test_local_takes_gpus_where_there_are_enough(towers, gpus, devices, note):
+def test_local_takes_the_first_gpus_or_without_any_the_cpu(towers, gpus, devices, note):
     config, line = local(towers, gpus)
-    assert [config.clone_device(i) for i in range(towers)] == [f"/device:{unit}" for unit in devices]
+    assert [config.clone_device(i) for i in range(config.num_clones)] == [f"/device:{unit}" for unit in devices]
     assert line == note
     on_gpu = devices[0].startswith("GPU")
     assert config.variables_device() == ("/device:GPU:0" if devices == ["GPU:0"] else "/device:CPU:0")

@@ -73,8 +73,8 @@ def test_a_graph_for_gpus_is_rebuilt_where_there_are_none(
     assert said[0].endswith(": devices was 'GPU' and is None")
 
 
-@pytest.mark.parametrize(("gpus", "expected"), [(0, None), (1, None), (2, "GPU"), (3, "GPU")])
-def test_two_towers_are_on_gpus_where_there_are_two(
+@pytest.mark.parametrize(("gpus", "expected"), [(0, None), (1, "GPU"), (2, "GPU"), (3, "GPU")])
+def test_two_towers_are_on_gpus_where_there_are_any(
     monkeypatch: pytest.MonkeyPatch, gpus: int, expected: str | None
 ) -> None:
     monkeypatch.setattr(deploy, "count_gpus", lambda: gpus)

@@ -177,26 +177,29 @@ def count_gpus() -> int:
 
 
 def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
-    """Chooses the devices of the towers on one machine: GPUs if there is one for each tower, else the CPU.
+    """Chooses the devices of the towers on one machine: the first `num_towers` GPUs, or the CPU if there is no GPU.
 
     Args:
-      num_towers: number of towers.
+      num_towers: number of towers to make. If there are GPUs, but fewer than towers, there is one tower for each GPU,
+        as in the published code.
       gpus: number of GPUs that TensorFlow sees.
 
     Returns:
-      The deployment, and a line for the log that says why the towers run on the CPU; None if they run on GPUs.
+      The deployment, whose `num_clones` is the number of towers; and a line for the log if there are fewer GPUs than
+      `num_towers`, else None.
 
     Raises:
       ValueError: num_towers is no positive integer, or gpus is negative or no integer.
     """
     _check_count("num_towers", num_towers, 1)
     _check_count("gpus", gpus, 0)
-    if gpus >= num_towers:
-        return DeploymentConfig(num_towers, variables_on_clone=num_towers == 1), None
-    gpus_text = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found for {num_towers} towers"
-    devices = "the CPU" if num_towers == 1 else f"{num_towers} CPU devices"
+    if gpus:
+        towers = min(num_towers, gpus)
+        few = f"{gpus} GPU{'s' * (gpus > 1)} found for {num_towers} towers: running {towers} on GPUs"
+        return DeploymentConfig(towers, variables_on_clone=towers == 1), few if gpus < num_towers else None
+    devices = "1 tower on the CPU" if num_towers == 1 else f"{num_towers} towers on {num_towers} CPU devices"
     config = DeploymentConfig(num_towers, clone_on_cpu=True, spread_on_cpu=num_towers > 1)
-    return config, f"{gpus_text}: running {num_towers} tower{'s' * (num_towers > 1)} on {devices}"
+    return config, f"no GPU found: running {devices}"
 
 
 def _balance_servers(job: str, num_tasks: int) -> Callable[[Any], str]:

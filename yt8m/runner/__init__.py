@@ -8,6 +8,7 @@ from typing import Any
 
 from yt8m.graph import Inputter, Modeler
 from yt8m.registry import Registry
+from yt8m.runner import creation
 from yt8m.runner.cluster.cluster_runner import AllReduceRunner, ClusterRunner
 from yt8m.runner.cluster.exchange import say_done
 from yt8m.runner.cluster.servers import serve as serve_variables
@@ -53,7 +54,7 @@ def _choose_runner(config: RunnerConfig) -> str:
         return "all_reduce_runner"
     if config.is_distributed:
         return "cluster_runner"
-    return "local_runner" if config.towers == 1 else "parameter_server_runner"
+    return "local_runner" if creation.fit_to_gpus(config, quiet=True).towers == 1 else "parameter_server_runner"
 
 
 def __getattr__(name: str) -> Any:

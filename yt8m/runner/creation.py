@@ -58,11 +58,34 @@ def graph_signature(config: RunnerConfig) -> dict[str, Any]:
     return json.loads(json.dumps(signature, default=str))
 
 
-def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
-    """Chooses the devices of the towers and the variables: GPUs if there is one for each tower, else the CPU.
+def fit_to_gpus(config: RunnerConfig, quiet: bool = False) -> RunnerConfig:
+    """The config with as many towers as there will be: one for each GPU if there are GPUs, but fewer than towers.
+
+    The batch of a step, the learning rate's schedule, the position in the data and the counts of steps and epochs all
+    depend on the number of towers. They use that of this config, so they belong to the towers that exist.
 
     Args:
       config: the config of the run.
+      quiet: whether nothing is logged. If False, a warning says that there are fewer towers than `num_gpu`.
+    """
+    wanted = config.towers
+    if wanted == 1:
+        return config
+    deployment, message = deploy.local(wanted, deploy.count_gpus())
+    if deployment.num_clones == wanted:
+        return config
+    if not quiet:
+        rows = config.batch_size_per_gpu or 0
+        step = f" A step reads {rows * deployment.num_clones} examples, not {rows * wanted}." if rows else ""
+        logging.warning("--num_gpu=%d: %s.%s", wanted, message, step)
+    return dataclasses.replace(config, devices=dataclasses.replace(config.devices, num_gpu=deployment.num_clones))
+
+
+def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
+    """Chooses the devices of the towers and the variables: GPUs if there are any, else the CPU.
+
+    Args:
+      config: the config of the run, as from `fit_to_gpus`.
       quiet: whether nothing is logged. If False, the log says why towers run on the CPU, and warns if the requested
         precision is slow there.
 

@@ -37,6 +37,8 @@ class Runner:
       UsageError: config and inputter have different batch sizes, or inputter or modeler has the wrong base class.
     """
 
+    _is_quiet = False  # whether another run of this process has already said on which devices the towers are
+
     def __init__(
         self, config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
     ) -> None:
@@ -46,7 +48,8 @@ class Runner:
                 f"batch_size_per_gpu is {config.batch_size_per_gpu}, but the inputter makes batches of "
                 f"{inputter.batch_size}; make both equal, or leave batch_size_per_gpu out"
             )
-        self.config = dataclasses.replace(config, batch_size_per_gpu=inputter.batch_size)
+        config = dataclasses.replace(config, batch_size_per_gpu=inputter.batch_size)
+        self.config = creation.fit_to_gpus(config, self._is_quiet)
         self.inputter, self.modeler = inputter, modeler
         self.callbacks = callbacks if isinstance(callbacks, CallbackConfig) else CallbackConfig(tuple(callbacks))
         self._step = 0
@@ -241,6 +244,7 @@ class StandingEvaluation(Runner):
       callbacks: the callbacks of each evaluation.
     """
 
+    _is_quiet = True
     _created: CreatedGraph | None = None
 
     def evaluate(self, checkpoint: str, signals: StopSignals) -> Outcome:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from yt8m import deploy, losses, readers
 from yt8m.config.train_config import OptimizerConfig
@@ -395,8 +396,8 @@ def build_graph(
       regularization_penalty: weight of the regularisation loss.
       num_readers: number of files read in parallel.
       num_epochs: number of passes over the data; None to repeat them forever.
-      num_towers: number of towers, on GPUs if there are enough, else on as many CPU devices (the session needs
-        `deploy.local(num_towers, gpus)[0].session_config()`).
+      num_towers: number of towers: one for each GPU, at most as many as there are; without a GPU as many CPU devices
+        (the session needs `deploy.local(num_towers, gpus)[0].session_config()`).
       seed: the seed of all random ops.
 
     Raises:
@@ -415,5 +416,7 @@ def build_graph(
         clip_gradient_norm=clip_gradient_norm,
         regularization_penalty=regularization_penalty,
     )
-    deployment, _ = deploy.local(num_towers, deploy.count_gpus())
+    deployment, message = deploy.local(num_towers, deploy.count_gpus())
+    if deployment.num_clones < num_towers:
+        logging.warning("num_towers=%d: %s.", num_towers, message)
     return build(queue, modeler, deployment, optimizer, seed=seed)

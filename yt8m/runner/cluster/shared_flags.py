@@ -51,8 +51,8 @@ def message_of_difference(names: Sequence[str]) -> str:
     """The error message about replicas that do not fit the chief; `names` are their names."""
     return (
         f"{', '.join(names)} and the chief differ in the model, or in flags that all processes must share "
-        "(such as --label_loss, --max_steps, the optimizer's, or with all-reduce --batch_size); start all with the "
-        "same flags."
+        "(such as --label_loss, --max_steps, the optimizer's, or with all-reduce --batch_size and the number of "
+        "towers, which --num_gpu and the GPUs of the machine decide); start all with the same flags."
     )
 
 
