@@ -34,7 +34,9 @@ class DataConfig:
 class TowersConfig(DataConfig):
     """What is done on several towers; inference is not."""
 
-    num_gpus: int = option(1, "towers: one on each GPU, at most as many as there are; without a GPU on the CPU", minimum=1)
+    num_gpus: int = option(
+        1, "towers: one on each GPU, at most as many as there are; without a GPU on the CPU", minimum=1
+    )
 
 
 @dataclass(frozen=True)

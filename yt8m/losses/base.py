@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from yt8m import options
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
 from yt8m.registry import Catalogue
@@ -153,6 +155,30 @@ def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
 def _cast_to_float(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
     """(labels, weights) as float32; weights of None stay None."""
     return tf.cast(labels, tf.float32), None if weights is None else tf.cast(weights, tf.float32)
+
+
+def of_batch(loss: Any, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
+    """`loss.calculate_loss` of a batch; losses for the published code may take predictions and labels alone.
+
+    Args:
+      loss: an instance with a method `calculate_loss`.
+      predictions: float32 [B, C].
+      labels: [B, C].
+      label_weights: [B, C] or [B, 1]; None if there are none.
+
+    Raises:
+      UsageError: there are weights, and the method does not take them.
+    """
+    parameters = inspect.signature(loss.calculate_loss).parameters
+    if "label_weights" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return loss.calculate_loss(predictions, labels, label_weights=label_weights)
+    if label_weights is not None:
+        raise UsageError(
+            f"the data have label weights (rated segments, or videos whose labels are not all known), but "
+            f"{type(loss).__name__}.calculate_loss takes none, so that unknown labels would count as wrong. Give the "
+            "method an argument label_weights=None, and multiply the terms of the loss by it."
+        )
+    return loss.calculate_loss(predictions, labels)
 
 
 def is_of_pairs(loss: Any) -> bool:

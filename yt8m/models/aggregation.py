@@ -84,7 +84,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         pooled = self._pool(net, tf.reshape(scores, [-1, self.iterations, self.dbof_cluster_size]))
         classifies_frames = self.dbof_pooling_method == "none"
         hidden = layer(pooled, self.dbof_hidden_size, "hidden1", mask if classifies_frames else valid)
-        output = self.classify(net, self._activate(hidden), vocab_size)
+        output = self.classify(net, self._activate(hidden), vocab_size, self.iterations if classifies_frames else 1)
         return reduce_rows(output, self.iterations, tf.reduce_mean) if classifies_frames else output
 
     def _activate(self, scores: tf.Tensor) -> tf.Tensor:

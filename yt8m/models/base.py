@@ -78,10 +78,11 @@ class BaseModel:
           vocab_size: number of classes, C.
           num_frames: int [B], 0..T; None if every frame counts.
           is_training: whether to use batch statistics, random samples and dropout.
-          labels: [B, C], for models that use them; no model of this project does.
+          labels: float32 [B, C], for models that compute a loss of their own; no model of this project does.
           unused: further arguments, which are ignored.
         """
         net = self.new_net(is_training)
+        net.labels = labels
         return net.finish(self.forward(net, model_input, vocab_size, num_frames))
 
     def new_net(self, is_training: bool) -> Net:
@@ -190,19 +191,23 @@ class ClassifiedModel(BaseModel):
                 settings.setdefault(name, getattr(self, name))
         return create(self.video_level_classifier_model, settings)
 
-    def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """Maps inputs [B, F] to the output of the classifier, whose penalties and update ops move to `net`.
+    def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int, rows_per_video: int = 1) -> ModelOutput:
+        """Maps inputs [B * R, F] to the output of the classifier, whose penalties and update ops move to `net`.
 
         Args:
           net: the net of this model.
-          inputs: float32 [B, F].
+          inputs: float32 [B * R, F].
           vocab_size: number of classes, C.
+          rows_per_video: R; the rows of a video are consecutive.
 
         Returns:
-          The output, with predictions [B, C].
+          The output, with predictions [B * R, C].
         """
+        labels = net.labels
+        if labels is not None and rows_per_video > 1:
+            labels = tf.repeat(labels, rows_per_video, axis=0)
         output = self.classifier().create_model(
-            inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
+            inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=labels
         )
         return net.absorb(ModelOutput.of_returned(output))
 

@@ -52,7 +52,10 @@ class Net:
       is_training: whether batch statistics, dropout and random samples are used.
       penalties: regularisation terms, scalars.
       update_ops: ops that run once in each training step.
+      labels: float32 [B, C], for a classifier that computes a loss of its own; None if the model got no labels.
     """
+
+    labels: tf.Tensor | None = None
 
     def __init__(self, is_training: bool, batch_norm_decay: float = BATCH_NORM_DECAY) -> None:
         self.is_training, self._batch_norm_decay = is_training, batch_norm_decay

@@ -229,8 +229,7 @@ class VideoModeler(Modeler):
         if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):
             pairs = self._rated_pairs(output, batch)
             return replace(output, loss=pairs.loss(self.label_loss), extras={**output.extras, _RATED_PAIRS: pairs})
-        loss = self.label_loss.calculate_loss(output.predictions, batch.labels, label_weights=weights)
-        return replace(output, loss=loss)
+        return replace(output, loss=losses.of_batch(self.label_loss, output.predictions, batch.labels, weights))
 
     def _rated_pairs(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
         """The rated pairs of a batch: those in `output.extras` if the loss was computed from them, else new ops."""
@@ -248,17 +247,19 @@ class VideoModeler(Modeler):
         Args:
           inputs: the transformed features, float32 [B, D] or [B, T, D].
           num_frames: int [B].
-          labels: [B, C]; None in inference.
+          labels: [B, C]; None if there are none. The model then gets zeros, because published models may compute a loss
+            from labels; nothing uses that loss.
           is_training: whether the model is built for training.
           film: the transformed means of whole videos, float32 [B, D]; None if the model gets none.
         """
+        labels = tf.zeros([tf.shape(inputs)[0], self.num_classes]) if labels is None else tf.cast(labels, tf.float32)
         film_context = contextlib.nullcontext() if film is None else frames.video_mean_scope(film)
         with film_context, tf.variable_scope(SCOPE, auxiliary_name_scope=False):
             output = self.model.create_model(
                 inputs,
                 num_frames=num_frames,
                 vocab_size=self.num_classes,
-                labels=None if labels is None else tf.cast(labels, tf.float32),
+                labels=labels,
                 is_training=is_training and not self.trains_new_only,
             )
         return ModelOutput.of_returned(output)
@@ -289,7 +290,7 @@ def _head_loss(
     The second is () if there are no logits, or if the class of the loss has no `gradient_from_logits`.
     """
     if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
-        return label_loss.calculate_loss(predictions, labels, label_weights=weights), ()
+        return losses.of_batch(label_loss, predictions, labels, weights), ()
     loss = label_loss.calculate_loss_from_logits(logits, labels, label_weights=weights)
     if not hasattr(label_loss, "gradient_from_logits"):
         return loss, ()
