@@ -1,4 +1,4 @@
-"""Models and losses that were written for the published code: a model's own loss from labels, a loss without weights."""
+"""Models and losses that were written for the published code: a loss that a model computes, one without weights."""
 
 from __future__ import annotations
 

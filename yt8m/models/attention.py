@@ -209,8 +209,7 @@ class LstmAttentionMaxModel(ClassifiedModel):
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
         settings = {"also_seen": inputs, "l2_penalty": self.l2_penalty} if self.attention_on_input else {}
         seen = attend(net, outputs, mask, self.lstm_attentions, **settings)
-        rows = tf.reshape(seen, [-1, self.lstm_cells])
-        output = self.classify(net, rows, vocab_size, self.lstm_attentions)
+        output = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size, self.lstm_attentions)
         return reduce_rows(output, self.lstm_attentions, tf.reduce_max)
 
 
