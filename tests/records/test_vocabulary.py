@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import pathlib
 import re
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from golden_data import real_data
 from hypothesis import strategies as st
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
@@ -215,67 +214,6 @@ def test_what_could_not_be_read_is_not_written(tmp_path: pathlib.Path) -> None:
     assert not path.exists()
 
 
-def test_the_nearest_file_belongs_to_the_shards(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = tmp_path / "data" / "video" / "train"
-    train.mkdir(parents=True)
-    shard = str(train / "a.tfrecord")
-    for folder in (tmp_path, tmp_path / "data", train):  # three above are too far; the nearest counts
-        vocabulary.write(str(folder / "vocabulary.csv"), vocabulary.of_names([folder.name]))
-        assert vocabulary.find([shard, shard]) == ("" if folder == tmp_path else str(folder / "vocabulary.csv"))
-    monkeypatch.chdir(train)
-    assert vocabulary.find(["a.tfrecord"]) == "vocabulary.csv"
-    (train / "vocabulary.csv").unlink()
-    assert vocabulary.find(["a.tfrecord"]) == "../../vocabulary.csv"
-    assert vocabulary.find([]) == ""
-
-
-def test_folders_whose_vocabularies_differ_are_refused(tmp_path: pathlib.Path) -> None:
-    files = []
-    for folder, names in (("a", ["cat", "dog"]), ("b", ["cat", "dog"]), ("c", ["cat", "bird", "dog"])):
-        (tmp_path / folder).mkdir()
-        vocabulary.write(str(tmp_path / folder / "vocabulary.csv"), vocabulary.of_names(names))
-        files.append(str(tmp_path / folder / "x.tfrecord"))
-    assert vocabulary.find(files[:2]) == str(tmp_path / "a" / "vocabulary.csv")
-    told = f"class 1 is 'dog' in {tmp_path}/a/vocabulary.csv, and 'bird' in {tmp_path}/c/vocabulary.csv"
-    with pytest.raises(UsageError, match=re.escape(told)):
-        vocabulary.find(files)
-
-
-def test_a_named_file_renames_classes_but_does_not_renumber_them(tmp_path: pathlib.Path) -> None:
-    by_data, named = tmp_path / "data" / "vocabulary.csv", tmp_path / "named.csv"
-    by_data.parent.mkdir()
-    vocabulary.write(str(by_data), vocabulary.of_names(["cat", "dog", "bird"]))
-    files = [str(by_data.parent / "x.tfrecord")]
-    for names in (["cat", "dog", "bird"], ["Katze", "dog", "Vogel", "Fisch"], ["cat", "cat", "cat"]):
-        vocabulary.write(str(named), vocabulary.of_names(names))
-        found = vocabulary.of_data(str(named), files)
-        assert found.names == tuple(names)
-        assert found.path == str(named)
-    for names in (["bird", "Hund", "cat"], ["emu", "ant", "fly", "cat"]):
-        vocabulary.write(str(named), vocabulary.of_names(names))
-        told = f"--vocabulary={named}: 'cat' is class {names.index('cat')} there, but class 0 in {by_data}"
-        with pytest.raises(UsageError, match=re.escape(told)):
-            vocabulary.of_data(str(named), files)
-        assert vocabulary.of_data(str(named))
-
-
-def test_the_number_of_classes_is_that_of_the_flag_or_of_the_vocabulary(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "vocabulary.csv"
-    vocabulary.write(str(path), vocabulary.of_names(["cat", "dog"]))
-    found = vocabulary.of_data("", [str(tmp_path / "x.tfrecord")])
-    none = vocabulary.of_data("", [])
-    assert [vocabulary.class_count(*given) for given in ((None, none), (5, none), (None, found), (2, found))] == [
-        *(None, 5, 2, 2)
-    ]
-    with pytest.raises(UsageError, match=f"^--num_classes=3, but {re.escape(str(path))} names 2 classes"):
-        vocabulary.class_count(3, found)
-    with caplog.at_level("INFO"):
-        vocabulary.log(found)
-    assert caplog.messages == [f"the names of the 2 classes come from {path}"]
-
-
 def test_verticals_are_read_from_the_columns_of_both_forms(tmp_path: pathlib.Path) -> None:
     for file, header, row in (
         ("own.csv", "index,name,vertical", "0,cat,Pets"),
@@ -294,23 +232,6 @@ def test_one_content_is_parsed_once_and_a_changed_file_anew(tmp_path: pathlib.Pa
     vocabulary.write(first, vocabulary.of_names(("cat", "cow")))
     assert vocabulary.read(first).names == ("cat", "cow")
     assert vocabulary.read(second).names == ("cat", "dog")
-
-
-def test_a_model_and_its_data_number_the_classes_alike() -> None:
-    def names(*words: str) -> Vocabulary:
-        return vocabulary.of_names(words)
-
-    def found(*words: str) -> Vocabulary:
-        return dataclasses.replace(names(*words), path="data.csv")
-
-    nothing, own = names(), names("cat", "dog")
-    assert vocabulary.for_model(own, 2, "run", nothing) is own
-    assert vocabulary.for_model(own, 2, "run", found("cat", "dog")) is own
-    assert vocabulary.for_model(nothing, 2, "run", found("cat", "dog")).names == ("cat", "dog")
-    with pytest.raises(UsageError, match=r"class 1 .*'dog'.* run.*'emu'.* data\.csv"):
-        vocabulary.for_model(own, 2, "run", found("cat", "emu"))
-    with pytest.raises(UsageError, match=r"data\.csv names 2 classes, but run has 3\. Buy more"):
-        vocabulary.for_model(nothing, 3, "run", found("cat", "dog"), "Buy more")
 
 
 def test_verticals_are_written_under_their_name(tmp_path: pathlib.Path) -> None:

@@ -77,6 +77,45 @@ class Vocabulary:
         pairs = enumerate(itertools.zip_longest(self.names, other.names))
         return next((index for index, (name, other_name) in pairs if name != other_name), None)
 
+    def shown(self, num_classes: int | None) -> Vocabulary:
+        """The vocabulary whose names programs show for data or a model of `num_classes` classes, None if unknown.
+
+        It is this one. If this one is empty, it is that of YouTube-8M for 3862 classes; for any other number it is an
+        empty one, so that class 7 is shown as `class 7`.
+        """
+        return self or (load() if num_classes == len(load()) else self)
+
+    def class_counts(self, num_classes: int) -> NDArray[np.int64] | None:
+        """int64 [C], the number of training videos of the first C = `num_classes` classes; None if it is not known."""
+        return self.counts[:num_classes] if self.counts.any() and len(self) >= num_classes else None
+
+    def refuse_count(self, num_classes: int | None) -> None:
+        """Raises a `UsageError` if --num_classes, None if it is not given, is not the number of these classes."""
+        if self and num_classes not in (None, len(self)):
+            raise UsageError(
+                f"--num_classes={num_classes}, but {self.path} names {len(self)} classes; leave the flag out, "
+                "or name another file by --vocabulary."
+            )
+
+    def refuse_other(self, other: Vocabulary, where: str, other_place: str, remedy: str) -> None:
+        """Refuses a vocabulary that differs from this one.
+
+        Args:
+          other: the vocabulary to check.
+          where: the file or the folder of this vocabulary.
+          other_place: the file or the folder of the vocabulary to check.
+          remedy: a sentence that tells the user what to do about a difference.
+
+        Raises:
+          UsageError: they differ; the message names the first class that differs.
+        """
+        index = self.first_difference(other)
+        if index is not None:
+            raise UsageError(
+                f"class {index} is {_class_text(self, index)} in {where}, and {_class_text(other, index)} in "
+                f"{other_place}. {remedy}"
+            )
+
 
 def of_names(names: Sequence[str]) -> Vocabulary:
     """A vocabulary of names, without verticals and counts."""
