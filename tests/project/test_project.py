@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import collections
 import importlib.metadata
+import io
 import itertools
 import pathlib
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 
 import mutation_campaign
@@ -44,9 +46,35 @@ def test_nothing_that_a_command_wrote_is_tracked():
     assert {path.relative_to(ROOT).parts[0] for path in tracked() if path.parent != ROOT} == FOLDERS
 
 
-def test_files_stay_under_500_lines():
-    sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in python_files()}
-    assert {name: size for name, size in sizes.items() if size > 500} == {}
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def code_lines(text):
+    """The number of lines that hold code: no comment, docstring or blank line."""
+    used, told = set(), set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            told |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in LAYOUT:
+            used |= set(range(token.start[0], token.end[0] + 1))
+    return len(used - told)
+
+
+def test_lines_of_code_are_those_without_comments_docstrings_and_blanks():
+    assert (
+        code_lines('"""Says\nit."""\n\nx = """a\nb"""  # c\n\n\ndef f():\n    """Says."""\n    # c\n    return x\n')
+        == 4
+    )
+
+
+def test_files_stay_under_300_lines_of_code():
+    """A file of tests, which repeats much by nature, has at most 450."""
+    sizes = {str(path.relative_to(ROOT)): code_lines(path.read_text()) for path in python_files()}
+    limits = {name: 450 if name.startswith("tests/") else 300 for name in sizes}
+    too_long = {name for name, size in sizes.items() if size > limits[name]}
+    assert too_long <= {"yt8m/extractors/decoding.py"}  # it is being divided
 
 
 def test_functions_stay_under_50_lines():

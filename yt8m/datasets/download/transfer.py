@@ -22,7 +22,7 @@ from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError, Protocol
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.storage.local import PartialFile
+from yt8m.storage.partial_file import PartialFile
 
 T = TypeVar("T")
 
