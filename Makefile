@@ -28,13 +28,15 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test quick-tests test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
+.PHONY: help venv demo test quick-tests check test-fast test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
 	@echo 'make demo    sample data, a model trained on two towers, its figures, predictions and report, in demo/'
 	@echo 'make test    format, lint, types, layers, tests'
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
+	@echo 'make test-fast  before a commit: lint, the tests nearest to what differs from main (SINCE=main), one run'
+	@echo 'make check   lint, types and tests of one file: FILE=yt8m/readers/base.py'
 	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
@@ -112,6 +114,28 @@ test: $(INSTALLED)
 quick-tests: export TF_ENABLE_ONEDNN_OPTS := 0
 quick-tests: $(INSTALLED)
 	$(BIN)/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
+
+# What one file needs: FILE=yt8m/readers/base.py.
+NEAREST := $(BIN)/python tests/campaigns/nearest.py
+check: export TF_ENABLE_ONEDNN_OPTS := 0
+check: $(INSTALLED)
+	@[ -f '$(FILE)' ] || { echo 'make: name a file: make check FILE=yt8m/readers/base.py'; exit 2; }
+	$(BIN)/ruff format --check $(FILE)
+	$(BIN)/ruff check $(FILE)
+	$(BIN)/mypy $(FILE)
+	tests="$$($(NEAREST) $(FILE))"; [ -z "$$tests" ] || $(BIN)/pytest -m 'not heavy' $(PYTEST_ARGS) $$tests
+
+# Before a commit: what is nearest to the changes since SINCE, one model and one loss of the contract, one run.
+SINCE ?= main
+PROGRAMS := tests/programs/test_programs.py::test_a_run_leaves_what_it_should \
+  tests/programs/test_programs.py::test_inference_says_which_checkpoint_predicts_and_that_it_replaces_a_file
+test-fast: export TF_ENABLE_ONEDNN_OPTS := 0
+test-fast: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/pytest $(SHARED) -m 'not heavy and not long' $(PYTEST_ARGS) $$($(NEAREST) --since=$(SINCE)) $(PROGRAMS)
+	$(BIN)/pytest -m 'not heavy' -k 'LogisticModel or CrossEntropyLoss' $(PYTEST_ARGS) tests/contract
 
 test-all: lint $(DOCUMENTED)
 	$(BIN)/pytest $(SHARED) $(PYTEST_ARGS)

@@ -209,7 +209,7 @@ def test_every_dependency_is_pinned_and_has_its_reason():
     names = {re.split(r"[\[<>=]", needed)[0] for group in groups for needed in group}
     pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert names - set(pinned) == set()
-    reasons = (ROOT / "CONTRIBUTING.md").read_text()
+    reasons = (ROOT / "docs/developers/dependencies.md").read_text()
     assert [name for name in sorted(names) if f"| {name} |" not in reasons] == []
 
 
