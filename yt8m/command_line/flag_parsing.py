@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from yt8m import options, storage
-from yt8m.errors import UsageError, suggestion
+from yt8m.command_line import synonyms
+from yt8m.errors import UsageError
 from yt8m.options import flag_of, sections_of, shown
 from yt8m.registry import owners
 
@@ -398,8 +399,7 @@ def _find_negated(name: str, equals: str, flags: Mapping[str, Flag]) -> Flag | N
 
 
 def _describe_unknown(name: str, flags: Mapping[str, Flag]) -> str:
-    close = suggestion(name, flags).replace("mean ", "mean --")
-    return f"unknown flag --{name}{close or '; --help=all lists all flags'}"
+    return f"unknown flag --{name}{synonyms.hint(name, flags) or '; --help=all lists all flags'}"
 
 
 def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: bool) -> None:

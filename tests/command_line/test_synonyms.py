@@ -1,0 +1,67 @@
+"""Flags under the names of other programs lead to the flag that is meant, before similar spelling does."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from yt8m.command_line import cli, synonyms
+
+TRAIN = {
+    "lr": "base_learning_rate",
+    "LR": "base_learning_rate",
+    "learning-rate": "base_learning_rate",
+    "base-learning-rate": "base_learning_rate",
+    "gpus": "num_gpu",
+    "epochs": "num_epochs",
+    "batch": "batch_size",
+    "loss": "label_loss",
+    "early_stopping": "patience",
+    "weights": "init_from",
+    "workers": "num_readers",
+    "name": "train_dir",
+    "project": "train_dir",
+    "output_dir": "train_dir",
+    "dropout": "drop_rate",
+    "freeze": "train_only",
+}
+
+
+def flags_of(program: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    with contextlib.suppress(SystemExit):
+        cli.main([program, "--help=all"])
+    lines = (line.strip() for line in capsys.readouterr().out.splitlines())
+    return {line[2:].split("=")[0].split()[0].removeprefix("[no]") for line in lines if line.startswith("--")}
+
+
+@pytest.mark.parametrize(("word", "flag"), TRAIN.items())
+def test_training_names_the_flag(word: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", f"--{word}=1"]) == 2
+    assert f"unknown flag --{word}; did you mean --{flag}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("program", "word", "part"),
+    [
+        ("train", "resume", "--train_dir"),
+        ("train", "device", "--num_gpu"),
+        ("train", "wandb", "--callbacks"),
+        ("train", "modle", "did you mean --model?"),
+        ("predict", "weights", "did you mean --checkpoint?"),
+        ("predict", "topk", "did you mean --top_k?"),
+        ("predict", "lr", "--help=all"),
+        ("make-records", "csv", "did you mean --table?"),
+    ],
+)
+def test_a_program_without_the_flag_says_what_it_has(
+    program: str, word: str, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([program, f"--{word}=1"]) == 2
+    assert part in capsys.readouterr().err
+
+
+def test_every_word_leads_to_a_flag_of_some_program(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = set().union(*(flags_of(program, capsys) for program in cli.COMMANDS))
+    assert {flag for meant in synonyms._MEANT.values() for flag in meant} <= flags
+    assert {word for word in synonyms._MEANT if word in flags_of("train", capsys)} == set()

@@ -1,0 +1,133 @@
+"""Flags under the names that other programs give them: what to say of `--lr` or `--resume`.
+
+Similar spelling leads elsewhere (`--lr` to `--clip_by`), so a word of this table is looked up first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from yt8m.errors import suggestion
+
+# {flag of other programs: flags of this one, of which the first that the program has is meant}
+_MEANT = {
+    "lr": ("base_learning_rate",),
+    "learning_rate": ("base_learning_rate",),
+    "scheduler": ("learning_rate_schedule",),
+    "lr_schedule": ("learning_rate_schedule",),
+    "lr_scheduler": ("learning_rate_schedule",),
+    "lr_decay": ("learning_rate_decay",),
+    "warmup": ("learning_rate_warmup_examples",),
+    "warmup_steps": ("learning_rate_warmup_examples",),
+    "gpu": ("num_gpu",),
+    "gpus": ("num_gpu",),
+    "ngpu": ("num_gpu",),
+    "num_gpus": ("num_gpu",),
+    "towers": ("num_gpu",),
+    "batch": ("batch_size",),
+    "bs": ("batch_size",),
+    "epoch": ("num_epochs",),
+    "epochs": ("num_epochs",),
+    "max_epochs": ("num_epochs",),
+    "steps": ("max_steps",),
+    "iters": ("max_steps",),
+    "num_steps": ("max_steps",),
+    "train_steps": ("max_steps",),
+    "loss": ("label_loss",),
+    "loss_fn": ("label_loss",),
+    "criterion": ("label_loss",),
+    "early_stopping": ("patience",),
+    "early_stop": ("patience",),
+    "optim": ("optimizer",),
+    "l2": ("regularization_penalty",),
+    "wd": ("weight_decay",),
+    "dropout": ("drop_rate",),
+    "grad_clip": ("clip_gradient_norm",),
+    "clip_grad": ("clip_gradient_norm",),
+    "max_grad_norm": ("clip_gradient_norm",),
+    "grad_accum": ("accumulate_steps",),
+    "gradient_accumulation_steps": ("accumulate_steps",),
+    "ema": ("moving_average_decay",),
+    "amp": ("precision",),
+    "fp16": ("precision",),
+    "bf16": ("precision",),
+    "half": ("precision",),
+    "dtype": ("precision",),
+    "workers": ("num_readers", "parse_threads"),
+    "num_workers": ("num_readers", "parse_threads"),
+    "pretrained": ("init_from",),
+    "finetune": ("init_from",),
+    "finetune_from": ("init_from",),
+    "freeze": ("train_only",),
+    "weights": ("init_from", "checkpoint", "model"),
+    "ckpt": ("checkpoint", "init_from"),
+    "checkpoint_path": ("checkpoint", "model", "train_dir"),
+    "save_steps": ("save_checkpoint_steps",),
+    "save_every": ("save_checkpoint_steps",),
+    "log_every": ("log_every_n_steps",),
+    "eval_every": ("eval_every_n_epochs",),
+    "eval_steps": ("eval_every_n_steps",),
+    "random_state": ("seed",),
+    "random_seed": ("seed",),
+    "classes": ("num_classes",),
+    "nc": ("num_classes",),
+    "class_names": ("vocabulary",),
+    "label_map": ("vocabulary",),
+    "arch": ("model",),
+    "network": ("model",),
+    "run": ("model", "train_dir"),
+    "run_dir": ("train_dir", "model"),
+    "model_dir": ("train_dir", "model"),
+    "logdir": ("log_dir", "train_dir"),
+    "project": ("train_dir", "out"),
+    "name": ("train_dir", "out"),
+    "dir": ("train_dir", "out"),
+    "output": ("output_file", "out", "train_dir"),
+    "output_dir": ("train_dir", "out"),
+    "out_dir": ("train_dir", "out"),
+    "save_dir": ("train_dir", "out"),
+    "input": ("input_data_pattern", "data", "table"),
+    "train_data": ("train_data_pattern", "data"),
+    "val_data": ("eval_data_pattern",),
+    "valid_data": ("eval_data_pattern",),
+    "test_data": ("eval_data_pattern", "input_data_pattern"),
+    "dataset": ("data", "train_data_pattern", "eval_data_pattern", "input_data_pattern"),
+    "source": ("videos", "data", "table"),
+    "video": ("videos",),
+    "video_dir": ("videos",),
+    "csv": ("table",),
+    "annotations": ("table",),
+    "k": ("top_k",),
+    "topk": ("top_k",),
+    "threshold": ("thresholds",),
+    "conf": ("thresholds", "confidence"),
+    "overwrite_output_dir": ("start_new_model", "overwrite"),
+    "force": ("start_new_model", "overwrite"),
+}
+
+# {flag of other programs: what to do here, where no flag is needed}
+_ADVICE = {
+    "resume": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
+    "resume_from_checkpoint": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
+    "device": "every GPU that TensorFlow sees can be used: --num_gpu says how many, CUDA_VISIBLE_DEVICES which",
+    "cuda": "every GPU that TensorFlow sees can be used: --num_gpu says how many, CUDA_VISIBLE_DEVICES which",
+    "cpu": "without a GPU everything runs on the CPU; CUDA_VISIBLE_DEVICES= hides the GPUs",
+    "wandb": "figures go to metrics.jsonl and TensorBoard; --callbacks=package.module:Class sends them elsewhere",
+    "mlflow": "figures go to metrics.jsonl and TensorBoard; --callbacks=package.module:Class sends them elsewhere",
+    "tensorboard": "no flag is needed: tensorboard --logdir=FOLDER shows the folder of a run",
+    "verbose": "no flag is needed: the log goes to stderr",
+    "shuffle": "no flag is needed: training shuffles, evaluation does not",
+}
+
+
+def hint(name: str, flags: Collection[str]) -> str:
+    """What to say after `unknown flag --NAME` in a program with these flags; empty if nothing is similar."""
+    word = name.lower().replace("-", "_")
+    if word in flags:
+        return f"; did you mean --{word}?"
+    meant = next((flag for flag in _MEANT.get(word, ()) if flag in flags), None)
+    if meant:
+        return f"; did you mean --{meant}?"
+    if word in _ADVICE:
+        return "; " + _ADVICE[word].format(folder="--train_dir" if "train_dir" in flags else "folder") + "."
+    return suggestion(name, flags).replace("mean ", "mean --")
