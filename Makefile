@@ -51,7 +51,7 @@ help:
 	@echo 'make bench-whole  whole runs: one pass over 400,000 videos and 8,000 records of frames'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
-	@echo 'make pictures the pictures of the README, from its own commands; needs chromium'
+	@echo 'make pictures the pictures of the README, from its own commands, and those of the architecture; needs chromium'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)
@@ -182,6 +182,7 @@ docs: $(DOCUMENTED)
 
 pictures: $(INSTALLED)
 	$(BIN)/python docs/pictures
+	$(BIN)/python docs/pictures/diagrams.py
 
 clean:
 	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -43,3 +43,18 @@ def test_they_are_small() -> None:
     assert [name for name in sizes if f"pictures/{name}" not in pages] == []
     assert {"terminal.svg", "report.png"} <= sizes.keys()
     assert max(sizes.values()) < 100_000
+
+
+DIAGRAMS = runpy.run_path(str(FOLDER / "diagrams.py"))["PICTURES"]
+
+
+@pytest.mark.parametrize("name", DIAGRAMS)
+def test_the_diagrams_show_the_project_as_it_is(name: str) -> None:
+    """If this fails, the rooms or the stations have changed: `python docs/pictures/diagrams.py` draws them anew."""
+    assert (FOLDER / name).read_text() == DIAGRAMS[name]()
+
+
+def test_every_room_has_its_box() -> None:
+    rooms = {path.parent.name for path in (ROOT / "yt8m").glob("*/__init__.py")}
+    drawn = DIAGRAMS["rooms.svg"]()
+    assert {room for room in rooms if f">{room}<" not in drawn} == set()
