@@ -1,5 +1,8 @@
 """Registries of things chosen by name: models, losses, callbacks, runners; and of classes whose fields are flags.
 
+An installed package adds to a registry by entry points (`Registry.plug_ins`): its classes then have plain names.
+Installing a package is trusting it, so these names need no leave.
+
 Getting `package.module:Name` imports that module, which runs its code. Code that reads such names from a file of
 unknown origin passes them to `distrust`; then `Registry.get` refuses to import them. This holds in the same context
 (`contextvars`): what one call of the Python interface distrusts does not concern the next call.
@@ -12,7 +15,9 @@ not declare one name with two meanings. Otherwise the flag would set something t
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import importlib.metadata
 import inspect
 import itertools
 import os
@@ -105,11 +110,12 @@ class Registry(Generic[T]):
       kind: what the entries are, such as `model`.
       modules: the modules that register this package's own entries. A look-up imports them in this order, up to the one
         that has the entry.
+      group: the group of entry points by which installed packages add entries, such as `yt8m.models`; empty for none.
     """
 
-    def __init__(self, kind: str, modules: Sequence[str] = ()) -> None:
+    def __init__(self, kind: str, modules: Sequence[str] = (), group: str = "") -> None:
         self.kind = kind
-        self._modules = modules
+        self._modules, self._group = modules, group
         self._registered: dict[str, T] = {}
 
     @property
@@ -143,8 +149,23 @@ class Registry(Generic[T]):
         return lambda entry: self.register(entry, name)
 
     def names(self) -> list[str]:
-        """All registered names, sorted."""
-        return sorted(self._entries)
+        """All registered names and those of installed packages, sorted."""
+        return sorted({*self._entries, *self.plug_ins()})
+
+    def plug_ins(self) -> dict[str, importlib.metadata.EntryPoint]:
+        """The entry points by which installed packages add entries, by name; none of them is imported.
+
+        Looking for them reads the metadata of all installed packages, so a name of this package is found without.
+
+        Raises:
+          UsageError: two packages, or a package and this one, have an entry of the same name.
+        """
+        return _find_plug_ins(self.kind, self._group, frozenset(self._entries)) if self._group else {}
+
+    def names_and_packages(self) -> list[str]:
+        """All names as `--help` lists them: one that an installed package adds is followed by that package."""
+        points = self.plug_ins()
+        return [f"{name} ({_package_of(points[name])})" if name in points else name for name in self.names()]
 
     def all(self) -> list[T]:
         """All entries, in the order in which they were registered."""
@@ -161,9 +182,11 @@ class Registry(Generic[T]):
             _refuse_distrusted(self.kind, name)
             return self._load(name)
         entries = self._entries_up_to(name)
+        if name not in entries and (point := self.plug_ins().get(name)):
+            return self._load(point.value)
         if name not in entries:
             raise UsageError(
-                f"unknown {self.kind} {name!r}{suggestion(name, entries, '.')} "
+                f"unknown {self.kind} {name!r}{suggestion(name, self.names(), '.')} "
                 f"Known: {', '.join(self.names())}; or package.module:Name for one of your own."
             )
         return entries[name]
@@ -179,6 +202,25 @@ class Registry(Generic[T]):
         except (ImportError, AttributeError, ValueError) as error:
             raise UsageError(f"cannot load {self.kind} {path!r} (package.module:Name): {error}") from error
         return loaded  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _find_plug_ins(kind: str, group: str, own: frozenset[str]) -> dict[str, importlib.metadata.EntryPoint]:
+    found: dict[str, importlib.metadata.EntryPoint] = {}
+    for point in importlib.metadata.entry_points(group=group):
+        other = found.get(point.name)
+        if point.name in own or (other and other.value != point.value):
+            owner = _package_of(other) if other else "yt8m itself"
+            raise UsageError(
+                f"the {kind} {point.name!r} of the installed package {_package_of(point)} has the name of one of "
+                f"{owner}: uninstall one of the two packages, or ask its authors for another name."
+            )
+        found[point.name] = point
+    return found
+
+
+def _package_of(point: importlib.metadata.EntryPoint) -> str:
+    return str(point.dist.name) if point.dist else "an unnamed package"
 
 
 _reserved_flags: dict[str, dict[str, str]] = {}  # {use of the classes: {flag: where it is declared}}
@@ -199,13 +241,18 @@ class Catalogue(Registry[Any]):
       use: what they are used for. No field may have the name of a flag that `reserve_flags` has reserved for this use.
       passed: names of arguments that a class gets from the program if its constructor takes them, so that they may have
         the names of flags.
-      modules: see `Registry`.
+      modules, group: see `Registry`.
     """
 
     def __init__(
-        self, kind: str, use: str = "training", passed: Collection[str] = (), modules: Sequence[str] = ()
+        self,
+        kind: str,
+        use: str = "training",
+        passed: Collection[str] = (),
+        modules: Sequence[str] = (),
+        group: str = "",
     ) -> None:
-        super().__init__(kind, modules)
+        super().__init__(kind, modules, group)
         self._use, self._passed = use, passed
 
     def _load(self, path: str) -> Any:

@@ -306,7 +306,11 @@ def _parse_training_flags(
     # If the words have `--help` or further flags, all models and losses are imported, so that all flags are known.
     if not are_flags_of([*program.flags, *part_flags], words):
         part_flags = hyper_parameters(program.flags, *model_and_loss, with_losses=with_losses)
-        names = {"models": models.names(), "losses": losses.names(), "optimizers": optimizers.names()}
+        names = {
+            "models": models.names_and_packages(),
+            "losses": losses.names_and_packages(),
+            "optimizers": optimizers.names(),
+        }
     # `yt8m import-checkpoint`, the one program with `only_in_files`, uses no loss. So hyper-parameters of losses are
     # allowed only in its flagfiles, which may be those of a training.
     loss_flags = [flag for flag in part_flags if program.only_in_files and flag.group == OF_PARTS.format("losses")]

@@ -305,6 +305,7 @@ _catalogue = Catalogue(
     "extractor",
     "extraction",
     modules=[f"yt8m.extractors.{name}" for name in ("hugging_face", "picture_models", "published_features")],
+    group="yt8m.extractors",
 )
 
 named = _catalogue.register_as

@@ -20,11 +20,16 @@ from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
 from yt8m.registry import Catalogue
 
-_losses = Catalogue("loss", modules=[f"yt8m.losses.{name}" for name in ("label_losses", "missing_labels", "two_way")])
+_losses = Catalogue(
+    "loss",
+    modules=[f"yt8m.losses.{name}" for name in ("label_losses", "missing_labels", "two_way")],
+    group="yt8m.losses",
+)
 
 register = _losses.register
 get = _losses.get
 names = _losses.names
+names_and_packages = _losses.names_and_packages
 create = _losses.create
 hyper_parameters = _losses.hyper_parameters
 

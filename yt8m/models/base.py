@@ -24,11 +24,13 @@ _models = Catalogue(
     "model",
     passed=("feature_sizes",),  # the program passes the sizes of the features that it reads
     modules=[f"yt8m.models.{name}" for name in ("video_level", "aggregation", "attention", "nextvlad", "recurrent")],
+    group="yt8m.models",
 )
 
 register = _models.register
 get = _models.get
 names = _models.names
+names_and_packages = _models.names_and_packages
 create = _models.create
 hyper_parameters = _models.hyper_parameters
 

@@ -283,7 +283,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
 # The constructor of a reader must have the parameters `_REQUIRED`, and may have the other `_ARGUMENTS`.
 _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
 _REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables")
-_readers = Catalogue("reader", passed=_ARGUMENTS)
+_readers = Catalogue("reader", passed=_ARGUMENTS, group="yt8m.readers")
 
 # The methods that the class of a user's reader must have.
 _METHODS = ("prepare_serialized_examples", "video_matrix")
@@ -308,6 +308,11 @@ def reader_for(data: DataConfig) -> Reader:
     return reader
 
 
+def _others() -> str:
+    names = ", ".join(_readers.names())
+    return f", or one of an installed package ({names})" if names else ""
+
+
 def own_reader_class(name: str) -> Any:
     """Loads the reader class of a user.
 
@@ -321,10 +326,10 @@ def own_reader_class(name: str) -> Any:
       UsageError: the class cannot be loaded, is not a class, or lacks a method; or the name comes from a run that is
         not trusted.
     """
-    if ":" not in name:
+    if ":" not in name and name not in _readers.names():
         raise UsageError(
-            f"--reader={name}: expected package.module:Class, the name of your own reader. Leave the flag out to "
-            "read records of YouTube-8M's layout."
+            f"--reader={name}: expected package.module:Class, the name of your own reader{_others()}. Leave the "
+            "flag out to read records of YouTube-8M's layout."
         )
     cls = _readers.get(name)
     missing = [method for method in _METHODS if not callable(getattr(cls, method, None))]

@@ -13,7 +13,7 @@ from yt8m.runner.run_config import CallbackConfig, Context
 
 # The catalogue has paths, not classes, because each class derives from one of TensorFlow: its module is imported only
 # when a run uses the callback.
-callbacks = Catalogue("callback")
+callbacks = Catalogue("callback", group="yt8m.callbacks")
 for _name, _class in {
     "train_basic": "steps:TrainBasic",
     "train_guard": "steps:TrainGuard",
