@@ -44,17 +44,17 @@ def _folders_of(groups: str, own_groups: str) -> Iterator[str]:
     container the path may be that of the host, which does not exist there; the mounted folder is then its group.
     """
     for line in _read(own_groups).splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        number, _, controllers_and_path = line.partition(":")
+        controllers, _, path = controllers_and_path.partition(":")
         if number == "0" and not controllers:
             mounts = [groups, os.path.join(groups, "unified")]
         elif "cpu" in controllers.split(","):
             mounts = [os.path.join(groups, controllers), os.path.join(groups, "cpu")]
         else:
             continue
-        parts = path.strip("/").split("/")
+        components = path.strip("/").split("/")
         for mount in mounts:
-            yield from (os.path.join(mount, *parts[:count]) for count in range(len(parts), -1, -1))
+            yield from (os.path.join(mount, *components[:count]) for count in range(len(components), -1, -1))
 
 
 def _quota_of(folder: str) -> Fraction | None:

@@ -137,6 +137,7 @@ class Model(Closing):
         *,
         extractors: Sequence[str] = (),
         trust_code: bool = False,
+        max_bad_packets: int = 0,
         **settings: Any,
     ) -> VideoPrediction:
         """The best classes of a video file. Its features come from the extractors of the model's training data.
@@ -151,6 +152,7 @@ class Model(Closing):
             not name these.
           trust_code: import the code or load the SavedModel that the model names as an extractor, even if you did not
             train the model on this machine. If you gave it to `load`, you need not give it here.
+          max_bad_packets: number of damaged packets of the video that may be left out.
           **settings: the paths of weights, by the names of their flags, such as `vggish_model="..."`, and settings of
             the extractors that do not change the features.
 
@@ -162,7 +164,12 @@ class Model(Closing):
         self._refuse_closed()
         takes, video = self._scorer.takes, storage.expanded(os.fspath(path))
         is_trusted = trust_code or self._trusts_code
-        with _call_scope(), video_features.for_model(takes, settings, extractors, trust_code=is_trusted) as source:
+        with (
+            _call_scope(),
+            video_features.for_model(
+                takes, settings, extractors, trust_code=is_trusted, max_bad_packets=max_bad_packets
+            ) as source,
+        ):
             (scored,) = video_predictions.predict(self._scorer, source, [video])
         if scored.bad:
             raise RunError(f"{video}: {scored.bad}.")
@@ -220,6 +227,7 @@ def extract(
     extractors: Sequence[str] = ("inception", "vggish"),
     frames_per_second: float = 1.0,
     max_frames: int = 300,
+    max_bad_packets: int = 0,
     **settings: Any,
 ) -> dict[str, NDArray[np.float32]]:
     """Extracts the features of a video file, as `yt8m extract` does.
@@ -229,6 +237,7 @@ def extract(
       extractors: names of the extractors, as for the flag --extractors.
       frames_per_second: number of rows for each second of the video.
       max_frames: largest number of rows.
+      max_bad_packets: number of damaged packets of the video that may be left out.
       **settings: values for the fields of the extractors, such as `picture_size=384` or `vggish_model="..."`.
 
     Returns:
@@ -238,7 +247,7 @@ def extract(
       UsageError: an extractor or a setting is wrong.
       RunError: the video cannot be decoded, or weights cannot be fetched.
     """
-    sampling = Settings(frames_per_second, max_frames)
+    sampling = Settings(frames_per_second, max_frames, max_bad_packets=max_bad_packets)
     video = storage.expanded(os.fspath(path))
     with _call_scope():
         registry.set_command_line_names(extractors)

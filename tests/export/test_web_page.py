@@ -108,6 +108,7 @@ def test_the_page_knows_features_names_and_thresholds(tmp_path: pathlib.Path) ->
         "classes": names,
         "thresholds": [0.25] + [None] * 29,
         "per_second": 1.0,
+        "counts_whole": False,
         "window": 300,
     }
 

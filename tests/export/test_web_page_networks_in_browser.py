@@ -113,8 +113,8 @@ def test_the_timeline_has_pictures_of_its_parts(site: Site, tmp_path: pathlib.Pa
     site.open("frame")
     assert site.choose(pathlib.Path(made_videos.write(tmp_path / "clip.webm", brightness, None, 20.0))) == ""
     assert site.page.run(TIMELINE)[0] == 5  # the name and four parts
-    # Frames 0 to 4 are the first part, whose middle is second 2; the last one has also second 20, after the last frame.
-    np.testing.assert_allclose(site.page.run(THUMBNAILS), [40, 90, 140, 200], atol=4)
+    # Frames 0 to 4 are the first part, whose middle is second 2; the last one has the frames 15 to 19.
+    np.testing.assert_allclose(site.page.run(THUMBNAILS), [40, 90, 140, 190], atol=4)
     assert site.page.run("return document.getElementById('progress').checkVisibility()") is False
 
 

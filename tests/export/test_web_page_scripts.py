@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from yt8m.extractors.base import Scaling
-from yt8m.extractors.decoding import _Picture, _reformatters
+from yt8m.extractors.scaled_pictures import ScaledPicture, new_reformatters
 from yt8m.records.data_format import dequantized
 from yt8m.reports.timeline_page import Timeline, classes_of_rows
 
@@ -205,7 +205,7 @@ def test_pictures_are_scaled_as_by_ffmpeg(
 ) -> None:
     picture = noise(height, width)
     frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-    expected = _Picture(frame, _reformatters()).scaled(Scaling(size, side, interpolation))
+    expected = ScaledPicture(frame, 1.0, new_reformatters()).scaled(Scaling(size, side, interpolation))
     alpha = np.full((height, width, 1), 255, np.uint8)
     content = base64.b64encode(np.concatenate([picture, alpha], axis=2).tobytes()).decode()
     how = {"picture_size": size, "shorter_side": side, "interpolation": interpolation}

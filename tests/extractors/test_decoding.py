@@ -39,11 +39,11 @@ def end_details(messages: list[Message]) -> dict[str, Any]:
 def test_a_frame_a_second_and_a_window_of_sound(tmp_path: pathlib.Path, ending: str) -> None:
     path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, 5.3, channels=2)
     found = decoded(path)
-    np.testing.assert_allclose(levels(found), [0, 8, 16, 24, 32, 40], atol=2)
-    assert end_details(found)["rows"] == 6
+    np.testing.assert_allclose(levels(found), [0, 8, 16, 24, 32], atol=2)
+    assert end_details(found)["rows"] == 5
     assert end_details(found)["seconds"] == pytest.approx(5.3, abs=0.12)
     sound = windows(found)
-    assert sound.shape == (6, 15600)
+    assert sound.shape == (5, 15600)
     # two equal channels keep their loudness, and the tone its height
     assert np.sqrt(2 * (sound[1:5] ** 2).mean()) == pytest.approx(0.4, abs=0.03)
     frequencies, power = scipy.signal.periodogram(sound[2], 16000)
@@ -64,7 +64,7 @@ def test_rows_of_other_rates_and_parts(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(levels(part), [28, 36, 44], atol=2)
     assert windows(part).shape == (3, 15600)
     late = decoded(path, start=15.0)  # sought
-    np.testing.assert_allclose(levels(late), [120, 128, 136, 144, 152, 159], atol=2)
+    np.testing.assert_allclose(levels(late), [120, 128, 136, 144, 152], atol=2)
     np.testing.assert_allclose(windows(late)[:4], windows(decoded(path))[15:19], atol=0.02)
     with pytest.raises(DecodeError, match="no frame and no sound could be decoded in the requested part"):
         decoded(path, start=100.0)
@@ -74,16 +74,16 @@ def test_a_variable_frame_rate_is_told_and_followed(tmp_path: pathlib.Path) -> N
     times = [0.0, 0.1, 0.2, 1.4, 1.5, 2.05, 2.1, 4.0]
     path = made_videos.write(tmp_path / "clip.mkv", made_videos.grey, None, times=times)
     found = decoded(path)
-    np.testing.assert_allclose(levels(found), [8 * times[place] for place in (0, 3, 5, 6, 7)], atol=2)
+    np.testing.assert_allclose(levels(found), [8 * times[place] for place in (0, 3, 5, 6)], atol=2)
     assert {"variable frame rate", "no sound"} <= set(end_details(found)["notes"])
 
 
 def test_without_sound_pictures_or_a_whole_second(tmp_path: pathlib.Path) -> None:
     silent = decoded(made_videos.write(tmp_path / "silent.mp4", made_videos.grey, None, 2.0))
-    assert end_details(silent) == {"rows": 3, "seconds": pytest.approx(2.0, abs=0.1), "notes": ["no sound"]}
+    assert end_details(silent) == {"rows": 2, "seconds": pytest.approx(2.0, abs=0.1), "notes": ["no sound"]}
     blind = decoded(made_videos.write(tmp_path / "blind.mkv", None, TONE, 2.4))
     assert end_details(blind)["notes"] == ["no pictures"]
-    assert (end_details(blind)["rows"], windows(blind).shape) == (3, (3, 15600))
+    assert (end_details(blind)["rows"], windows(blind).shape) == (2, (2, 15600))
     short = decoded(made_videos.write(tmp_path / "short.mp4", made_videos.grey, TONE, 0.3))
     assert end_details(short)["rows"] == 1
     assert "shorter than a second" in end_details(short)["notes"]
@@ -101,7 +101,7 @@ def test_several_streams_and_odd_pixels(tmp_path: pathlib.Path) -> None:
         tmp_path / "odd.mkv", made_videos.grey, None, 2.0, codecs=("ffv1", ""), pixels="yuv422p10le"
     )
     assert "pixel format yuv422p10le" in end_details(decoded(odd))["notes"]
-    np.testing.assert_allclose(levels(decoded(odd)), [0, 8, 15], atol=2)
+    np.testing.assert_allclose(levels(decoded(odd)), [0, 8], atol=2)
 
 
 def test_a_rotated_video_is_upright(tmp_path: pathlib.Path) -> None:
@@ -207,7 +207,7 @@ def test_a_cut_file_whose_container_does_not_state_its_size(tmp_path: pathlib.Pa
     path = pathlib.Path(made_videos.write(tmp_path / "clip.webm", made_videos.grey, TONE, 6.0))
     unknown = of_unknown_size(path.read_bytes())
     path.write_bytes(unknown)
-    assert end_details(decoded(str(path)))["rows"] == 7
+    assert end_details(decoded(str(path)))["rows"] == 6
     path.write_bytes(unknown[: len(unknown) // 2])
     with pytest.raises(DecodeError, match=r"it is cut: it has \d\.\d of 6\.\d seconds"):
         decoded(str(path))
@@ -236,4 +236,4 @@ def test_foreign_files_are_refused_and_name_no_others(tmp_path: pathlib.Path, co
 
 def test_a_frame_rate_that_is_no_whole_number(tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, None, 12.0, fps=Fraction(196, 10))
-    np.testing.assert_allclose(levels(decoded(path)), [8 * second for second in range(12)] + [95], atol=2)
+    np.testing.assert_allclose(levels(decoded(path)), [8 * second for second in range(12)], atol=2)

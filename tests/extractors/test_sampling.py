@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 
 from yt8m.extractors.base import Sound
 from yt8m.extractors.published_features import log_mel
-from yt8m.extractors.sampling import Windows, nearest_rows
+from yt8m.extractors.sampling import WholeRows, Windows, nearest_rows
+from yt8m.extractors.sampling_rules import rounding
 
 
 def chosen(times: list[float], per_second: float, start: float = 0.0, end: float | None = None, most: int = 300):
@@ -97,11 +100,58 @@ def test_a_huge_gap_costs_no_memory() -> None:
     assert found[1:].max() == 0
 
 
-def test_a_rate_that_changes_is_refused() -> None:
-    windows = Windows(Sound(100, 50, 50), 0.0, 10.0)
-    list(windows.add(0.0, np.ones(50, np.float32), 100))
-    with pytest.raises(ValueError, match="sample rate of its sound changes"):
-        list(windows.add(0.5, np.ones(50, np.float32), 200))
+def test_a_rate_that_changes_gets_a_new_resampler() -> None:
+    """A tone of 5 Hz, first with 200 and then with 400 samples a second, goes on after the change."""
+    windows = Windows(Sound(100, 100, 100), 0.0, 10.0)
+    found = []
+    for second in range(6):
+        rate = 200 if second < 3 else 400
+        samples = np.sin(2 * np.pi * 5 * (second + np.arange(rate) / rate)).astype(np.float32)
+        found += [values for _, values in windows.add(float(second), samples, rate)]
+    tones = np.concatenate([*found, *(values for _, values in windows.finish())])
+    assert windows.has_changed_rate
+    assert tones.shape == (6, 100)
+    expected = np.sin(2 * np.pi * 5 * np.arange(600) / 100).reshape(6, 100)
+    np.testing.assert_allclose(tones[:, 20:80], expected[:, 20:80], atol=0.02)
+    with pytest.raises(ValueError, match="sample rate 0"):
+        list(windows.add(6.0, np.ones(50, np.float32), 0))
+
+
+@pytest.mark.parametrize(("share", "samples", "count"), [(0.0, 1, 3), (0.5, 24, 2), (0.5, 25, 3), (0.5, 49, 3)])
+def test_a_window_with_little_sound_is_left_out(share: float, samples: int, count: int) -> None:
+    windows = Windows(Sound(100, 50, 50), 0.0, 10.0, share)
+    assert len(collect(windows, (0.0, np.ones(100 + samples)))) == count
+
+
+def test_the_first_window_is_made_of_any_sound() -> None:
+    assert len(collect(Windows(Sound(100, 50, 50), 0.0, 10.0, 0.5), (0.0, np.ones(3)))) == 1
+
+
+@given(
+    st.lists(st.floats(0, 20), min_size=1, max_size=40),
+    st.floats(0.01, 3),
+    st.sampled_from([0.5, 1.0, 2.0, 30.0]),
+    st.sampled_from([0.0, 2.5]),
+    st.sampled_from([None, 9.0, 2.6]),
+    st.integers(1, 40),
+)
+def test_whole_rows_are_those_with_half_of_their_length(
+    given_times: list[float], duration: float, per_second: float, start: float, end: float | None, most: int
+) -> None:
+    """Compared with the definition: the nearest frame for each row, half of which lies in the part."""
+    times = sorted(given_times)
+    sampler = WholeRows[float](per_second, start, end, most)
+    found = [pair for time in times for pair in sampler.add(time, time)]
+    video_end = times[-1] + duration
+    found += sampler.finish(video_end)
+    length = min(video_end, math.inf if end is None else end) - start
+    slack = rounding(per_second)
+    rows = [row for row in range(most) if row == 0 or (row + 0.5) / per_second <= length + slack]
+    expected = rows if video_end > start else []
+    assert [row for row, _ in found] == expected
+    for row, time in found:
+        second = start + row / per_second
+        assert abs(time - second) == pytest.approx(min(abs(other - second) for other in times), abs=1e-9)
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 12000, 22050, 24000, 32000, 44100, 48000, 96000])

@@ -120,6 +120,17 @@ def test_several_videos_as_a_table_and_a_bad_one(
     assert [float(row["score"]) for row in rows[:2]] == pytest.approx([one.score for one in expected], abs=1e-4)
 
 
+def test_a_folder_of_videos(world: World, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (world.clips / "disc" / "._2.mp4").write_bytes(b"Mac OS X")
+    words = [f"--model={world.runs['video']}", "--top_k=1"]
+    assert cli.call("predict", [*words, str(world.clips), f"--out={tmp_path / 'folder.csv'}"]) == 0
+    assert "1 hidden file" in capsys.readouterr().err
+    assert cli.call("predict", [*words, f"--videos={world.clips}/*/*.mp4", f"--out={tmp_path / 'files.csv'}"]) == 0
+    assert (tmp_path / "folder.csv").read_text() == (tmp_path / "files.csv").read_text()
+    with pytest.raises(UsageError, match=r"is a folder; name the files in it: .*\.tfrecord"):
+        cli.call("predict", [*words, str(world.data / "video" / "train")])
+
+
 @pytest.mark.parametrize("level", ["frame", "video"])
 def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
     world: World, level: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
@@ -136,8 +147,8 @@ def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
     colours = data_format.dequantized(
         data_format.quantized(colours, (-9, 9)), (-9, 9)
     )  # as the frame records hold them
-    assert len(bands) == len(colours) == 8
-    windows = [(0, 3), (3, 6), (6, 8)]
+    assert len(bands) == len(colours) == 7
+    windows = [(0, 3), (3, 6), (6, 7)]
     with yt8m.load(run) as model:
         scores = []
         for first, last in windows:

@@ -60,7 +60,7 @@ def test_the_timeline_shows_where_clips_begin_to_move(
         for name, cells in re.findall(r'<tr><th scope="row">(\w+)</th>(.*?)</tr>', page)
     }
     clips = yt8m.extract(film, extractors=["own_extractors:Motion"])["motion"]
-    assert clips.shape == (31, 7)
+    assert clips.shape == (30, 7)
     means = np.array(
         [clips[first : first + 5].mean(axis=0) for first in (0, 5, 10, 15, 20)] + [clips[25:].mean(axis=0)]
     )

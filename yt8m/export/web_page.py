@@ -25,6 +25,7 @@ from yt8m.datasets.extract.computing import Settings, entry_of
 from yt8m.errors import RunError, UsageError
 from yt8m.export.onnx_file import OnnxFile
 from yt8m.extractors.picture_models import OnnxModel, axes_of
+from yt8m.extractors.sampling_rules import RULES, rule_of_entry
 from yt8m.numerics.onnx_session import open_session
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.data_format import PUBLISHED
@@ -144,8 +145,9 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
     """What the page needs to know of the model, without the networks of its extractors.
 
     This is its name and step, its features, the names of its classes, their thresholds (None if the model has no
-    thresholds, and for a class that is never a tag), the frames to take per second of a video (`per_second`), and the
-    largest number of frames that the model scores at once (`window`).
+    thresholds, and for a class that is never a tag), the frames to take per second of a video (`per_second`),
+    whether these are counted by whole rows (`counts_whole`, see `sampling_rules`), and the largest number of frames
+    that the model scores at once (`window`).
     """
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
@@ -162,6 +164,7 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
         "classes": [names.name(index) for index in range(num_classes)],
         "thresholds": tagger and [value if math.isfinite(value) else None for value in tagger.thresholds.tolist()],
         "per_second": extractor.get("frames_per_second", Settings().per_second),
+        "counts_whole": RULES[rule_of_entry(extractor)].counts_whole if extractor else False,
         "window": extractor.get("max_frames", Settings().max_frames),
     }
 

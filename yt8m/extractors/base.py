@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage
 from yt8m.errors import UsageError
+from yt8m.extractors import sampling_rules
 from yt8m.options import option
 from yt8m.records.data_format import Range
 from yt8m.registry import Catalogue
@@ -186,6 +187,7 @@ class Extractor(options.Checked, abc.ABC):
       window: length of a window of sound, in samples.
       hop: for sound, distance of the starts of successive windows, in samples; for clips, distance of the middles of
         successive clips, in seconds, by default 1.
+      sampling: the usual rule by which a video becomes rows, see `sampling_rules`.
       free_settings: fields that do not change the feature, such as the device that computes it.
     """
 
@@ -197,6 +199,7 @@ class Extractor(options.Checked, abc.ABC):
     rate: ClassVar[float] = 16000
     window: ClassVar[int] = 16000
     hop: ClassVar[float] = 16000
+    sampling: ClassVar[str] = sampling_rules.WHOLE
     free_settings: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
+from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.records.data_format import PUBLISHED, Range
@@ -47,6 +48,7 @@ class Inception(Extractor):
     feature: ClassVar[str] = "rgb"
     size: ClassVar[int] = 1024
     bytes_range: ClassVar[Range | None] = PUBLISHED
+    sampling: ClassVar[str] = sampling_rules.PUBLISHED
 
     inception_graph: str = weights("Inception-v3 of 2015-12-05: the .tgz, or the frozen graph (.pb) in it", _GRAPH)
     inception_pca: str = weights(
@@ -125,6 +127,7 @@ class Vggish(Extractor):
     takes: ClassVar[Literal["frames", "clips", "waveform"]] = "waveform"
     size: ClassVar[int] = 128
     bytes_range: ClassVar[Range | None] = PUBLISHED
+    sampling: ClassVar[str] = sampling_rules.PUBLISHED
     rate: ClassVar[int] = RATE
     window: ClassVar[int] = SAMPLES
     hop: ClassVar[int] = RATE  # one second, as in MediaPipe's graph of YouTube-8M; VGGish's own demo takes 0.96 s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.extractors.base import Clips, Sound
+from yt8m.extractors.sampling_rules import rounding, whole_rows
 
 F = TypeVar("F")  # a frame
 P = TypeVar("P")  # the picture that is made from a frame
@@ -76,6 +78,51 @@ def nearest_rows(per_second: float, start: float, end: float | None, most: int) 
     seconds = (start + row / per_second for row in range(most))
     last = math.inf if end is None else end - 1e-9
     return NearestFrames(itertools.takewhile(lambda second: second < last, seconds), 0.5 / per_second)
+
+
+class WholeRows(Generic[F]):
+    """Chooses the frame for each row by the rule `whole-2`: a row counts if the video has half of it.
+
+    Row k gets the frame nearest to second `start + k / per_second`. It is given once a frame shows that the video has
+    half of the row. The first row always counts.
+
+    Args:
+      per_second, start, end, most: as for `nearest_rows`.
+    """
+
+    def __init__(self, per_second: float, start: float, end: float | None, most: int) -> None:
+        rows = most if end is None else min(most, whole_rows(end - start, per_second))
+        self._sampler = NearestFrames[F](start + row / per_second for row in range(rows))
+        self._per_second, self._start = per_second, start
+        self._waiting: deque[tuple[int, F]] = deque()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rows that may be taken were given."""
+        return self._sampler.is_done and not self._waiting
+
+    def add(self, time: float, frame: F) -> Iterator[tuple[int, F]]:
+        """Takes the next frame, at a time in seconds; yields (row, its frame) for each row that certainly counts."""
+        self._waiting += self._sampler.add(time, frame)
+        return self._counted(time, 0)
+
+    def finish(self, end: float) -> Iterator[tuple[int, F]]:
+        """Yields the remaining rows that count, as `add` does.
+
+        Args:
+          end: the second at which the last frame ends.
+        """
+        if end > self._start:
+            rows = whole_rows(end - self._start, self._per_second)
+            remaining = itertools.takewhile(lambda pair: pair[0] < rows, self._sampler.finish())
+            yield from itertools.chain(self._counted(end, 1), remaining)
+
+    def _counted(self, time: float, least: int) -> Iterator[tuple[int, F]]:
+        """Yields the waiting rows that have their middle before `time`, and at least the rows before `least`."""
+        seconds = time - self._start
+        rows = max(least, whole_rows(seconds, self._per_second) if seconds > 0 else 0)
+        while self._waiting and self._waiting[0][0] < rows:
+            yield self._waiting.popleft()
 
 
 def clip_of_row(row: int, per_second: float, hop: float) -> int:
@@ -186,21 +233,31 @@ class NearestClips(Generic[F, P]):
 class Windows:
     """Cuts sound into windows. Window j begins `j * hop` samples after the start of window 0.
 
-    Windows that go beyond the end of the sound are filled up with silence.
+    Windows that go beyond the end of the sound are filled up with silence. If the sample rate changes, the sound after
+    the change gets a new resampler.
 
     Args:
       sound: the form of the windows.
       start: the second of the video at which window 0 begins.
       seconds: windows that begin this many seconds after the start, or later, are left out.
+      least_share: the share of a hop that the sound must still have at the start of a window, else the window is left
+        out; window 0 is always made.
+
+    Attributes:
+      has_changed_rate: whether the sample rate has changed within the sound.
     """
 
-    def __init__(self, sound: Sound, start: float, seconds: float) -> None:
+    def __init__(self, sound: Sound, start: float, seconds: float, least_share: float = 0.0) -> None:
         self._sound, self._start = sound, start
+        least = least_share * sound.hop - rounding(sound.rate / sound.hop) * sound.rate
+        self._least_samples, self.has_changed_rate = max(1, math.ceil(least)), False
+        self._measures, self._seconds = least_share > 0, seconds
         self._most = int(np.ceil(seconds * sound.rate / sound.hop - 1e-9))
         self._longest = seconds + sound.window / sound.rate + 1
         self._resampler: Any = None
         self._input_rate = 0  # samples per second of the video's sound; 0 until the first samples come
-        self._received = 0  # number of samples of the video's sound so far
+        self._received = 0  # number of samples of the video's sound so far, since its sample rate last changed
+        self._seconds_before = 0.0  # length of the sound before that change
         self._lead_seconds = 0  # seconds before the start that are resampled too; the result for them is left out
         self._pending: NDArray[np.float32] = np.zeros(0, np.float32)  # samples from the start of window `_next` on
         self._skip = 0  # number of resampled samples to leave out before the next window begins
@@ -208,8 +265,8 @@ class Windows:
 
     @property
     def is_done(self) -> bool:
-        """Whether the last window that may be made has been made."""
-        return self._next >= self._most
+        """Whether the last window that may be made has been made, and `end` is known up to `seconds`."""
+        return self._next >= self._most and (not self._measures or self.end >= self._seconds)
 
     @property
     def end(self) -> float:
@@ -231,18 +288,20 @@ class Windows:
           (number of the first window, windows float32 [n, window]).
 
         Raises:
-          ValueError: the rate changes within the sound.
+          ValueError: the rate is 0.
         """
         if not self._input_rate:
             self._input_rate = rate
             # The resampler takes the sound before its first sample for silence. So it begins a second before the start.
             self._lead_seconds = 1 if self._start > 0 and rate != self._sound.rate else 0
             self._skip = self._lead_seconds * self._sound.rate
-        if rate != self._input_rate or not rate:
-            raise ValueError("the sample rate of its sound changes")
-        expected = (min(time - self._start, self._longest) + self._lead_seconds) * rate
-        missing = round(expected) - self._received
-        if abs(missing) > (_GAP * rate if self._received else 0):
+        if not rate:
+            raise ValueError("its sound has the sample rate 0")
+        if rate != self._input_rate:
+            yield from self._change_rate(rate)
+        expected = min(time - self._start, self._longest) + self._lead_seconds - self._seconds_before
+        missing = round(expected * rate) - self._received
+        if abs(missing) > (_GAP * rate if self._received or self._seconds_before else 0):
             samples = samples[-missing:] if missing < 0 else np.concatenate([np.zeros(missing, np.float32), samples])
         if len(samples):
             self._received += len(samples)
@@ -253,14 +312,25 @@ class Windows:
 
         Call it after the last samples were added.
         """
-        if self._resampler is not None:
-            yield from self._cut_windows(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
-        while len(self._pending) and not self.is_done:
+        yield from self._end_resampler()
+        while len(self._pending) >= (self._least_samples if self._next else 1) and self._next < self._most:
             filled = np.zeros((1, self._sound.window), np.float32)
             filled[0, : len(self._pending)] = self._pending
             yield self._next, filled
             self._pending = self._pending[self._sound.hop :]
             self._next += 1
+
+    def _change_rate(self, rate: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Ends the sound with the present sample rate, and yields the windows that are complete by that."""
+        yield from self._end_resampler()
+        self._seconds_before += self._received / self._input_rate
+        self._input_rate, self._received, self.has_changed_rate = rate, 0, True
+
+    def _end_resampler(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Takes the last samples out of the resampler; yields the windows that are complete by that."""
+        if self._resampler is not None:
+            yield from self._cut_windows(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+            self._resampler = None
 
     def _resample(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._input_rate == self._sound.rate:

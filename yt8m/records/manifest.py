@@ -3,8 +3,9 @@
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
      "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...},
-     "extractors": [{"name": "inception", "feature": "rgb", "range": [-2, 2], "frames_per_second": 1, "max_frames": 300,
-                     "settings": {...}, "weights": {"inception_graph": "<sha256>", ...}}, ...],
+     "extractors": [{"name": "inception", "feature": "rgb", "range": [-2, 2], "frames_per_second": 1,
+                     "max_frames": 300, "sampling": "published-2", "settings": {...},
+                     "weights": {"inception_graph": "<sha256>", ...}}, ...],
      "split": "train",
      "corrections": {"file": "decisions.csv", "sha256": "...", "labels added": 12, "labels removed": 30}}
 
@@ -46,6 +47,8 @@ _CHUNK, _HEADER, _LARGE = 1 << 18, 64, 1 << 16
 _THREADS = 8  # number of shards whose records are counted at the same time
 # {attribute of `Shard`: what the message about a difference says of the shard}
 _CONTENT_TEXTS = {"records": "holds {} records", "bytes": "has {} bytes", "crc32c": "has the checksum {}"}
+# The rule of sampling (see `extractors.sampling_rules`) of an entry of `extractors` that does not name one.
+FIRST_RULE = "nearest-1"
 # The end of messages about a shard that differs from its manifest.
 REMEDY = "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
 
@@ -143,11 +146,12 @@ def find(files: Sequence[str]) -> Manifest:
 
     Raises:
       RunError: a file is not a valid manifest or has a newer format, or two manifests contradict each other about the
-        format of the records.
+        format of the records, or about the rule by which the rows of a feature were made.
     """
     paths = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
     manifests = [read(path) for path in paths if storage.exists(path)]
     shards = {name: shard for part in manifests for name, shard in part.shards.items()}
+    _refuse_mixed_rules(manifests)
     data = data_format.joined([(part.sources[0], part.data) for part in manifests if part.data is not None])
     joined = Manifest(tuple(source for part in manifests for source in part.sources), shards, data)
     for name in ("extractors", "split", "corrections"):
@@ -155,6 +159,21 @@ def find(files: Sequence[str]) -> Manifest:
         if values and all(value == values[0] for value in values):
             joined = joined._replace(**{name: values[0]})
     return joined
+
+
+def _refuse_mixed_rules(manifests: Sequence[Manifest]) -> None:
+    """Raises `RunError` if two manifests have rows of the same extractor that were made by different rules."""
+    first_rules: dict[tuple[str, str], tuple[str, str]] = {}
+    for part in manifests:
+        for entry in part.extractors:
+            key, rule = (str(entry.get("name")), str(entry.get("feature"))), str(entry.get("sampling", FIRST_RULE))
+            other, source = first_rules.setdefault(key, (rule, part.sources[0]))
+            if rule != other:
+                raise RunError(
+                    f"{source} has rows of {key[1]} that were made by the rule {other}, and {part.sources[0]} by the "
+                    f"rule {rule}: a model would take both for the same. Extract one of the two again, into another "
+                    "folder, with `yt8m extract --rules=1` or `--rules=2`."
+                )
 
 
 def write(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
+from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
@@ -132,7 +133,11 @@ def _format_time(second: float) -> str:
 def _thumbnails(video: str, timeline: Timeline) -> list[str]:
     """The picture from the middle of each part, as a data: address; empty if no picture can be decoded."""
     scaling = Scaling(_THUMBNAIL_SIZE, _THUMBNAIL_SIZE)
-    request = Request(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2, pictures=(scaling,))
+    request = Request(
+        *(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2),
+        pictures=(scaling,),
+        rule=sampling_rules.PUBLISHED,  # the last part may be shorter than the others, and has a picture too
+    )
     # The decoder raises a DecodeError for a video without pictures. The page then has no thumbnails.
     with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
         for decoding in pool.decode([request]):

@@ -26,7 +26,7 @@ class PredictConfig(options.Checked):
     )
     data: tuple[str, ...] = option((), "records, if no words after the flags name them", is_operand=True, is_path=True)
     videos: tuple[str, ...] = option(
-        (), "video files, if no words after the flags name them", is_operand=True, is_path=True
+        (), "video files or folders, if no words after the flags name them", is_operand=True, is_path=True
     )
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     vocabulary: str = path_option(
@@ -51,6 +51,9 @@ class PredictConfig(options.Checked):
         (),
         "of video files: the extractors of a model that does not name its own, such as inception,vggish",
         is_code=True,
+    )
+    max_bad_packets: int = option(
+        0, "of video files: number of damaged packets of a video that may be left out", minimum=0
     )
     trust_code: bool = option(False, TRUST_HELP)
 

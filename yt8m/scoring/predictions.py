@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from yt8m import scoring
 from yt8m.errors import RunError, UsageError
+from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS
 from yt8m.records import manifest, shards, thresholds, vocabulary
 from yt8m.records.record_parser import Raw
@@ -25,25 +27,47 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
     Args:
       config: the flags.
       settings: {name: value} of settings of the extractors, for videos.
-      patterns: paths or patterns of video files, or of TFRecord files.
+      patterns: paths or patterns of video files, folders of them, or paths or patterns of TFRecord files.
 
     Raises:
       UsageError: there is no such model or file, the records do not fit the model, or the extractors of a video cannot
         be used.
       RunError: a record is damaged, or there is none to show.
     """
-    files = manifest.shards_at(patterns)
+    files = _find_files(patterns)
     if _are_videos(files):
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, settings, files)
-    video_options = (("extractors", config.extractors), ("timeline", config.timeline), ("out", config.csv))
+    video_options = (
+        ("extractors", config.extractors),
+        ("timeline", config.timeline),
+        ("out", config.csv),
+        ("max_bad_packets", config.max_bad_packets),
+    )
     for name, value in (*video_options, *settings.items()):
         if value:
             raise UsageError(
                 f"--{name} is for video files; these are records. `yt8m inference` writes the predictions for records."
             )
     return _show_records(config, files, ", ".join(patterns))
+
+
+def _find_files(patterns: Sequence[str]) -> list[str]:
+    """The files that the patterns name. In folders these are the videos; stderr says how many files are passed over.
+
+    Raises:
+      UsageError: a pattern matches no file, or a folder has no videos.
+    """
+    if not video_paths.has_folder(patterns):
+        return manifest.shards_at(patterns)
+    try:
+        videos = video_paths.find(patterns)
+    except UsageError:
+        return manifest.shards_at(patterns)  # its error names the records in the folder
+    for line in video_paths.describe_passed_over(videos.passed_over):
+        print(line, file=sys.stderr)
+    return videos.paths
 
 
 def _are_videos(paths: Sequence[str]) -> bool:

@@ -22,6 +22,7 @@ from yt8m.datasets.extract.computing import (
     locate,
 )
 from yt8m.errors import UsageError
+from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
 from yt8m.records.record_parser import NumpyBatch
@@ -45,6 +46,7 @@ class VideoFeatures(Closing):
       jobs: number of processes that decode.
       is_scored: whether videos are to be scored in windows. Then the features of whole videos are extracted, of at
         most 100,000 frames; otherwise only those of the first `max_frames` frames.
+      max_bad_packets: see `Settings`.
 
     Attributes:
       per_second: number of frames a second.
@@ -52,11 +54,18 @@ class VideoFeatures(Closing):
     """
 
     def __init__(
-        self, entries: Sequence[Entry], located: Sequence[LocatedExtractor], jobs: int = 1, *, is_scored: bool = False
+        self,
+        entries: Sequence[Entry],
+        located: Sequence[LocatedExtractor],
+        jobs: int = 1,
+        *,
+        is_scored: bool = False,
+        max_bad_packets: int = 0,
     ) -> None:
         self._entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
-        settings = Settings(self.per_second, _MOST_FRAMES if is_scored else self.max_frames)
+        most, rule = _MOST_FRAMES if is_scored else self.max_frames, sampling_rules.rule_of_entry(entries[0])
+        settings = Settings(self.per_second, most, rule=rule, max_bad_packets=max_bad_packets)
         self._computer = Computer(located, settings, is_new=not is_scored)
         self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
 
@@ -110,7 +119,12 @@ def _round_as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None
 
 
 def for_model(
-    takes: ModelInput, flags: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
+    takes: ModelInput,
+    flags: Mapping[str, Any],
+    names: Sequence[str] = (),
+    *,
+    trust_code: bool = False,
+    max_bad_packets: int = 0,
 ) -> VideoFeatures:
     """Opens the extraction of features for a model that is to score videos.
 
@@ -122,6 +136,7 @@ def for_model(
         that the model names.
       names: names of extractors to use in place of those that the model names; needed if the model names none.
       trust_code: whether to import the code, or load the SavedModels, that the model names.
+      max_bad_packets: see `Settings`.
 
     Raises:
       UsageError: the extractors are unknown, are not trusted, have other weights or settings than in the training, or
@@ -136,7 +151,7 @@ def for_model(
         located = locate(_recreate_extractor(takes, entry, flags) for entry in entries)
         for entry, extractor in zip(entries, located, strict=True):
             refuse_other_weights(takes.folder, entry, extractor.weights)
-    return VideoFeatures(entries, located, is_scored=True)
+    return VideoFeatures(entries, located, is_scored=True, max_bad_packets=max_bad_packets)
 
 
 def _choose_by_name(
@@ -154,9 +169,15 @@ def _choose_by_name(
             "inception,vggish for features of YouTube-8M."
         )
     located = locate(choose(names, flags))
-    entries = describe_extractors(located, [each.extractor.bytes_range for each in located], Settings())
+    settings = Settings(rule=_usual_rule(located))
+    entries = describe_extractors(located, [each.extractor.bytes_range for each in located], settings)
     _match_entries(takes, entries)
     return entries, located
+
+
+def _usual_rule(located: Sequence[LocatedExtractor]) -> str:
+    """The newest rule by which these extractors make rows together."""
+    return sampling_rules.rule_of(sampling_rules.NEWEST, [each.extractor.sampling for each in located])
 
 
 def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
@@ -262,7 +283,7 @@ def extract(
       RunError: weights cannot be fetched.
     """
     located = locate(choose(names, flags))
-    entries = describe_extractors(located, [None for _ in located], settings)
-    with VideoFeatures(entries, located, jobs=jobs) as source:
+    entries = describe_extractors(located, [None for _ in located], settings._replace(rule=_usual_rule(located)))
+    with VideoFeatures(entries, located, jobs=jobs, max_bad_packets=settings.max_bad_packets) as source:
         for path, features in source.extract_features(paths):
             yield path, features, [each.extractor.feature for each in located]

@@ -31,6 +31,7 @@ class VideoScores(NamedTuple):
       scores: float32 [C]; empty if the video is bad.
       seconds: length of the scored part of the video, which has at most 100,000 frames.
       bad: why the video has no scores; empty if it has scores.
+      notes: texts that say what is unusual about the video.
       over_time: the scores of each part of the video; None unless the caller of `predict` asks for them.
     """
 
@@ -38,6 +39,7 @@ class VideoScores(NamedTuple):
     scores: NDArray[np.float32]
     seconds: float = 0.0
     bad: str = ""
+    notes: tuple[str, ...] = ()
     over_time: Timeline | None = None
 
 
@@ -70,7 +72,7 @@ def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds
             starts = [first / source.per_second for first, _ in timeline_windows]
             over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
         scored_seconds = min(features.seconds, count / source.per_second)
-        yield VideoScores(path, scores.astype(np.float32), scored_seconds, over_time=over_time)
+        yield VideoScores(path, scores.astype(np.float32), scored_seconds, notes=features.notes, over_time=over_time)
 
 
 def _divide_frames(count: int, size: int) -> list[Part]:
@@ -120,7 +122,13 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
             scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats")
         )
         source = stack.enter_context(
-            video_features.for_model(scorer.takes, flags, config.extractors, trust_code=config.trust_code)
+            video_features.for_model(
+                scorer.takes,
+                flags,
+                config.extractors,
+                trust_code=config.trust_code,
+                max_bad_packets=config.max_bad_packets,
+            )
         )
         tagger = tagger_for(config, scorer)
         predictions = predict(scorer, source, paths, timeline_page.SECONDS if config.timeline else 0)
@@ -138,7 +146,8 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
             length, names = f"{prediction.seconds:.1f}", scorer.shown_names
             lines += [(prediction.path, index, names.name(index), f"{score:.6f}", length) for index, score in rows]
             if not config.csv:
-                print(f"{prediction.path}: {length} seconds scored")
+                notes = "".join(f"; {note}" for note in prediction.notes)
+                print(f"{prediction.path}: {length} seconds scored{notes}")
                 show_classes([(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
             if prediction.over_time is not None:
                 path = timeline_page.path_for(prediction.path)

@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from yt8m.errors import UsageError
 from yt8m.storage import local
+from yt8m.storage.base import WILD, Stamp
 from yt8m.storage.base import Locked as Locked
 from yt8m.storage.base import NotFoundError as NotFoundError
-from yt8m.storage.base import Stamp
 from yt8m.storage.base import parse_json as parse_json
 from yt8m.storage.local import LocalStore
 
@@ -80,6 +80,11 @@ def pattern_in(folder: str, *names: str) -> str:
 def glob_in(folder: str, *names: str) -> list[str]:
     """The sorted paths inside `folder` that match the pattern `names`; the path of the folder is no pattern."""
     return sorted(_store(folder).glob(pattern_in(folder, *names)))
+
+
+def is_pattern(component: str) -> bool:
+    """Whether a component of a path has characters with a special meaning in patterns."""
+    return WILD.search(component) is not None
 
 
 def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:

@@ -6,12 +6,15 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import secrets
 import socket
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
+
+WILD = re.compile(r"[*?\[]")  # the characters with a special meaning in patterns
 
 _MAX_LEVELS = 100  # nested levels of JSON: files of this package have at most six; a few hundred exceed Python's stack
 

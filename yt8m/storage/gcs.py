@@ -24,8 +24,8 @@ from google.api_core import exceptions as api
 
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import gcs_client
-from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
-from yt8m.storage.gcs_client import WILD, blob_at, client, parse, with_retries
+from yt8m.storage.base import WILD, Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
+from yt8m.storage.gcs_client import blob_at, client, parse, with_retries
 
 BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0  # seconds; for both see the module's docstring
 _BEAT = "beat"  # key in the metadata of a lock object, for the time at which its holder last renewed it

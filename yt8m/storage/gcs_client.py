@@ -29,10 +29,9 @@ from urllib3 import exceptions as urllib3
 
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import base
-from yt8m.storage.base import NotFoundError
+from yt8m.storage.base import WILD, NotFoundError
 from yt8m.storage.local import LocalStore
 
-WILD = re.compile(r"[*?\[]")  # the characters with a special meaning in patterns
 T = TypeVar("T")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between two attempts

@@ -51,7 +51,7 @@ def test_a_record_has_features_of_clips_pictures_and_sound(
         }
         expected = motion(tmp_path / record.id().decode())
         np.testing.assert_allclose(lists["motion"], expected, rtol=1e-5, atol=1e-6)
-        assert len(lists["colours"]) == len(lists["bands"]) == len(expected) >= 3
+        assert len(lists["colours"]) == len(lists["bands"]) == len(expected) >= 2
 
 
 def test_each_frame_gets_the_nearest_clip_at_other_rates(tmp_path: pathlib.Path) -> None:
@@ -63,7 +63,7 @@ def test_each_frame_gets_the_nearest_clip_at_other_rates(tmp_path: pathlib.Path)
 def test_a_video_without_pictures_has_zeros(tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "clip.mkv", None, made_videos.tone("disc"), 2.4)
     features = yt8m.extract(path, extractors=NAMES[1:])
-    assert features["motion"].shape == (3, 7)
+    assert features["motion"].shape == (2, 7)
     assert not features["motion"].any()
 
 

@@ -88,4 +88,4 @@ def test_the_report_tells_ids_apart_that_look_alike(tmp_path: pathlib.Path) -> N
     words += ["--extractors=own_extractors:Colours", "--jobs=1"]
     assert cli.call("extract", [*words, "--max_bad_videos=2"]) == 0
     lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
-    assert {line["id"] for line in lines if line["state"] == "left out"} == {r"\xff.mp4", r"\x5cxff.mp4"}
+    assert {line["id"] for line in lines if line["state"] == "left out"} == {r"disc/\xff.mp4", r"disc/\x5cxff.mp4"}

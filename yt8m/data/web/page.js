@@ -66,7 +66,7 @@ async function read(file) {
   if (!about.networks.length) throw new WrongFile(`${file.name} is of another kind.\nExpected ${allowed()}.`);
   networks ??= await Promise.all(about.networks.map(Network.load));
   element("progress").hidden = false;
-  return framesOf(file, networks, about.per_second, (count) => model.partsOf(count, SECONDS), (share) => {
+  return framesOf(file, networks, about, (count) => model.partsOf(count, SECONDS), (share) => {
     element("progress").value = share;
     return !next;
   });

@@ -8,6 +8,7 @@ import { fetched, ort } from "./scoring.js";
 const AT_ONCE = 8; // pictures that a network gets, if it takes any number
 const SIDE = 96; // pixels of a thumbnail
 const FRAME = 1 / 30; // seconds of the last frame, roughly: the browser does not say the frame rate
+const ROUNDING = 0.005; // seconds by which half a row may be too short, because containers round times
 const AFTER = 0.001; // seconds that are added to a time, so that a frame that begins just then is shown
 
 // A network of page.json.
@@ -105,9 +106,12 @@ class Video {
       + "Most browsers decode MP4 with H.264, and WebM.");
   }
 
-  // How many rows a video has: the last one is that nearest to the time of the last frame.
-  rows(perSecond) {
-    return Math.floor(Math.max(0, this.player.duration - FRAME) * perSecond + 0.5) + 1;
+  // How many rows a video has. By whole rows, the last one counts if half of it is there; otherwise it is the row that is
+  // nearest to the time of the last frame.
+  rows(perSecond, countsWhole) {
+    const { duration } = this.player;
+    if (countsWhole) return Math.max(1, Math.floor((duration + ROUNDING) * perSecond + 0.5));
+    return Math.floor(Math.max(0, duration - FRAME) * perSecond + 0.5) + 1;
   }
 
   // The picture that is shown at a second, {data: RGBA, width, height}.
@@ -137,11 +141,11 @@ class Video {
 
 // The frames of a video, float32 [T, width], and a thumbnail of each part that `partsOf(T)` gives as [first, last]. It
 // calls `tell(share)` on its way, and returns null as soon as that is false.
-export async function framesOf(file, networks, perSecond, partsOf, tell) {
+export async function framesOf(file, networks, { per_second: perSecond, counts_whole: countsWhole }, partsOf, tell) {
   const video = new Video(file), rows = [], thumbnails = [];
   try {
     await video.open();
-    const count = video.rows(perSecond), middles = partsOf(count).map(([first, last]) => Math.floor((first + last) / 2));
+    const count = video.rows(perSecond, countsWhole), middles = partsOf(count).map(([first, last]) => Math.floor((first + last) / 2));
     const take = async (waiting) => {
       const found = [];
       for (const [index, network] of networks.entries()) found.push(await network.featuresOf(waiting.map((all) => all[index])));

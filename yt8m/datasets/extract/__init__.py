@@ -10,15 +10,16 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from yt8m import cores, extractors, options, storage
+from yt8m import extractors, options, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, describe_extractors, locate
+from yt8m.datasets.extract.extract_config import ExtractConfig as ExtractConfig
+from yt8m.datasets.extract.made_rules import choose_rules
 from yt8m.datasets.extract.shard_extraction import (
     Journal,
     ProgressLine,
@@ -29,85 +30,21 @@ from yt8m.datasets.extract.shard_extraction import (
     settings_of,
 )
 from yt8m.datasets.extract.video_table import open_videos
-from yt8m.datasets.make_records.classes import DataSetFlags, match_other_levels, number_labels, warn_of_labels
+from yt8m.datasets.make_records.classes import match_other_levels, number_labels, warn_of_labels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.errors import RunError, UsageError
-from yt8m.options import about_flags, option, path_option
-from yt8m.records.data_format import LEVELS, FeatureFormat
+from yt8m.extractors import video_paths
+from yt8m.options import about_flags
+from yt8m.records.data_format import FeatureFormat
 from yt8m.records.shards import id_text
-from yt8m.registry import refuse_two_meanings, reserve_flags
+from yt8m.registry import refuse_two_meanings
 from yt8m.storage.base import Stamp
 
 REPORT = "extract.jsonl"  # the file in --out that lists the videos that were left out or are unusual
 _ROWS_AT_ONCE = 8192  # number of rows of the table that are read at a time
-
-
-@dataclass(frozen=True)
-class ExtractConfig(DataSetFlags):
-    """The flags of `yt8m extract`."""
-
-    _: KW_ONLY
-    videos: str = path_option(
-        "table (.csv, .parquet) with the column path, and perhaps id, labels, split, start and end; or a pattern "
-        "of video files, or a folder of them",
-        is_required=True,
-    )
-    extractors: tuple[str, ...] = option(
-        ("inception", "vggish"),
-        "inception, vggish, onnx:FILE, saved_model:DIR, or package.module:Class of your own",
-        is_required=True,
-        is_code=True,
-    )
-    level: tuple[str, ...] = option(
-        ("frame", "video"), "frame stores all frames, video their mean; or both", shapes="nothing", is_required=True
-    )
-    labels: str = option(
-        "column",
-        "where the labels are: in the column labels of the table, or in the name of each video's folder",
-        choices=("column", "folder"),
-    )
-    frames_per_second: float = option(1.0, "frames that are taken per second", minimum=1e-3, maximum=1000)
-    ranges: tuple[str, ...] = option(
-        (),
-        "LOW:HIGH, the range of values that the bytes of frames represent, for each extractor; or learned, from the "
-        "training videos; floats, which stores no bytes; usual, the extractor's own [usual: -2:2 for inception and "
-        "vggish, floats for all others]",
-    )
-    max_bad_videos: int | None = option(
-        None, "number of videos with bad files that may be left out [a tenth of all]", shapes="nothing", minimum=0
-    )
-    batch_size: int = option(32, "pictures or windows of sound that an extractor computes at once", minimum=1)
-    jobs: int = option(
-        0, "number of processes that decode videos [one per CPU core]", shapes="nothing", minimum=0, maximum=256
-    )
-    decode_seconds: float = option(
-        600.0, "seconds after which the decoding of a video is given up", shapes="nothing", minimum=1e-3
-    )
-    decode_memory: int = option(
-        4096, "address space in MB that the decoding of a video may take", shapes="nothing", minimum=64
-    )
-    fetch_weights: bool = option(False, "only fetch the weights of the extractors into the cache, and check them")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for level in self.level:
-            if level not in LEVELS or self.level.count(level) > 1:
-                raise UsageError(f"--level={','.join(self.level)}: expected frame, video, or frame,video.")
-
-    def is_required(self, field: dataclasses.Field[Any]) -> bool:
-        """With --fetch_weights, only --extractors is required."""
-        return super().is_required(field) and (field.name == "extractors" or not self.fetch_weights)
-
-    @property
-    def processes(self) -> int:
-        """Number of processes that decode videos."""
-        return self.jobs or cores.usable()
-
-
-reserve_flags("extraction", ExtractConfig)
 
 
 def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
@@ -203,11 +140,13 @@ class Extraction:
     """
 
     def __init__(self, config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> None:
+        config = dataclasses.replace(config, rules=choose_rules(config))
         self._config, self._located = config, locate(chosen)
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
-        table = open_videos(config.videos, config.labels, [config.group_by] if config.group_by else [])
-        self._left_out, self._skipped_endings = table.left_out, table.skipped_endings
+        groups = [config.group_by] if config.group_by else []
+        table = open_videos(config.videos, config.labels, groups, has_earlier_ids=config.rules == 1)
+        self._left_out, self._passed_over = table.left_out, table.passed_over
         bad = BadRows(config.videos, 0, " of the table")
         self._reader = RowReader(table, config, bad)
         self._scan = self._reader.scan()
@@ -285,12 +224,14 @@ class Extraction:
         options_text = options.shaping_values(self._config)
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [(id_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return hash_inputs(options_text, self._describe_extractors(self._ranges), *classes, rows)
+        # 0 is left out, so that the hash is that of earlier versions, which had no such flag.
+        tolerance = [self._config.max_bad_packets] if self._config.max_bad_packets else []
+        return hash_inputs(options_text, self._describe_extractors(self._ranges), *classes, rows, *tolerance)
 
     def _describe_extractors(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
         """The entries of the extractors in manifests; a range that is still to be learned is None, as for floats."""
         fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
-        return describe_extractors(self._located, fixed_ranges, settings_of(self._config))
+        return describe_extractors(self._located, fixed_ranges, settings_of(self._config, self._located))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         """Extracts the shards that are not in the journal and writes extract.jsonl; then completes the outputs.
@@ -401,9 +342,8 @@ class Extraction:
             print(f"  {count} {'video' if count == 1 else 'videos'}: {note}")
         if counts:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
-        if self._skipped_endings:
-            endings = ", ".join(f"{count} {ending}" for ending, count in sorted(self._skipped_endings.items()))
-            print(f"  skipped files: {endings}; from a folder only common endings are used, so name them by a pattern")
+        for line in video_paths.describe_passed_over(self._passed_over):
+            print(f"  {line}")
 
 
 def _clip_of_row(cells: Mapping[str, Sequence[Any]], index: int) -> Clip:

@@ -34,6 +34,7 @@ from yt8m.extractors.base import (
 from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
 from yt8m.extractors.sampling import clip_of_row
+from yt8m.extractors.sampling_rules import EARLIER, RULES, WHOLE
 from yt8m.records import shards
 from yt8m.records.data_format import Range
 from yt8m.storage import copies, is_remote
@@ -115,11 +116,15 @@ class Settings(NamedTuple):
       per_second: frames per second.
       max_frames: the largest number of frames of a video; later frames are left out.
       batch: number of pictures, clips or windows that an extractor gets at once.
+      rule: the rule by which a video becomes rows, see `sampling_rules`.
+      max_bad_packets: number of packets of a video that may be left out because they are damaged.
     """
 
     per_second: float = 1.0
     max_frames: int = 300
     batch: int = 32
+    rule: str = WHOLE
+    max_bad_packets: int = 0
 
 
 class Computer(Closing):
@@ -241,7 +246,7 @@ class Computer(Closing):
         pictures, clips, sounds = (tuple(self._forms_by_kind[kind]) for kind in ("picture", "clip", "sound"))
         scalings = tuple(form.scaling for form in pictures)
         limits = (settings.per_second, settings.max_frames, clip.start, clip.end)
-        return Request(path, *limits, scalings, sounds, threads, clips)
+        return Request(path, *limits, scalings, sounds, threads, clips, settings.rule, settings.max_bad_packets)
 
     def _add_message(self, video: _Video, message: Message, batches: _Batches) -> None:
         """Adds the pictures or windows of a message to the batches of all extractors that take this form.
@@ -294,24 +299,25 @@ class _Video:
         if self.bad:
             return Features((), bad=self.bad)
         count = int(self.summary["rows"])
-        arrays = [self._align_rows(index, count, settings.per_second, form) for index, form in enumerate(forms)]
+        arrays = [self._align_rows(index, count, settings, form) for index, form in enumerate(forms)]
         for extractor, array in zip(extractors, arrays, strict=True):
             if shards.unfit_values(array):
                 return Features((), bad=f"its feature {extractor.feature} has values that are {shards.UNFIT}")
         return Features(arrays, float(self.summary["seconds"]), tuple(self.summary["notes"]))
 
-    def _align_rows(self, index: int, count: int, per_second: float, form: Form) -> NDArray[np.float32]:
+    def _align_rows(self, index: int, count: int, settings: Settings, form: Form) -> NDArray[np.float32]:
         """The feature of one extractor for each frame of the video, float32 [count, size].
 
         From clips, a frame gets the values of the clip whose middle is nearest to the frame's time. From sound, a frame
         gets the values of the window that contains the frame's time. A hop is the distance between the starts of two
-        successive windows; frames up to one hop after the last window get the values of the last window. Frames without
-        a picture or sound get 0.
+        successive windows; frames up to one hop after the last window get the values of the last window. By rules that
+        count the sound after the last picture too, the frame after the last picture gets the values of that picture.
+        Other frames without a picture or sound get 0.
 
         Args:
           index: the index of the extractor.
           count: number of frames.
-          per_second: frames per second.
+          settings: see `Settings`.
           form: the form that the extractor takes.
         """
         computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
@@ -319,10 +325,11 @@ class _Video:
         for row in range(count):
             number = row
             if isinstance(form, Clips):
-                number = clip_of_row(row, per_second, form.hop)
+                number = clip_of_row(row, settings.per_second, form.hop)
             elif isinstance(form, Sound):
-                number = math.floor(row / per_second * form.rate / form.hop + 1e-9)
-                number = last if number == last + 1 else number
+                number = math.floor(row / settings.per_second * form.rate / form.hop + 1e-9)
+            if number == last + 1 and (isinstance(form, Sound) or RULES[settings.rule].counts_whole):
+                number = last
             if number in computed:
                 aligned[row] = computed[number]
         return aligned
@@ -406,7 +413,9 @@ def describe_extractors(
       ranges: for each extractor, the range of values that the bytes of frames represent; None for floats.
       settings: see `Settings`.
     """
-    shared = dict(frames_per_second=settings.per_second, max_frames=settings.max_frames)
+    shared: dict[str, Any] = dict(frames_per_second=settings.per_second, max_frames=settings.max_frames)
+    if settings.rule != EARLIER:  # manifests of earlier versions do not name the rule
+        shared["sampling"] = settings.rule
     return [
         {
             "name": name,

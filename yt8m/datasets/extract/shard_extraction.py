@@ -21,7 +21,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -29,18 +29,16 @@ from numpy.typing import NDArray
 
 from yt8m import cores, storage, terminal
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, Computer, Features, LocatedExtractor, Settings
+from yt8m.datasets.extract.extract_config import ExtractConfig
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.file_versions import FileVersions
 from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, WrittenShard
+from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
 from yt8m.records.record_parser import Example, RecordParser
 from yt8m.types import Closing
-
-if TYPE_CHECKING:
-    from yt8m.datasets.extract import ExtractConfig
-
 
 _FOLDER = ".extract"  # the folder of the journal, in the folder of the data set
 
@@ -237,7 +235,7 @@ class ShardExtractor(Closing):
         ranges = ranges_of(config.ranges, located)
         # As long as a range is to be learned, the shards hold all features as floats; see `quantize_shards`.
         self._ranges = [None] * len(located) if LEARNED in ranges else ranges
-        self._computer = Computer(located, settings_of(config))
+        self._computer = Computer(located, settings_of(config, located))
         self.sizes = self._computer.sizes
 
     def close(self) -> None:
@@ -304,9 +302,10 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
         entry.videos.append({**video, "state": "extracted", "notes": list(features.notes)})
 
 
-def settings_of(config: ExtractConfig) -> Settings:
-    """The flags that determine the features, besides the extractors."""
-    return Settings(config.frames_per_second, config.max_frames, config.batch_size)
+def settings_of(config: ExtractConfig, chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> Settings:
+    """The settings that determine the features, besides the extractors; `config.rules` must be chosen already."""
+    rule = sampling_rules.rule_of(config.rules, [choice.extractor.sampling for choice in chosen])
+    return Settings(config.frames_per_second, config.max_frames, config.batch_size, rule, config.max_bad_packets)
 
 
 def ranges_of(texts: tuple[str, ...], chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
@@ -12,13 +12,15 @@ from yt8m.datasets.make_records import tables
 from yt8m.datasets.make_records.rows import CONTROL_CHARACTER
 from yt8m.datasets.make_records.tables import COLUMNS, Rows, Table
 from yt8m.errors import UsageError
-from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
+from yt8m.extractors import video_paths
 from yt8m.options import about_flags
 
 _CONTROL_CHARACTER_PROBLEM = "the path holds a line break or another control character"
 
 
-def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _ListedVideos | _VideoFiles:
+def open_videos(
+    videos: str, labels: str, extra_columns: Sequence[str], *, has_earlier_ids: bool = False
+) -> _ListedVideos | _VideoFiles:
     """Opens the table of the videos. Each row has an id, labels and a path that is valid in the current folder.
 
     Args:
@@ -26,6 +28,7 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
       labels: `folder` if the label of a video is the name of the folder that it lies in; `column` if the labels are in
         a column of the table.
       extra_columns: columns to read besides `COLUMNS`.
+      has_earlier_ids: whether videos of a folder or pattern get the ids of earlier versions, see `_earlier_ids`.
 
     Raises:
       UsageError: there are no videos, no path can be used, a column is missing, or `videos` is not a table and
@@ -35,7 +38,7 @@ def open_videos(videos: str, labels: str, extra_columns: Sequence[str]) -> _List
     if videos.lower().endswith(tables.ENDINGS):
         table = tables.open_columns("--videos", videos, ["path", *extra_columns])
         return _ListedVideos(table, labels == "folder", extra_columns)
-    return _VideoFiles(videos, labels == "folder", extra_columns)
+    return _VideoFiles(videos, labels == "folder", extra_columns, has_earlier_ids=has_earlier_ids)
 
 
 def _folder_name(path: str) -> str:
@@ -53,12 +56,12 @@ class _ListedVideos:
 
     features: Sequence[str] = ()
     left_out: Mapping[str, str] = {}
-    skipped_endings: Mapping[str, int] = {}
 
     columns: Sequence[str]
 
     def __init__(self, table: Table, has_folder_labels: bool, extra_columns: Sequence[str]) -> None:
         self.path, self._table, self._has_folder_labels = table.path, table, has_folder_labels
+        self.passed_over = Counter[str]()
         self.columns = list(
             dict.fromkeys(
                 ("id", "labels", *(column for column in table.columns if column in (*COLUMNS, *extra_columns)))
@@ -87,57 +90,50 @@ class _ListedVideos:
 
 
 class _VideoFiles:
-    """Video files, sorted by path. The id is the path relative to the deepest folder that contains all files.
+    """Video files, sorted by path. The id is the path relative to the folder that the user named.
 
     Attributes:
       left_out: {path: why the video is left out}.
-      skipped_endings: {ending: number of files}, for the files in a folder that may be videos, but whose ending is not
-        common; see `OTHER_ENDINGS`.
+      passed_over: see `FoundVideos`.
     """
 
     features: Sequence[str] = ()
 
-    def __init__(self, videos: str, has_folder_labels: bool, extra_columns: Sequence[str]) -> None:
+    def __init__(
+        self, videos: str, has_folder_labels: bool, extra_columns: Sequence[str], *, has_earlier_ids: bool
+    ) -> None:
         self.path, self._has_folder_labels = videos, has_folder_labels
-        self.skipped_endings: Counter[str] = Counter()
         if extra_columns:
             raise UsageError(
                 f"--group_by={extra_columns[0]}: a pattern of files has no columns; name a table as --videos."
             )
         with about_flags(f"--videos={videos}: "):
-            paths = sorted(storage.named_files(videos, self._videos_among, "video file"))
-        self.left_out = {path: _CONTROL_CHARACTER_PROBLEM for path in paths if CONTROL_CHARACTER.search(path)}
-        self._paths = [path for path in paths if path not in self.left_out]
-        if not self._paths:
+            files = video_paths.find(videos)
+        self.passed_over = files.passed_over
+        self.left_out = {path: _CONTROL_CHARACTER_PROBLEM for path in files.paths if CONTROL_CHARACTER.search(path)}
+        ids = _earlier_ids(files.paths, self.left_out) if has_earlier_ids else files.ids()
+        self._ids = {path: name for path, name in zip(files.paths, ids, strict=True) if path not in self.left_out}
+        if not self._ids:
             raise UsageError(
-                f"--videos={videos}: none of the {len(paths)} videos can be used: {_CONTROL_CHARACTER_PROBLEM}. Rename "
-                "them."
+                f"--videos={videos}: none of the {len(files.paths)} videos can be used: {_CONTROL_CHARACTER_PROBLEM}. "
+                "Rename them."
             )
-        # All sorted paths share the folders that the first and the last path share.
-        ends = [path.split("/")[:-1] for path in (self._paths[0], self._paths[-1])]
-        self._folder_length = len("/".join(os.path.commonprefix(ends)))  # noqa: RUF071 - compares lists of names
         self.columns: Sequence[str] = ["id", "labels", "path"]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
-        for start in range(skip, len(self._paths), size):
-            paths = self._paths[start : start + size]
+        for start in range(skip, len(self._ids), size):
+            paths = list(self._ids)[start : start + size]
             folders = [_folder_name(path) if self._has_folder_labels else "" for path in paths]
-            ids = [path[self._folder_length :].lstrip("/") for path in paths]
+            ids = [self._ids[path] for path in paths]
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
 
-    def _videos_among(self, paths: Sequence[str]) -> list[str]:
-        """The paths that are files, and for each folder the video files in it at any depth, found by their endings.
 
-        Counts the files with an ending of `OTHER_ENDINGS` in `skipped_endings`.
-        """
-        files: list[str] = []
-        for path in paths:
-            if not storage.is_dir(path):
-                files.append(path)
-                continue
-            for folder, names in storage.tree(path).items():
-                endings = (os.path.splitext(name)[1].lower() for name in names)
-                self.skipped_endings.update(ending for ending in endings if ending in OTHER_ENDINGS)
-                files += [storage.join(folder, name) for name in names if name.lower().endswith(ENDINGS)]
-        return files
+def _earlier_ids(paths: Sequence[str], left_out: Collection[str]) -> list[str]:
+    """The ids that videos had before ids were relative to the folder that is named, for data sets with these ids.
+
+    They were relative to the deepest folder that has all videos. So a file that was added could change all ids.
+    """
+    folders = [path.split("/")[:-1] for path in paths if path not in left_out]
+    common = len("/".join(os.path.commonprefix([folders[0], folders[-1]]))) if folders else 0  # noqa: RUF071 - lists of names
+    return [path[common:].lstrip("/") for path in paths]

@@ -1,0 +1,249 @@
+"""Rows by whole seconds, and videos whose time stamps, pixels or packets are not as they should be."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import made_videos
+import numpy as np
+import pytest
+
+from yt8m.extractors import sampling_rules
+from yt8m.extractors.base import Scaling, Sound
+from yt8m.extractors.decoding import DecodeError, Message, Request, decode
+
+SOUND = Sound(16000, 16000, 16000)
+TONE = made_videos.tone("square")
+RULES = (sampling_rules.WHOLE, sampling_rules.PUBLISHED, sampling_rules.EARLIER)
+
+
+def decoded(path: str, **more: Any) -> list[Message]:
+    return list(decode(Request(path, **{"pictures": (None,), "sounds": (SOUND,), **more})))
+
+
+def seconds_shown(messages: list[Message]) -> list[float]:
+    """The time at which each picture was shown when the video was made, as `made_videos.grey` tells it."""
+    return [float(one.values.mean()) / 8 for one in messages if one.kind == "picture" and one.values is not None]
+
+
+def end_of(messages: list[Message]) -> dict[str, Any]:
+    assert messages[-1].kind == "end"
+    return messages[-1].details or {}
+
+
+def windows(messages: list[Message]) -> np.ndarray:
+    return np.concatenate([one.values for one in messages if one.kind == "sound" and one.values is not None])
+
+
+@pytest.mark.parametrize("ending", ["mp4", "mkv", "webm", "avi", "ts", "flv"])
+@pytest.mark.parametrize("fps", [12, 25, 30])
+def test_n_seconds_give_n_rows(tmp_path: pathlib.Path, ending: str, fps: int) -> None:
+    for seconds in (1, 3):
+        path = made_videos.write(tmp_path / f"{seconds}.{ending}", made_videos.grey, TONE, seconds, fps=fps)
+        found = decoded(path)
+        assert (end_of(found)["rows"], len(seconds_shown(found)), len(windows(found))) == (seconds,) * 3
+        np.testing.assert_allclose(seconds_shown(found), np.arange(seconds), atol=0.25)
+
+
+@pytest.mark.parametrize(("seconds", "rows"), [(0.3, 1), (2.4, 2), (2.5, 3), (2.9, 3)])
+def test_the_last_second_counts_if_half_of_it_is_there(tmp_path: pathlib.Path, seconds: float, rows: int) -> None:
+    for ending in ("mp4", "webm"):
+        path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, seconds)
+        assert end_of(decoded(path))["rows"] == rows
+    path = made_videos.write(tmp_path / "sound.mkv", None, TONE, seconds)
+    assert end_of(decoded(path, pictures=()))["rows"] == rows
+
+
+def test_the_earlier_rules_go_up_to_the_row_nearest_to_the_last_frame(tmp_path: pathlib.Path) -> None:
+    path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, TONE, 3.0)
+    assert [end_of(decoded(path, rule=rule))["rows"] for rule in RULES] == [3, 4, 4]
+
+
+def test_rows_at_another_rate_and_of_a_part(tmp_path: pathlib.Path) -> None:
+    path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, TONE, 8.0)
+    assert end_of(decoded(path, per_second=4.0))["rows"] == 32
+    assert end_of(decoded(path, per_second=0.5))["rows"] == 4
+    for start, end, rows in ((1.5, 4.5, 3), (1.5, 4.9, 3), (1.5, 5.0, 4), (6.0, 20.0, 2), (6.7, None, 1)):
+        found = decoded(path, start=start, end=end)
+        assert end_of(found)["rows"] == rows
+        np.testing.assert_allclose(seconds_shown(found), start + np.arange(rows), atol=0.25)
+    with pytest.raises(DecodeError, match="no frame and no sound"):
+        decoded(path, start=9.0)
+    assert "only the first 8 frames" not in end_of(decoded(path, most=8))["notes"]
+    assert "only the first 7 frames" in end_of(decoded(path, most=7))["notes"]
+
+
+def test_sound_that_outlasts_the_pictures_has_its_rows(tmp_path: pathlib.Path) -> None:
+    times = [number / 10 for number in range(20)]
+    path = made_videos.write(tmp_path / "clip.mkv", made_videos.grey, TONE, 5.0, times=times)
+    found = decoded(path)
+    assert (end_of(found)["rows"], len(seconds_shown(found)), len(windows(found))) == (5, 2, 5)
+    assert "sound that goes on after the pictures" in end_of(found)["notes"]
+    assert end_of(decoded(path, rule=sampling_rules.EARLIER))["rows"] == 3
+
+
+def recording(path: pathlib.Path, seconds: Sequence[float], **more: Any) -> bytes:
+    """A recording whose pictures tell the time from `seconds[0]` to `seconds[1]`, and whose time stamps begin at 0."""
+    first, last = seconds
+    made_videos.write(path, lambda second: made_videos.grey(first + second), TONE, last - first, **more)
+    return path.read_bytes()
+
+
+def shifted(path: pathlib.Path, seconds: float) -> bytes:
+    """The packets of a transport stream with other time stamps."""
+    import av
+
+    target = path.with_name(f"shifted {path.name}")
+    with av.open(str(path)) as source, av.open(str(target), "w") as container:
+        streams = {one.index: container.add_stream_from_template(one) for one in source.streams}
+        for packet in source.demux():
+            if packet.dts is not None:
+                packet.pts, packet.dts = (time + round(seconds / packet.time_base) for time in (packet.pts, packet.dts))
+                packet.stream = streams[packet.stream.index]
+                container.mux(packet)
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("shift", "note"),
+    [(0.0, "times begin anew at 0:06"), (3.0, "times begin anew at 0:06"), (3600.0, "times jump at 0:06")],
+)
+def test_joined_recordings_go_on_after_one_another(tmp_path: pathlib.Path, shift: float, note: str) -> None:
+    first = recording(tmp_path / "first.ts", (0.0, 6.0))
+    recording(tmp_path / "second.ts", (6.0, 12.0))
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(first + shifted(tmp_path / "second.ts", shift))
+    found = decoded(str(joined))
+    assert end_of(found)["rows"] == 12
+    assert note in end_of(found)["notes"]
+    np.testing.assert_allclose(seconds_shown(found), np.arange(12), atol=0.6)
+    assert len(windows(found)) == 12
+    loudness = np.sqrt((windows(found) ** 2).mean(axis=1))
+    assert loudness.min() > 0.2  # no silence is put in
+    part = decoded(str(joined), start=7.0, end=10.0)
+    np.testing.assert_allclose(seconds_shown(part), [7, 8, 9], atol=0.6)
+
+
+def test_the_earlier_rule_trusts_time_stamps(tmp_path: pathlib.Path) -> None:
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(recording(tmp_path / "first.ts", (0.0, 3.0)) + recording(tmp_path / "second.ts", (3.0, 6.0)))
+    assert end_of(decoded(str(joined), rule=sampling_rules.EARLIER))["rows"] == 4
+
+
+@pytest.mark.parametrize("ending", ["mkv", "mp4"])
+def test_a_jump_is_refused_where_the_format_has_none(tmp_path: pathlib.Path, ending: str) -> None:
+    times = [number / 10 for number in range(50)] + [3600 + number / 10 for number in range(50)]
+    path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, None, times=times)
+    with pytest.raises(DecodeError, match=r"its time stamps jump by 3595\.1 seconds at 0:05"):
+        decoded(path)
+
+
+def test_pictures_that_stand_still_are_no_jump(tmp_path: pathlib.Path) -> None:
+    """Slides, each shown for as long as the speaker speaks."""
+    slides = [0.0, 0.5, 1.0, 1.5, 2.0, 80.0]
+    path = made_videos.write(tmp_path / "talk.mkv", made_videos.grey, TONE, 82.0, times=slides, rate=8000)
+    assert end_of(decoded(path))["rows"] == 82
+    silent = made_videos.write(tmp_path / "slides.mp4", made_videos.grey, None, times=[0, 20, 45, 130, 131])
+    np.testing.assert_allclose(seconds_shown(decoded(silent))[::40][:3], [0, 45, 45], atol=14)
+
+
+def test_a_negative_start_is_the_start(tmp_path: pathlib.Path) -> None:
+    recording(tmp_path / "clip.ts", (0.0, 5.0))
+    late = 2**33 / 90000 - 3  # the stamps of transport streams have 33 bits and pass through 0 after three seconds
+    path = tmp_path / "wrapped.ts"
+    path.write_bytes(shifted(tmp_path / "clip.ts", late))
+    np.testing.assert_allclose(seconds_shown(decoded(str(path))), np.arange(5), atol=0.25)
+
+
+def test_a_sample_rate_that_changes_is_noted(tmp_path: pathlib.Path) -> None:
+    first = recording(tmp_path / "first.ts", (0.0, 4.0), rate=16000)
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(first + recording(tmp_path / "second.ts", (4.0, 8.0), rate=48000))
+    for rule in RULES:
+        notes = end_of(decoded(str(joined), rule=rule))["notes"]
+        assert "the sample rate of the sound changes" in notes
+    sound = windows(decoded(str(joined)))
+    assert len(sound) == 8
+    for second in (1, 2, 5, 6):  # the same tone before and after
+        spectrum = np.abs(np.fft.rfft(sound[second]))
+        assert 285 <= spectrum.argmax() <= 315
+
+
+def test_avi_with_frames_out_of_order_has_a_constant_rate(tmp_path: pathlib.Path) -> None:
+    path = made_videos.write(
+        tmp_path / "clip.avi", made_videos.grey, TONE, 6.0, codecs=("libx264", "mp3"), options={"bf": "3", "g": "15"}
+    )
+    found = decoded(path)
+    assert end_of(found)["notes"] == []
+    np.testing.assert_allclose(seconds_shown(found), np.arange(6), atol=0.25)
+    late = decoded(path, start=5.0)
+    np.testing.assert_allclose(seconds_shown(late), [5], atol=0.25)
+
+
+def damaged(path: pathlib.Path, number: int) -> None:
+    """Overwrites a packet of pictures."""
+    import av
+
+    with av.open(str(path)) as container:
+        packet = [one for one in container.demux(video=0) if one.size][number]
+        place, size = packet.pos, packet.size
+    content = bytearray(path.read_bytes())
+    content[place : place + size] = b"\xff" * size
+    path.write_bytes(content)
+
+
+def test_damaged_packets_may_be_left_out(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "clip.mp4"
+    made_videos.write(path, made_videos.grey, TONE, 6.0, options={"g": "10"})
+    for number in (23, 44):
+        damaged(path, number)
+    for most in (0, 1):
+        with pytest.raises(DecodeError, match="it is damaged"):
+            decoded(str(path), max_bad_packets=most)
+    found = decoded(str(path), max_bad_packets=2)
+    assert "damaged packets left out: 2" in end_of(found)["notes"]
+    np.testing.assert_allclose(seconds_shown(found), np.arange(6), atol=0.4)
+
+
+def with_pixels(path: pathlib.Path, ratio: Fraction) -> str:
+    """A video of 72 x 60 stored pixels, with a white rectangle of 20 x 40 in its middle."""
+    import av
+
+    picture = np.zeros((60, 72, 3), np.uint8)
+    picture[10:50, 26:46] = 255
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=5)
+        stream.width, stream.height, stream.pix_fmt = 72, 60, "yuv420p"
+        stream.codec_context.sample_aspect_ratio = ratio
+        for number in range(5):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts = number
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return str(path)
+
+
+def white(message: Message) -> tuple[int, int]:
+    """The width and the height of the white rectangle."""
+    assert message.values is not None
+    is_white = message.values[..., 0] > 128
+    return int(is_white.any(axis=0).sum()), int(is_white.any(axis=1).sum())
+
+
+def test_pixels_that_are_not_square(tmp_path: pathlib.Path) -> None:
+    wide, high = (with_pixels(tmp_path / f"{number}.mp4", Fraction(number, 2)) for number in (4, 1))
+    for path, shape, rectangle in ((wide, (60, 144, 3), (40, 40)), (high, (120, 72, 3), (20, 80))):
+        found = decoded(path)
+        assert found[0].values is not None
+        assert found[0].values.shape == shape
+        np.testing.assert_allclose(white(found[0]), rectangle, atol=1)
+    assert "non-square pixels (2:1)" in end_of(decoded(wide))["notes"]
+    (cut,) = (one for one in decoded(wide, pictures=(Scaling(30, 30),)) if one.kind == "picture")
+    np.testing.assert_allclose(white(cut), (20, 20), atol=1)
+    stored = decoded(wide, rule=sampling_rules.EARLIER)
+    assert stored[0].values is not None
+    assert stored[0].values.shape == (60, 72, 3)
+    assert end_of(stored)["notes"] == ["no sound"]

@@ -1,0 +1,85 @@
+"""Videos in folders: their ids, and files that are passed over. Nothing is decoded."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+from yt8m import storage
+from yt8m.datasets.extract.video_table import open_videos
+from yt8m.errors import UsageError
+from yt8m.extractors import video_paths
+
+
+def touch(folder: pathlib.Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def ids_of(videos: str, **more: bool) -> list[str]:
+    (rows,) = open_videos(videos, "folder", (), **more).batches(99)
+    return list(rows.cells["id"])
+
+
+@pytest.mark.parametrize(
+    "named", ["clips", "clips/", "./clips", "clips/*", "clips/*/*.mp4", "{absolute}/clips", "{absolute}/cl*s"]
+)
+def test_a_folder_that_is_added_changes_no_id(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    videos = named.format(absolute=tmp_path)
+    prefix = "clips/" if "cl*s" in named else ""
+    touch(tmp_path / "clips", "cat/1.mp4", "cat/2.mp4")
+    first = [f"{prefix}cat/1.mp4", f"{prefix}cat/2.mp4"]
+    assert ids_of(videos) == first
+    touch(tmp_path / "clips", "dog/1.mp4")
+    assert ids_of(videos) == [*first, f"{prefix}dog/1.mp4"]
+
+
+def test_the_ids_of_earlier_versions_depended_on_the_other_files(tmp_path: pathlib.Path) -> None:
+    touch(tmp_path, "cat/1.mp4", "cat/2.mp4")
+    assert ids_of(str(tmp_path), has_earlier_ids=True) == ["1.mp4", "2.mp4"]
+    touch(tmp_path, "dog/1.mp4")
+    assert ids_of(str(tmp_path), has_earlier_ids=True) == ["cat/1.mp4", "cat/2.mp4", "dog/1.mp4"]
+
+
+def test_single_files_and_several_patterns(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path, "a/1.mp4", "b/1.mp4", "b/c[1]/2.mp4", "top.mp4")
+    assert ids_of("b/1.mp4") == ["1.mp4"]
+    assert ids_of("top.mp4") == ["top.mp4"]
+    assert ids_of("a,b") == ["a/1.mp4", "b/1.mp4", "b/c[1]/2.mp4"]
+    assert ids_of("b/c[1]") == ["2.mp4"]  # a folder of this very name
+    assert ids_of("*/*.mp4") == ["a/1.mp4", "b/1.mp4"]
+    assert ids_of(".") == ["a/1.mp4", "b/1.mp4", "b/c[1]/2.mp4", "top.mp4"]
+
+
+def test_ids_in_a_bucket(bucket: str) -> None:
+    for name in ("cat/1.mp4", "cat/._1.mp4", "dog/2.webm", "notes.txt", "still.gif"):
+        storage.write(f"{bucket}/clips/{name}", "")
+    for videos in (f"{bucket}/clips", f"{bucket}/clips/"):
+        found = video_paths.find(videos)
+        assert found.ids() == ["cat/1.mp4", "dog/2.webm"]
+        assert dict(found.passed_over) == {"hidden": 1, ".gif": 1}
+    assert video_paths.find(f"{bucket}/clips/*/*.mp4").ids() == ["cat/1.mp4"]
+    assert video_paths.has_folder([f"{bucket}/clips"])
+    assert not video_paths.has_folder([f"{bucket}/clips/*/*.mp4"])
+
+
+def test_hidden_files_are_passed_over_and_counted(tmp_path: pathlib.Path) -> None:
+    touch(tmp_path, "cat/1.mp4", "cat/._1.mp4", "cat/.2.MP4", "cat/._x.gif", "cat/.DS_Store", ".trash/3.mp4", "x.gif")
+    found = video_paths.find(str(tmp_path))
+    assert found.ids() == ["cat/1.mp4"]
+    assert dict(found.passed_over) == {"hidden": 3, ".gif": 1}
+    lines = video_paths.describe_passed_over(found.passed_over)
+    assert any("1 .gif" in line for line in lines)
+    assert any("3 hidden files" in line for line in lines)
+    assert [os.path.basename(path) for path in video_paths.find(f"{tmp_path}/cat/.*.MP4").paths] == [".2.MP4"]
+    touch(tmp_path, "none/._1.mp4")
+    with pytest.raises(UsageError, match="no video file matches"):
+        video_paths.find(f"{tmp_path}/none")

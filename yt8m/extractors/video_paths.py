@@ -1,0 +1,114 @@
+"""Finds video files, those that patterns match and those in folders, for all commands that take videos."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from yt8m import storage
+from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
+
+HIDDEN = "hidden"  # the key of hidden files in `FoundVideos.passed_over`
+
+
+class FoundVideos(NamedTuple):
+    """Video files, sorted by path.
+
+    Attributes:
+      paths: the paths.
+      folder: the folder that the user named, to which ids are relative. For a pattern it is the part before the first
+        component with a wildcard; for several patterns, the deepest folder that has the folders of all.
+      passed_over: {ending: number of files}, for the files in a folder that may be videos, but whose ending is not
+        common (see `OTHER_ENDINGS`); under `HIDDEN` the number of files with the ending of a video whose names begin
+        with a dot, such as the `._clip.mp4` that macOS writes beside each file on disks of other systems.
+    """
+
+    paths: list[str]
+    folder: str
+    passed_over: Counter[str]
+
+    def ids(self) -> list[str]:
+        """The id of each video: its path relative to `folder`. A file that is added later changes no id."""
+        return [path[len(self.folder) :].lstrip("/") for path in self.paths]
+
+
+def find(patterns: str | Sequence[str]) -> FoundVideos:
+    """Finds the videos that patterns name.
+
+    Args:
+      patterns: files, folders or patterns; one or several with commas between them, or a list of such texts. Files that
+        are named, or that match a pattern, are taken whatever their ending; of a folder, and of all folders below it,
+        the files with the endings of videos are taken, but no hidden ones.
+
+    Raises:
+      UsageError: no pattern is given, or a pattern matches no video.
+    """
+    passed_over, folders = Counter[str](), list[str]()
+
+    def videos_among(paths: list[str]) -> list[str]:
+        return [video for path in paths for video in _videos_at(path, passed_over)]
+
+    texts = [patterns] if isinstance(patterns, str) else patterns
+    for text in texts:
+        folders += [_folder_of(pattern, paths) for pattern, paths in storage.paths_by_pattern(text)]
+    paths = sorted(storage.named_files(texts, videos_among, "video file"))
+    return FoundVideos(paths, _common_folder(folders), passed_over)
+
+
+def has_folder(patterns: Sequence[str]) -> bool:
+    """Whether one of the patterns names a folder, or matches one on this machine.
+
+    Of the matches of a pattern in a bucket none is looked up, because each look would be a request.
+    """
+    matches = [paths for text in patterns for _, paths in storage.paths_by_pattern(text)]
+    return any(
+        storage.is_dir(path) for paths in matches for path in paths if len(paths) == 1 or not storage.is_remote(path)
+    )
+
+
+def _videos_at(path: str, passed_over: Counter[str]) -> Iterator[str]:
+    """Yields the path of a file, or the videos in a folder; counts the other files of the folder in `passed_over`."""
+    if not storage.is_dir(path):
+        yield path
+        return
+    for folder, names in storage.tree(path).items():
+        for name in names:
+            ending = os.path.splitext(name)[1].lower()
+            if name.startswith("."):
+                passed_over.update([HIDDEN] if ending in (*ENDINGS, *OTHER_ENDINGS) else [])
+            elif ending in ENDINGS:
+                yield storage.join(folder, name)
+            elif ending in OTHER_ENDINGS:
+                passed_over.update([ending])
+
+
+def _folder_of(pattern: str, paths: Sequence[str]) -> str:
+    """The folder that a pattern names; `paths` are those that match it."""
+    if list(paths) == [pattern]:  # an existing path matches itself, even if it has characters of a pattern
+        return pattern.rstrip("/") if storage.is_dir(pattern) else pattern.rpartition("/")[0]
+    components = pattern.split("/")
+    first = next((index for index, part in enumerate(components) if storage.is_pattern(part)), len(components) - 1)
+    return "/".join(components[:first])
+
+
+def _common_folder(folders: Sequence[str]) -> str:
+    """The deepest folder that has all these folders; empty if there is none."""
+    components = [folder.split("/") for folder in folders]
+    common = os.path.commonprefix(components)  # noqa: RUF071 - compares lists of names
+    return "/".join(common)
+
+
+def describe_passed_over(passed_over: Counter[str]) -> list[str]:
+    """Sentences about the files of a folder that were passed over; none if there are none."""
+    endings = [f"{count} {ending}" for ending, count in sorted(passed_over.items()) if ending != HIDDEN]
+    hidden, lines = passed_over[HIDDEN], []
+    if endings:
+        lines.append(
+            f"skipped files: {', '.join(endings)}; from a folder only common endings are used, so name them by a "
+            "pattern"
+        )
+    if hidden:
+        lines.append(f"skipped {hidden} hidden {'file' if hidden == 1 else 'files'}, whose names begin with a dot")
+    return lines
