@@ -24,13 +24,7 @@ def refuse_newer(path: str, number: Any, newest: int) -> None:
     """Refuses a file with a format number above `newest`.
 
     Args:
-      path: path of the file, for the message.
-      number: the format number in the file.
       newest: the largest format number that this version can read.
-
-    Raises:
-      NewerFormatError: the number is above `newest`.
-      RunError: it is not a whole number from 1 on.
     """
     if type(number) is not int or number < 1:
         raise RunError(

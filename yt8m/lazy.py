@@ -21,13 +21,7 @@ from yt8m import cores
 
 
 class _Redirection:
-    """The state of `quiet_native_stderr`, which all threads share.
-
-    Attributes:
-      lock: guards the other attributes.
-      num_threads: number of threads inside the block.
-      saved: a duplicate of the original file descriptor 2; meaningless if no thread is inside.
-    """
+    """The state of `quiet_native_stderr`, which all threads share."""
 
     lock, num_threads, saved = threading.Lock(), 0, -1
 

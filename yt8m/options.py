@@ -31,8 +31,6 @@ class Option(NamedTuple):
     Attributes:
       type: the type annotation: bool, int, float, str, a tuple of one of these, or a union of one of these with None.
       default: the option's default.
-      help: one line, which `--help` shows.
-      shapes: what a change of the value affects; see `option`.
     """
 
     type: Any
@@ -46,8 +44,6 @@ class Shaping(NamedTuple):
 
     Attributes:
       name: the path of the option's field, such as `data.batch_size`.
-      shapes: as declared by `option`.
-      value: the part of the option's value that matters; see `shaped_by` of `option`.
       default: the same part of the default.
     """
 
@@ -170,12 +166,7 @@ def sections_of(cls: type) -> dict[str, Any]:
 
 
 def fields_of(cls: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
-    """Yields (path, field) of each option of a config and of its sections; a path is like `batch_size` or `data.seed`.
-
-    Args:
-      cls: the class of the config, or an instance.
-      prefix: the beginning of all paths.
-    """
+    """Yields (path, field) of each option of a config and its sections; a path is like `batch_size` or `data.seed`."""
     sections = sections_of(cls if isinstance(cls, type) else type(cls))
     for field in dataclasses.fields(cls):
         if field.metadata:
@@ -213,11 +204,7 @@ def value_at(config: Any, path: str) -> Any:
 
 
 def shaping(config: Any) -> Iterator[Shaping]:
-    """Yields, for each option of a config and of its sections, what another value of it changes in a resumed run.
-
-    Raises:
-      TypeError: neither an option nor the class of its section declares `shapes`.
-    """
+    """Yields, for each option of a config and of its sections, what another value of it changes in a resumed run."""
     for path, field in fields_of(config):
         section = value_at(config, path.rpartition(".")[0]) if "." in path else config
         shapes = field.metadata["shapes"] or getattr(section, "shapes", None)
@@ -283,11 +270,7 @@ def expand_home(instance: Any) -> None:
 
 
 def check(instance: Any) -> None:
-    """Expands `~` in paths, and refuses values of a wrong type or out of bounds.
-
-    Raises:
-      UsageError: a value is wrong; the message names the class, the field, the value and the allowed values.
-    """
+    """Expands `~` in paths, and refuses values of a wrong type or out of bounds."""
     expand_home(instance)
     hints = type_hints(type(instance))
     for field in dataclasses.fields(instance):
@@ -338,12 +321,7 @@ def _expected_values(value: Any, metadata: Mapping[str, Any]) -> str:
 
 
 class Checked:
-    """The base class of dataclasses that check their options when an instance is created.
-
-    Raises:
-      UsageError: for the reasons of `check`; or a required option is missing; or an option lacks another that it needs;
-        or a path that must be local is in a bucket.
-    """
+    """The base class of dataclasses that check their options when an instance is created."""
 
     shapes: ClassVar[Shapes | None] = None
 

@@ -238,10 +238,8 @@ class Catalogue(Registry[Any]):
 
     Args:
       kind: what the classes are, such as `model`.
-      use: what they are used for. No field may have the name of a flag that `reserve_flags` has reserved for this use.
       passed: names of arguments that a class gets from the program if its constructor takes them, so that they may have
         the names of flags.
-      modules, group: see `Registry`.
     """
 
     def __init__(
@@ -275,9 +273,6 @@ class Catalogue(Registry[Any]):
         """An instance of the class called `name`; hyper-parameters that are not given take their defaults.
 
         Lists become tuples, because runs are saved as JSON, which has no tuples.
-
-        Raises:
-          UsageError: there is no such class or hyper-parameter (the message suggests one), or a value is not allowed.
         """
         cls, values = self.get(name), dict(hyper_parameters or {})
         if hasattr(cls, "arrange"):  # the class passes some hyper-parameters on to a part, such as a classifier
@@ -310,7 +305,6 @@ def owners(catalogue: Any, chosen: str = "", *, others: bool = True) -> dict[str
     """{hyper-parameter: [(name of a class that declares it, the option), ...]}; the class `chosen` comes first.
 
     Args:
-      catalogue: the catalogue of the classes.
       chosen: name of the class that is used; empty if there is none.
       others: whether the other classes of the catalogue are included; if not, they are not imported.
     """
@@ -334,11 +328,6 @@ def refuse_two_meanings(classes: Mapping[str, type], shared: Collection[str] = (
 
     Args:
       classes: {name as the user wrote it: class} of the classes that are used together.
-      shared: names of fields that may be declared differently, because one flag is meant to set them all.
-
-    Raises:
-      UsageError: the type or the help text of a field differs; the message has both help texts, and the types if they
-        differ.
     """
     for (name, cls), (other_name, other) in itertools.combinations(classes.items(), 2):
         if cls.__module__.startswith("yt8m.") and other.__module__.startswith("yt8m."):

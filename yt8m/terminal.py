@@ -48,11 +48,7 @@ class CountedWork:
     It shows a bar if `shows_bar`, or else a line every 30 seconds.
 
     Args:
-      total: number of all parts of the work.
       unit: what the parts are, such as `videos`.
-      print_line: prints or logs a line.
-      done: number of parts that were done before.
-      description: the text before the bar.
     """
 
     def __init__(
@@ -89,14 +85,7 @@ class CountedWork:
         return self._bar is not None
 
     def show(self, done: int, amount: float, unit: str, detail: str = "") -> None:
-        """Moves the bar, or prints a line if the last one is old enough.
-
-        Args:
-          done: number of parts that are done, including those that were done before.
-          amount: the amount of work that was done since the start of the block, for the speed.
-          unit: the unit of `amount`.
-          detail: a further text for the line, which must end with a comma and a space; a bar does not show it.
-        """
+        """Moves the bar, or prints a line if the last one is old enough."""
         now = time.monotonic()
         speed = f"{amount / max(now - self._start, 1e-3):.1f} {unit}/s"
         if self._bar is not None:
@@ -114,11 +103,8 @@ def with_progress(
     """Yields the items, and shows the progress: a bar if `shows_bar`, or else a line on stderr every 30 seconds.
 
     Args:
-      items: the items.
-      total: number of all parts of the work.
       unit: what the parts are, such as `shards`.
       size: returns the number of parts of an item; None if each item is one part.
-      done: number of parts that were done before.
     """
     done_before = done
     with CountedWork(total, unit, lambda line: print(line, file=sys.stderr), done) as work:
@@ -136,7 +122,6 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
 
     Args:
       headers: headers of the columns; if all are empty, no line of headers is printed.
-      rows: the rows, with one text for each column.
       right: headers of the columns that are aligned to the right, such as numbers.
     """
     from rich.console import Console

@@ -39,9 +39,6 @@ def deferred_interrupts() -> Iterator[None]:
     """Defers Ctrl-C to the end of the block. Processes that are started inside do not get it at all.
 
     Outside the main thread it does nothing, like `terminable`.
-
-    Raises:
-      KeyboardInterrupt: at the end of the block, if Ctrl-C was pressed inside.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -49,10 +49,6 @@ class BeamJob(NamedTuple):
     """How a pipeline is run.
 
     Attributes:
-      runner: name of the Beam runner.
-      workers: number of worker processes of DirectRunner.
-      beam_words: the user's command-line options of Beam.
-      outcomes_path: path of the JSON file to which the pipeline writes the outcomes of its tasks.
       log_folder: the folder of `workers.log`; if this folder is in a bucket, the file is in the folder for temporary
         files.
       unit: what a shard holds, such as `records`; the progress lines name it.
@@ -89,14 +85,6 @@ def run_tasks(job: BeamJob, tasks: Sequence[Any], build: Callable[[Any], Any]) -
 
     If a worker process dies, the whole pipeline starts again; there are at most three attempts. A task of `infer` or
     `extract` whose file exists from an earlier attempt does not make it again; other tasks are repeated.
-
-    Args:
-      job: how the pipeline is run.
-      tasks: one task for each shard.
-      build: builds the pipeline: maps the PCollection of the tasks to a PCollection of their outcomes (`Done`).
-
-    Raises:
-      RunError: worker processes died in each of three attempts, or the runner failed.
     """
     for attempt in range(1, _MOST_ATTEMPTS + 1):
         try:
@@ -125,16 +113,7 @@ def _failure_message(job: BeamJob, beam_error: str) -> str:
 
 
 def check_options(runner: str, workers: int, beam_words: Sequence[str]) -> None:
-    """Refuses a runner or options that Beam does not accept. Call it before anything is written.
-
-    Args:
-      runner: name of the Beam runner.
-      workers: number of worker processes of DirectRunner.
-      beam_words: the user's command-line options of Beam.
-
-    Raises:
-      UsageError: there is no such runner, the packages that the runner needs are not installed, or an option is wrong.
-    """
+    """Refuses a runner or options that Beam does not accept. Call it before anything is written."""
     options, stderr = _pipeline_options(BeamJob(runner, workers, beam_words, "", "")), io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):  # argparse prints all options of Beam, and the error as the last line
@@ -273,10 +252,6 @@ class ShardFn(beam.DoFn):
 
     If the work raises a `RunError` or `UsageError`, the output is a `Done` with the text of the error. So Beam does
     not repeat the work.
-
-    Args:
-      config: the settings of the job.
-      work: called with (config, shard); returns an iterator of outputs, the last of which is a `Done`.
     """
 
     def __init__(self, config: Any, work: Callable[[Any, Any], Iterator[Any]]) -> None:
@@ -322,11 +297,7 @@ REMOTE_LOOK_SECONDS = 15.0  # the same for a bucket; longer, because listing a b
 
 
 def leave_mark(done: Done, folder: str) -> Done:
-    """Writes a mark for a finished shard: an empty file in `folder` named SHARD-RECORDS, such as 7-1200.
-
-    Returns:
-      `done`.
-    """
+    """Writes a mark for a finished shard: an empty file in `folder` named SHARD-RECORDS, such as 7-1200."""
     with storage.write_atomic(storage.join(folder, f"{done.number}-{done.records}"), "w"):
         return done
 
@@ -339,8 +310,6 @@ class ShardProgress:
     and the thread lists the marks regularly.
 
     Args:
-      folder: the folder of the marks; every attempt of the job has its own.
-      shards: number of shards of the job.
       unit: what a shard holds, such as `records`.
     """
 

@@ -130,7 +130,6 @@ class ShardTask(NamedTuple):
 
     Attributes:
       number: the index of the shard in the sorted list of shards.
-      path: path of the shard.
       output: path of the file for the shard's predictions; empty if the command writes no predictions.
     """
 
@@ -143,8 +142,6 @@ class Done(NamedTuple):
     """The outcome of one shard.
 
     Attributes:
-      number: the number of the shard, as in its task.
-      records: number of records that were read.
       bad: the record at which reading ended, and what is wrong with it; empty if all records were read.
       error: why the shard failed; empty if it succeeded.
     """
@@ -156,13 +153,7 @@ class Done(NamedTuple):
 
 
 class BulkCommand(NamedTuple):
-    """A command of `yt8m bulk`.
-
-    Attributes:
-      config: the class of its flags.
-      purpose: one sentence for the help.
-      result: name of the file in the output folder that is written last, so that it marks a complete job.
-    """
+    """A command of `yt8m bulk`."""
 
     config: type[BulkConfig] | type[ExtractBulk]
     purpose: str

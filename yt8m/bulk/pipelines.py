@@ -30,12 +30,6 @@ _OUTCOMES, _LINES, _METRICS = "outcomes", "lines", "metrics"  # tags of the outp
 def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
     """Runs the pipeline of a command; returns the outcome of each shard, in any order.
 
-    Args:
-      name: `infer`, `rank` or `eval`.
-      config: the flags of the command.
-      shards: the shards to process.
-      beam_words: the user's command-line options of Beam.
-
     Raises:
       RunError: for the reasons of `run_tasks`.
     """

@@ -18,10 +18,8 @@ class Command(NamedTuple):
     Attributes:
       function: "module:function". With `options`, the function takes the config; its result is the exit status if it is
         an int, else the status is 0. Without `options`, it takes the words of the command line and returns the status.
-      purpose: a few words for the overview.
       options: the config class, as "Class" of the same module or "module:Class"; or "module:function", a function that
         maps the words of the command line to the arguments of `function`. Empty if `function` takes the words.
-      help: the sentence that `--help` shows, if `options` is a class.
       extractors: the name of the option that names extractors, if the settings of these are flags too; `function` gets
         {name: value} of the settings after the config. Empty for other commands.
       operands: whether the command line may have words that are not flags, such as files; `function` gets the list of
@@ -220,12 +218,7 @@ COMMANDS = {name: command for group in _GROUPS.values() for name, command in gro
 
 
 def call(name: str, words: Sequence[str]) -> int:
-    """Runs a command and returns its exit status; errors of the command are not caught.
-
-    Args:
-      name: a key of `COMMANDS`.
-      words: the words after the name of the command.
-    """
+    """Runs a command and returns its exit status; errors of the command are not caught."""
     command = COMMANDS[name]
     if not command.options:
         return int(_import_object(command.function)(list(words)))

@@ -193,8 +193,6 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, config_path: str)
     """Raises `UsageError` for paths on this machine, which the job cannot read, or if no folder for the run is given.
 
     Args:
-      job: the config of the job.
-      run: the config of the training.
       config_path: the value of --config; empty if it is not given.
     """
     if not job.output_dir and not run.train_dir:
@@ -214,16 +212,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, config_path: str)
 
 
 def _print_job(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """Prints commands for a shell: one that writes the configuration file, if the job needs that file, then `gcloud`.
-
-    Args:
-      job: the config of the job.
-      args: the training flags.
-      name: the name of the job in the console.
-
-    Returns:
-      The exit status, 0.
-    """
+    """Prints commands for a shell: one that writes the configuration file, if the job needs it, then `gcloud`."""
     spec = job_spec(job, args)
     if spec:
         print(f"cat > {shlex.quote(job.config_file)} <<'END'\n{_to_yaml(spec)}END")
@@ -238,16 +227,7 @@ def _to_yaml(spec: dict[str, Any]) -> str:
 
 
 def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """Runs the gcloud command, with the configuration in a temporary file; returns gcloud's exit status.
-
-    Args:
-      job: the config of the job.
-      args: the training flags.
-      name: the name of the job in the console.
-
-    Raises:
-      UsageError: there is no gcloud command.
-    """
+    """Runs the gcloud command, with the configuration in a temporary file; returns gcloud's exit status."""
     gcloud = shutil.which("gcloud")
     if gcloud is None:
         raise UsageError(
@@ -265,10 +245,6 @@ def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
 
     If gcloud packs the code from the current folder, the worker pools are left out, because gcloud then accepts them
     only on its command line. So the result may be empty, and the job needs no configuration file.
-
-    Args:
-      config: the config of the job.
-      args: the training flags.
     """
     spec: dict[str, Any] = {}
     if not config.is_packed_here:
@@ -291,9 +267,6 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
     """Returns the words of the gcloud command.
 
     Args:
-      config: the config of the job.
-      args: the training flags.
-      display_name: the name of the job in the console.
       config_file: the path of the configuration file; not used if `job_spec` is empty, because there is no file then.
     """
     words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]

@@ -72,7 +72,6 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     """Returns the words that can complete the last word of a command line.
 
     Args:
-      line: the command line up to the cursor.
       is_whole: whether to return whole words, as fish expects. Bash and zsh split words at `=`: for them, the result
         has only the text after `=`, and a blank after each complete word.
     """

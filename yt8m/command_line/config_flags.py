@@ -24,15 +24,9 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
 
     Args:
       cls: a dataclass whose fields are declared by `yt8m.options.option`.
-      program: the name of the program, for `--help`.
-      purpose: one sentence for `--help`.
       words: the command line without the program's name.
       operands: a list that receives the words that are not flags (such as files), and the values of options with
         `is_operand`; if None, such words are refused.
-
-    Raises:
-      UsageError: a flag is unknown, or a value is not allowed.
-      SystemExit: with status 0, after `--help` was printed.
     """
     registry.set_command_line_names(())
     return read_values(cls, Program(program, purpose, flags_of(cls, "Flags")), words, operands)[0]
@@ -50,21 +44,11 @@ def read_with(
     """Like `read`, for a program of which a flag names classes, such as extractors, whose fields are flags too.
 
     Args:
-      cls: as for `read`.
-      program: as for `read`.
-      purpose: as for `read`.
-      words: as for `read`.
-      operands: as for `read`.
       catalogue: the classes to choose from, such as `yt8m.extractors`: an object with `names`, `get` and
         `hyper_parameters`.
-      flag: the flag that names one or several of the classes.
 
     Returns:
       The config, and {field of a class: value} of the fields whose flags were given.
-
-    Raises:
-      UsageError: as for `read`, or one of the classes cannot be imported.
-      SystemExit: with status 0, after `--help` was printed.
     """
     class_names = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(class_names)
@@ -92,17 +76,7 @@ def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
 def read_values(
     cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None
 ) -> tuple[C, dict[str, Any]]:
-    """Reads a config like `read`, but also returns {flag: value} of all flags that were given.
-
-    Args:
-      cls: as for `read`.
-      program: the program and its flags.
-      words: as for `read`.
-      operands: as for `read`.
-
-    Raises:
-      UsageError, SystemExit: as for `read`.
-    """
+    """Reads a config like `read`, but also returns {flag: value} of all flags that were given."""
     values = parse_program(program, words, {}, {flag.name for flag in program.flags}, operands)
     config = config_section(cls, values)
     if operands is not None:
@@ -117,9 +91,6 @@ def load_own_classes(*classes: tuple[str, Any, str]) -> None:
     Args:
       classes: (name of a flag, catalogue of classes, class that the flag names) for each class. Only classes that are
         named as package.module:Class are imported.
-
-    Raises:
-      UsageError: a class cannot be imported, or may not be used; the message begins with the flag.
     """
     for flag, catalogue, name in classes:
         if ":" in name:
@@ -137,18 +108,11 @@ def parse_program(
     """Parses a command line; if it has `--help`, prints the help and exits.
 
     Args:
-      program: the program and its flags.
       words: the command line without the program's name.
       names: {kind, such as `models`: the names to choose from}, for the help.
-      also: names of flags that the short help lists in addition to the common ones.
-      operands: see `read`.
 
     Returns:
       {flag: value} of the flags that were given.
-
-    Raises:
-      UsageError: a flag is unknown, repeated, or has no valid value; or a word is not a flag.
-      SystemExit: with status 0, after `--help` was printed.
     """
     try:
         return parse(program.flags, words, operands, program.only_in_files)
@@ -161,12 +125,8 @@ def config_section(cls: type[C], flags: Mapping[str, Any], base: C | None = None
     """Makes an instance of a config class from the values of flags.
 
     Args:
-      cls: the class.
       flags: {name of a flag, or of an option without a flag: value}. Names that the class lacks are ignored.
       base: an instance from which the other values come; None for their defaults.
-
-    Raises:
-      UsageError: a value is not allowed; the message names the flag.
     """
     # A field that holds a section has no metadata, so it is left out: the flag --model sets a field of ModelConfig, not
     # the field TrainConfig.model.

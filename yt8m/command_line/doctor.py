@@ -70,7 +70,6 @@ class Trial:
 
     Attributes:
       place: the device, such as "CPU, two towers" or "GPU 0 (NVIDIA H100)".
-      model: the name of the model.
       precision: the dtype of matrix products: float32 or bfloat16.
       difference: the largest difference between this update of a weight and that on the CPU, divided by the largest
         update on the CPU; None if the step failed or computed NaN.
@@ -219,16 +218,7 @@ def compare_devices() -> Iterable[Trial]:
 
 
 def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Runs the training steps in a new process.
-
-    Args:
-      place: one of the places, such as `GPU`.
-      environment: additional environment variables of the process.
-
-    Returns:
-      The JSON object that the process prints (see `take_steps`), or {"error": status and last line of its error
-      output} if the process fails.
-    """
+    """Runs the training steps in a new process."""
     command = [sys.executable, "-m", __name__, place]
     process = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
@@ -241,13 +231,7 @@ def _run_steps(place: str, environment: Mapping[str, str] | None = None) -> dict
 
 
 def _compare_steps(place: str, outcome: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterable[Trial]:
-    """Yields the comparison of each training step with the same step of one tower on the CPU in float32.
-
-    Args:
-      place: the device that the comparison names, see `Trial`.
-      outcome: what `_run_steps` returned for the device; if it is an error, one failed `Trial` is yielded.
-      expected: {name of a model: its step on the CPU}.
-    """
+    """Yields the comparison of each training step with the same step of one tower on the CPU in float32."""
     if "error" in outcome:
         yield Trial(place, "every model", "float32", None, outcome["error"])
         return
@@ -317,8 +301,6 @@ def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: st
     """Takes one step of gradient descent from seeded weights.
 
     Args:
-      model_name: a key of `_MODELS`.
-      deployment: the devices of the towers.
       precision: the dtype of matrix products, float32 or bfloat16.
 
     Returns:
@@ -354,9 +336,6 @@ def take_steps(place: str) -> None:
 
     The results are `{"gpus": names, "steps": [...]}`. A step has `model`, `precision`, and `loss` and `change` of
     `run_step`.
-
-    Args:
-      place: a key of `_DEPLOYMENTS`, which says on which devices the steps run.
     """
     gpus = [
         tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU")

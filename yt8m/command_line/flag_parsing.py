@@ -31,12 +31,6 @@ class Flag(NamedTuple):
       name: the name without dashes.
       kind: bool, int, float, str, or a tuple type such as tuple[str, ...] for a list with commas.
       default: the value if the flag is not given; None if there is none, or if it depends on other flags.
-      help: the description in `--help`.
-      group: the heading under which `--help` lists the flag.
-      aliases: other names for the flag, which `--help` does not show.
-      is_common: whether the short `--help` of a program with many flags lists it.
-      is_code: whether the value may name code to import, as package.module:Class.
-      is_path: whether the value names files or folders.
       may_be_empty: whether an empty text is one of the values.
     """
 
@@ -56,9 +50,6 @@ class Program(NamedTuple):
     """A program as `--help` shows it.
 
     Attributes:
-      name: the name of the program.
-      purpose: one sentence that says what the program does.
-      flags: the flags of the program.
       only_in_files: further flags that are allowed in flagfiles, because these may have been written for another
         program.
     """
@@ -76,12 +67,7 @@ _HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
-    """Makes the flags of a config class with sections.
-
-    Args:
-      cls: the config class.
-      heading: the heading in `--help` of the flags that are not in a section.
-    """
+    """Makes the flags of a config class with sections."""
     sections = sections_of(cls).items()
     section_flags = (flags_of(section, _HEADINGS.get(name, name.capitalize())) for name, section in sections)
     return [*flags_of(cls, heading), *itertools.chain.from_iterable(section_flags)]
@@ -96,9 +82,6 @@ def flags_of_parts(
       catalogue: the classes, such as the package `yt8m.models`; see `registry.owners`.
       chosen: names of the classes that the user chose, which may be the user's own. If one of them has a field, the
         help of the field's flag shows only the defaults of the chosen classes.
-      group: the heading of these flags in `--help`.
-      taken: names of other flags, for which no flags are made.
-      others: whether to make flags for classes that the user did not choose.
     """
     fields: dict[str, list[tuple[str, options.Option]]] = {}
     for part in chosen or [""]:
@@ -120,7 +103,6 @@ def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
 
     Args:
       catalogue: the package `yt8m.models` or `yt8m.losses`.
-      chosen: the name of the class.
     """
     return set(owners(catalogue, chosen, others=False))
 
@@ -130,7 +112,6 @@ def flags_of(cls: type, group: str) -> list[Flag]:
 
     Args:
       cls: the config class, whose fields are declared by `yt8m.options.option`.
-      group: the heading of these flags in `--help`.
     """
     fields = {field.name: field for field in dataclasses.fields(cls) if field.metadata.get("is_flag")}
     return [
@@ -159,11 +140,7 @@ def _help_with_choices(option: options.Option, metadata: Mapping[str, Any]) -> s
 
 
 def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
-    """The help of a field that several classes declare: the text of the first class, and the default of each class.
-
-    Args:
-      declarations: (name of the class, its declaration of the field) for each class.
-    """
+    """The help of a field that several classes declare: the text of the first class, and the default of each class."""
     defaults = [f"{model}: {text}" for model, option in declarations if (text := shown(option.default))]
     return declarations[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
@@ -174,10 +151,8 @@ def usage(
     """Returns the text of `--help`: flags under their headings, with defaults.
 
     Args:
-      program: the program; if it has many flags, only common flags are listed.
       names: {kind, such as `models`: the names to choose from}, listed at the end.
       also: names of flags to list although they are not common, such as those of the chosen model.
-      show_all: whether to list all flags.
     """
     show_all = show_all or len(program.flags) <= _FEW
     shown_flags = [flag for flag in program.flags if show_all or flag.is_common or flag.name in also]
@@ -244,9 +219,7 @@ class _TypedFlag(NamedTuple):
     """A flag as a command line or a flagfile has it.
 
     Attributes:
-      name: the name of the flag.
       text: the value as text; None for `--name` or `--noname` of a flag that is on or off.
-      written: the flag as the user wrote it, for error messages: one word, or two if a blank precedes the value.
     """
 
     name: str
@@ -262,17 +235,11 @@ def parse(
     A flag may be given once on the command line, and once in all flagfiles together; the command line takes precedence.
 
     Args:
-      flags: the flags of the program.
       words: the command line without the program's name.
       operands: a list that receives the words that are not flags, in order; if None, such words are refused.
-      only_in_files: further flags that are allowed in flagfiles.
 
     Returns:
       {flag: value} of the flags that were given.
-
-    Raises:
-      HelpAsked: `--help` was given.
-      UsageError: a flag is unknown, repeated, or has no valid value; or a word is not a flag.
     """
     by_name, by_name_in_files = (
         {name: flag for flag in members for name in (flag.name, *flag.aliases)}
@@ -303,11 +270,7 @@ def find_word(name: str, words: Sequence[str]) -> str:
 
 
 def find_switch(name: str, words: Sequence[str]) -> bool:
-    """Finds out whether a bool flag is on before the other flags of the program are known; False if it is not given.
-
-    Raises:
-      UsageError: the flag has no valid value, or a flagfile cannot be read.
-    """
+    """Finds out whether a bool flag is on before the other flags of the program are known; False if it is not given."""
     typed, files = _split_flagfiles(words)
     matching = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
     return bool(parse([Flag(name, bool, False, "", "")], matching[-1:]).get(name))
@@ -335,14 +298,7 @@ def _read_unrepeated(
     """Reads the flags in some words like `_read_flags`; returns {name: flag}, and refuses a flag that is repeated.
 
     Args:
-      words: as for `_read_flags`.
-      flags: as for `_read_flags`.
       where: text for the error message that says where the words are; empty for the command line.
-      operands: as for `_read_flags`.
-
-    Raises:
-      HelpAsked: `--help` was given.
-      UsageError: a flag is repeated, or as for `_read_flags`.
     """
     values: dict[str, _TypedFlag] = {}
     for value in _read_flags(words, flags, operands):
@@ -359,13 +315,7 @@ def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[
     """Yields the flags in a command line, with their values as text.
 
     Args:
-      words: the command line.
-      flags: {name or alias: flag} of the flags that may be given.
       operands: a list to which words that are not flags are appended; if None, such words are refused.
-
-    Raises:
-      HelpAsked: `--help` was given.
-      UsageError: a word is not a flag, a flag is unknown, or a flag has no value.
     """
     remaining = list(words)
     while remaining:
@@ -403,13 +353,7 @@ def _describe_unknown(name: str, flags: Mapping[str, Flag]) -> str:
 
 
 def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: bool) -> None:
-    """Refuses `--NAME WORD` for a bool flag, since the word is probably meant as the flag's value.
-
-    Args:
-      name: the name of the flag.
-      remaining: the words after the flag.
-      takes_files: whether the program takes words that are not flags. Then only words such as `true` are refused.
-    """
+    """Refuses `--NAME WORD` for a bool flag, since the word is probably meant as the flag's value."""
     word = remaining[0] if remaining else "-"
     is_file = takes_files and word.lower() not in _TRUTHS
     if not word.startswith("-") and not is_file:

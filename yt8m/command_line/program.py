@@ -132,7 +132,6 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
 
     Args:
       program: the name of the program, with which an error line begins, unless `calling` sets another name.
-      run: takes the words after the program's name; returns the exit status.
       argv: the words after the program's name; None for sys.argv[1:].
 
     Returns:

@@ -150,7 +150,6 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
 
         Args:
           most: the largest batch size; the result is smaller if `most` examples take more than 512 MiB.
-          context: number of frames that are read before, and also after, each segment.
         """
         segment_frames = self.segment_size + 2 * context
         frames = 1 if not self.frame_features else segment_frames if self.segment_labels else self.max_frames
@@ -180,13 +179,8 @@ def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[
     """Refuses lists of feature names, sizes and ranges that do not fit each other.
 
     Args:
-      names: the names of the features.
-      sizes: the number of values of each feature.
       ranges: for each feature the (lowest, highest value) that its bytes stand for, or () if it is stored as floats.
         Empty if all features have the range of YouTube-8M.
-
-    Raises:
-      UsageError: the lists differ in length, a name is repeated, a size is not positive, or a range is not ascending.
     """
     if not names or len(names) != len(sizes):
         raise UsageError(
@@ -206,11 +200,7 @@ def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[
 
 
 def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
-    """Returns the number of values of each of the named features, which must be features of YouTube-8M.
-
-    Raises:
-      UsageError: a feature is not one of YouTube-8M's, so --feature_sizes must be given.
-    """
+    """Returns the number of values of each of the named features, which must be features of YouTube-8M."""
     for name in names:
         if name not in KNOWN_SIZES:
             raise UsageError(

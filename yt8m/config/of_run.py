@@ -13,13 +13,7 @@ from yt8m.registry import TRUST_HELP
 
 
 def same_as(cls: Any, name: str, **changed: Any) -> Any:
-    """Declares an option like one of another config; its flag has the name of the new field, and no aliases.
-
-    Args:
-      cls: the config class that has the other option.
-      name: the name of the other option.
-      changed: arguments of `option` that differ from those of the other option.
-    """
+    """Declares an option like one of another config; its flag has the name of the new field, and no aliases."""
     declared = cls.__dataclass_fields__[name]
     return option(**{"default": declared.default, **declared.metadata, "flag": "", "aliases": (), **changed})
 

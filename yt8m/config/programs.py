@@ -36,8 +36,6 @@ def batch_option(most: int, remark: str = "", **arguments: Any) -> Any:
 
     Args:
       most: the largest value that is computed.
-      remark: text of the help after "examples per step".
-      arguments: further arguments of `option`.
     """
     text = f"examples per step{remark} [{most}, or fewer if these take more than 512 MiB: 256 videos of 300 x 1,152]"
     return option(None, text, minimum=1, **arguments)

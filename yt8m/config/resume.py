@@ -28,8 +28,6 @@ class Change(NamedTuple):
     Attributes:
       name: the path of the option in the config, such as `data.batch_size`.
       shapes: what another value changes, see `yt8m.options.option`: variables, graph, input or nothing.
-      old: the value that the run has saved.
-      new: the value at the next start.
     """
 
     name: str
@@ -63,12 +61,7 @@ def list_changes(old: SavedRun, new: TrainConfig) -> list[Change]:
 
 
 def refuse_other_model(train_dir: str, changed_options: list[Change]) -> None:
-    """Raises `UsageError` if an option that shapes the variables has changed; the message names each such option.
-
-    Args:
-      train_dir: the folder of the run, for the message.
-      changed_options: what `list_changes` returns.
-    """
+    """Raises `UsageError` if an option that shapes the variables has changed; the message names each such option."""
     refused = [str(change) for change in changed_options if change.shapes == "variables"]
     if refused:
         raise UsageError(

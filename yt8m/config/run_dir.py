@@ -42,13 +42,6 @@ def from_json(text: str, path: str) -> TrainConfig:
 
     An option that the text lacks takes its default, because it may have been added after the text was written. An
     unknown key is refused, because it may change the model.
-
-    Args:
-      text: the content of the file.
-      path: the path of the file, for the error message.
-
-    Raises:
-      RunError: the text is not a valid config.json, or has a newer format.
     """
     document = _parse_json_object(text, path)
     formats.refuse_newer(path, document.get("format", formats.CONFIG), formats.CONFIG)
@@ -86,15 +79,7 @@ def model_flags_to_json(config: TrainConfig) -> str:
 
 
 def model_flags_from_json(text: str, path: str) -> TrainConfig:
-    """Parses the text of model_flags.json; options that this file never has, such as hyper-parameters, are defaults.
-
-    Args:
-      text: the content of the file.
-      path: the path of the file, for the error message.
-
-    Raises:
-      RunError: a key is missing or has an unusable value.
-    """
+    """Parses the text of model_flags.json; options that this file never has, such as hyper-parameters, are defaults."""
     flags = _parse_json_object(text, path)
     missing = {options.short_name(path) for path in PUBLISHED} - {"segment_labels"} - flags.keys()
     if missing:
@@ -145,14 +130,7 @@ def _parse_json_object(text: str, path: str) -> dict[str, Any]:
 
 
 def _build_section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
-    """Builds an instance of a config class from a JSON object; raises `RunError` if that is not possible.
-
-    Args:
-      cls: the config class.
-      values: the JSON object.
-      key: where the object is in the file, such as `config.data`, for error messages.
-      path: the path of the file, for error messages.
-    """
+    """Builds an instance of a config class from a JSON object; raises `RunError` if that is not possible."""
     kinds = typing.get_type_hints(cls)
     for name in values.keys() - kinds.keys():
         raise RunError(
@@ -191,12 +169,7 @@ _RUN_MARKERS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")  # a folder w
 
 
 class SavedRun(NamedTuple):
-    """The config of a run as its folder saves it.
-
-    Attributes:
-      config: the config of the training.
-      published: whether the config comes from model_flags.json, which lacks hyper-parameters and the number of classes.
-    """
+    """The config of a run as its folder saves it."""
 
     config: TrainConfig
     published: bool
@@ -206,12 +179,8 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     """Reads the config of a run from config.json, else from model_flags.json; None if the folder has neither.
 
     Args:
-      train_dir: the folder of the run.
       trust_code: whether code that the file names may be imported later. If False, this code may be imported only if
         the run `is_own`, or if the user gives the same name on the command line.
-
-    Raises:
-      RunError: the file is damaged, or has unknown keys or a newer format.
     """
     for name, parse in ((CONFIG, from_json), (MODEL_FLAGS, model_flags_from_json)):
         path = storage.join(train_dir, name)
@@ -252,10 +221,6 @@ def own_names(folder: str, num_classes: int | None) -> Vocabulary:
     Args:
       folder: path of the folder, local or gs://.
       num_classes: number of classes of the model; None if it is not known.
-
-    Raises:
-      RunError: the file is not a valid vocabulary.
-      UsageError: the vocabulary has another number of classes.
     """
     path = storage.join(folder, vocabulary.NAME)
     names = vocabulary.read(path) if storage.exists(path) else vocabulary.of_names(())
@@ -271,8 +236,6 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
     """Writes config.json, model_flags.json and the vocabulary, if there is one; no file is ever left incomplete.
 
     Args:
-      train_dir: the folder of the run.
-      config: the config of the run.
       names: the vocabulary of the run; None or empty if it has none.
       is_own: whether this user trains the run on this machine, or makes it from a run for which this holds. Then the
         run is recorded, so that later commands import the code that its config names without --trust_code.
@@ -290,9 +253,7 @@ class Ended(NamedTuple):
     """How the last start of a run ended.
 
     Attributes:
-      status: a value of `runner.Status`: finished, out_of_data, stopped or failed.
       step: the last step; None if it is not known.
-      message: a sentence that says why the run ended.
     """
 
     status: str
@@ -316,11 +277,7 @@ def forget_end(train_dir: str) -> None:
 
 
 def read_end(train_dir: str) -> Ended | None:
-    """Reads from ended.json how the last start of a run ended; None if the run still runs, was killed, or never ran.
-
-    Raises:
-      RunError: the file is damaged.
-    """
+    """Reads from ended.json how the last start of a run ended; None if the run still runs, was killed, or never ran."""
     path = storage.join(train_dir, ENDED)
     try:
         values = _parse_json_object(_read_text(path), path)
@@ -336,15 +293,11 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     """Moves the files that a run wrote into a new folder next to the run's folder; other files stay.
 
     Args:
-      train_dir: the run's folder.
       now: the time in the name of the new folder; None for the current time.
 
     Returns:
       The path of the new folder, `<train_dir>.old-<time>`; None if the run's folder is missing or has at most the lock
       file.
-
-    Raises:
-      UsageError: the folder has files, but holds no run.
     """
     # The lock file is not moved, because this process holds the lock.
     names = [name for name in storage.names_in(train_dir) if name != LOCK]
@@ -374,11 +327,7 @@ def _is_curves_folder(train_dir: str, name: str) -> bool:
 
 
 def lock(train_dir: str) -> AbstractContextManager[None]:
-    """Locks the folder against other trainers during a `with` block.
-
-    Raises:
-      storage.Locked: another trainer has locked the folder; the message names the process of that trainer.
-    """
+    """Locks the folder against other trainers during a `with` block."""
     return storage.lock(storage.join(train_dir, LOCK))
 
 
@@ -386,7 +335,6 @@ def note_own(folder: str, content: str | bytes) -> None:
     """Records that this user made a run or an export on this machine; a failure is only logged.
 
     Args:
-      folder: the folder of the run or the export, for the log.
       content: the text of the run's config.json, or the bytes of the export's saved_model.pb.
     """
     try:

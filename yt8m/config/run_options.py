@@ -129,8 +129,6 @@ def refuse_cache_of_bucket(cache: str, pattern: str, flag: str = "cache") -> Non
 
     Args:
       cache: the folder of the cache; empty if there is none.
-      pattern: the pattern of the shards.
-      flag: the flag that names the folder, for the message.
     """
     if cache and "gs://" in pattern:
         raise UsageError(

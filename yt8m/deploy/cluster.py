@@ -123,9 +123,6 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConf
 
     Returns:
       The cluster; None if neither variable describes one.
-
-    Raises:
-      UsageError: the description is malformed; the message says what was found and what was expected.
     """
     for variable, jobs in _ROLES_OF_JOBS.items():
         cluster = _parse_cluster(variable, environment.get(variable, ""), jobs)
@@ -142,9 +139,6 @@ def is_left_to_the_chief(verb: str, command: str) -> bool:
     Args:
       verb: what the chief does, such as `evaluates`; used in the log.
       command: the command that divides the same work between many processes; the log suggests it.
-
-    Raises:
-      UsageError: TF_CONFIG or CLUSTER_SPEC is malformed.
     """
     cluster = from_environment()
     if cluster is None or (cluster.is_chief and not cluster.is_distributed):
@@ -161,15 +155,10 @@ def _parse_cluster(variable: str, text: str, jobs: Mapping[str, str]) -> Cluster
     """Parses the value of one environment variable.
 
     Args:
-      variable: the name of the environment variable.
       text: its value, JSON; empty if it is not set.
-      jobs: {name of a job in this variable: role}.
 
     Returns:
       The cluster; None if `text` is empty or describes no cluster.
-
-    Raises:
-      UsageError: `text` is malformed.
     """
     if not text.strip():
         return None
@@ -206,16 +195,8 @@ def _parse_cluster(variable: str, text: str, jobs: Mapping[str, str]) -> Cluster
 def _addresses_by_role(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str, list[str]]:
     """Reads the addresses of the processes in `cluster`, and refuses one that occurs twice.
 
-    Args:
-      variable: the environment variable that describes the cluster, named in messages.
-      cluster: the value of the key `cluster` in this variable; expected is {name of a job: list of addresses}.
-      jobs: {name of a job in this variable: role}.
-
     Returns:
       {role: addresses} with all four roles; the list of a role without processes is empty.
-
-    Raises:
-      UsageError: `cluster` has another form, an unknown job, or an address twice.
     """
     if not isinstance(cluster, dict):
         raise UsageError(
@@ -254,17 +235,7 @@ def _default_task(variable: str) -> Any:
 def _role_and_index(
     variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]
 ) -> tuple[str, int]:
-    """The role of this process, and its index among the processes of this role.
-
-    Args:
-      variable: the environment variable that describes the cluster, named in messages.
-      task: the value of the key `task` in this variable; expected is {"type": name of a job, "index": number}.
-      jobs: {name of a job in this variable: role}.
-      addresses: {role: addresses of its processes}.
-
-    Raises:
-      UsageError: `task` has another form, or the cluster has no such process.
-    """
+    """The role of this process, and its index among the processes of this role."""
     if not isinstance(task, dict) or "type" not in task:
         raise UsageError(
             f"{variable}: task is {_format_value(task)}; expected an object with type and index of this process. "

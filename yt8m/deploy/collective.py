@@ -243,11 +243,7 @@ class _Chain:
 
 
 def _divide_into_buckets(gradients: GradientsAndVariables) -> list[list[int]]:
-    """Divides the gradients, from the last to the first, into buckets that are sent together.
-
-    Returns:
-      For each bucket the indices of its gradients, which have the same dtype.
-    """
+    """Divides the gradients, from the last to the first, into buckets that are sent together."""
     buckets: list[list[int]] = []
     size = 0
     for index in reversed(range(len(gradients))):
@@ -291,7 +287,6 @@ def _from_integers(flat: tf.Tensor, variables: Sequence[tf.Variable]) -> list[tf
 
     Args:
       flat: int32 [n], the bits of all values.
-      variables: the variables that have the shapes and dtypes of the values.
     """
     types = [(variable.shape, variable.dtype.base_dtype) for variable in variables]
     sizes = [shape.num_elements() * max(1, dtype.size // 4) for shape, dtype in types]

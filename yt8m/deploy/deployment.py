@@ -207,10 +207,6 @@ def _balance_servers(job: str, num_tasks: int) -> Callable[[Any], str]:
 
     Every process that creates the same variables in the same order puts them on the same servers. An op that already
     has a device keeps it.
-
-    Args:
-      job: the job prefix of the parameter servers, such as /job:ps.
-      num_tasks: number of parameter servers.
     """
     bytes_of_tasks = [0] * num_tasks
 

@@ -72,9 +72,7 @@ def _weighted_sum(tower_gradients: Mapping[int, Gradient], factors: Sequence[Any
     """The sum of the gradients of one variable times the factors of their towers; sparse if all gradients are.
 
     Args:
-      tower_gradients: {index of a tower: its gradient}.
       factors: the factor of each tower, by index; None if all are 1.
-      variable: the variable, whose name the sum gets.
     """
     gradients = list(tower_gradients.values())
     if factors is not None:
@@ -192,7 +190,6 @@ def _scale_all(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[G
     If all factors are 1, as in most steps, no gradient is multiplied.
 
     Args:
-      pairs: V pairs (gradient, variable).
       factors: float32 [V].
     """
     indices = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]

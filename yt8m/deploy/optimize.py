@@ -102,9 +102,6 @@ def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
 
     Adds summaries of the losses to tf.GraphKeys.SUMMARIES.
 
-    Args:
-      clones: the clones that `create_clones` made.
-
     Returns:
       A scalar; None if no clone has a loss.
     """
@@ -149,9 +146,6 @@ class CloneShare(NamedTuple):
     """One clone's part of the total loss: weight * (loss + regularization) + unweighted.
 
     Attributes:
-      clone: the clone.
-      objective: the loss and the regularization of the clone.
-      weight: a number or a scalar tensor.
       unweighted: a scalar that only this clone adds; None if there is none.
     """
 
@@ -234,12 +228,7 @@ def _create_shares(
 
 
 def _collect_objective(clone: Clone, own_terms: Sequence[tf.Tensor]) -> Objective:
-    """The objective whose loss is the sum of the tf.GraphKeys.LOSSES of the clone.
-
-    Args:
-      clone: the clone.
-      own_terms: the regularisation terms that count with the weight of this clone.
-    """
+    """The objective whose loss is the sum of the tf.GraphKeys.LOSSES of the clone."""
     losses = clone.collected(tf.GraphKeys.LOSSES)
     with tf.name_scope(clone.scope), tf.device(clone.device):
         return Objective(
@@ -266,12 +255,7 @@ def _sum_losses(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
 
 
 def _summarize_losses(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
-    """Adds to the graph summaries of each clone's weighted loss and of the sum of all regularisation, with slim's tags.
-
-    Args:
-      clones: the clones.
-      losses: the weighted terms of each clone.
-    """
+    """Adds summaries of each clone's weighted loss and of the sum of all regularisation, with slim's tags."""
     # The summary ops are not placed on the clones' devices, because they have no GPU kernel.
     for clone, (loss, _) in zip(clones, losses, strict=True):
         if loss is not None:
@@ -308,11 +292,8 @@ def _compute_gradients(
     count, since it only passes the call on.
 
     Args:
-      roots: pairs (tensor, d loss / d tensor).
       loss: weighted scalar; None if there is none.
-      optimizer: a tf.train.Optimizer.
       variables: gradients are taken with respect to these; one without a gradient gets None.
-      options: further arguments of `optimizer.compute_gradients`.
     """
     plain = (tf.train.Optimizer.compute_gradients, tf.train.SyncReplicasOptimizer.compute_gradients)
     if loss is not None and type(optimizer).compute_gradients not in plain:
@@ -339,10 +320,6 @@ def _zero_if_weightless(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[t
     """The same pairs, but in a step in which the clone has weight 0 all gradients are 0.
 
     tf.cond does this, not a product: a product would read and write all gradients in every step, and NaN * 0 is NaN.
-
-    Args:
-      weight: the weight of the clone, a number or a scalar tensor.
-      pairs: the (gradient, variable) pairs of the clone.
     """
     present = [values_of(gradient) for gradient, _ in pairs if gradient is not None]
     if not present or (not tf.is_tensor(weight) and weight):
@@ -426,11 +403,7 @@ def _create_train_op(
     """A tensor that takes one training step when it is fetched, and has the total loss before the step as its value.
 
     Args:
-      config: the devices; the global step is made on the device of the variables.
-      optimizer: a tf.train.Optimizer.
       total_loss: scalar; None if there is no loss.
-      gradients: (gradient, variable) pairs.
-      update_ops: ops that run before the gradients are applied, also if no gradient depends on them.
 
     Returns:
       The tensor; None if there is no loss or no gradient.

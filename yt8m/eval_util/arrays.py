@@ -22,15 +22,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
-    """Converts `scores` to float32 [B, C], the precision in which rows are ranked. NaN is kept; `refuse_nan` finds it.
-
-    Args:
-      scores: any real numbers.
-      name: name of the argument, for the message of the error.
-
-    Raises:
-      ValueError: `scores` is not a matrix, or has no class.
-    """
+    """Converts `scores` to float32 [B, C], in which rows are ranked. NaN is kept; `refuse_nan` finds it."""
     matrix = np.asarray(scores, np.float32)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise ValueError(f"{name} must be [examples, classes] with at least one class; the shape is {matrix.shape}")
@@ -41,12 +33,7 @@ def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "a
     """bool array: True for each entry of `actuals` above 0, that is, for each positive.
 
     Args:
-      actuals: numbers or bools.
       shape: the shape that `actuals` must have.
-      name: name of the argument, for the message of the error.
-
-    Raises:
-      ValueError: the shape is not `shape`.
     """
     array = np.asarray(actuals)
     if array.shape != shape:

@@ -19,15 +19,7 @@ from yt8m.eval_util.arrays import Bools, Floats64, Ints64, Keys
 
 
 class _Blocks(NamedTuple):
-    """Blocks: neighbouring items of one list with the same score. All arrays are int64 with one entry per block.
-
-    Attributes:
-      lists: index of the list that the block belongs to.
-      rank: number of items of the list before the block.
-      before: number of positives of the list before the block.
-      size: number of items in the block.
-      positives: number of positives in the block.
-    """
+    """Blocks: neighbouring items of one list with the same score. All arrays are int64 with one entry per block."""
 
     lists: Ints64
     rank: Ints64
@@ -82,7 +74,6 @@ def _expected_precisions(blocks: _Blocks, counted: Ints64) -> Floats64:
     """What each counted rank is expected to add to the sum of precisions, over all orders of the tied items.
 
     Args:
-      blocks: B blocks with their numbers of items.
       counted: [B], number of ranks of each block that count, from its first.
 
     Returns:
@@ -96,12 +87,7 @@ def _expected_precisions(blocks: _Blocks, counted: Ints64) -> Floats64:
 
 
 def global_average_precision(entries: Keys, num_positives: int) -> float:
-    """AP of all packed entries as one list, whatever their classes; 0 if there is no positive.
-
-    Args:
-      entries: packed, in any order.
-      num_positives: number of positives, including those that are not among the entries.
-    """
+    """AP of all packed entries as one list, whatever their classes; 0 if there is no positive."""
     return float(class_average_precisions(arrays.without_class(entries), np.array([num_positives]))[0])
 
 
@@ -109,7 +95,6 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
     """[C], the AP of each class over its own entries; 0 for a class without positives.
 
     Args:
-      entries: packed, in any order.
       num_positives: [C], number of positives of each class, including those that are not among the entries.
       n: number of best entries of each class that count; None for all.
     """
@@ -129,15 +114,10 @@ class ScoredLists:
     with num_lists x top_n. All items that tie with the n-th best stay, since each of them changes the AP.
 
     Args:
-      num_lists: number of lists, L.
       top_n: how many items of each list count, the best ones; None for all.
 
     Attributes:
       num_positives: float64 [L], number of positives of each list so far.
-      top_n: the argument.
-
-    Raises:
-      ValueError: top_n is not positive.
     """
 
     def __init__(self, num_lists: int, top_n: int | None = None) -> None:
@@ -167,9 +147,6 @@ class ScoredLists:
           hits: [N], whether each item is a positive.
           num_positives: [L], number of positives of each list in this part, including those that are not among its
             items; None to count those among the items.
-
-        Raises:
-          ValueError: a score is NaN.
         """
         arrays.refuse_nan(scores)
         if num_positives is None:
@@ -220,11 +197,7 @@ class AveragePrecisionCalculator:
     """
 
     def __init__(self, top_n: int | None = None) -> None:
-        """Makes an empty list, of which only the `top_n` best items count; None for all.
-
-        Raises:
-          ValueError: top_n is not positive.
-        """
+        """Makes an empty list, of which only the `top_n` best items count; None for all."""
         self._items = ScoredLists(1, top_n)
 
     @property
@@ -312,12 +285,8 @@ class MeanAveragePrecisionCalculator:
         """Makes a calculator without items.
 
         Args:
-          num_class: number of classes, C.
           filter_empty_classes: leave classes without a positive out of the result; otherwise their AP is 0.
           top_n: number of best items of each class that count; None for all.
-
-        Raises:
-          ValueError: num_class or top_n is not positive.
         """
         arrays.require_positive_int(num_class, "num_class")
         self._num_class = num_class

@@ -28,15 +28,7 @@ _POINTS_PREFIX = "class_"  # the names of the arrays of `OperatingPoints` begin 
 
 
 class EvalSamples(NamedTuple):
-    """The metrics, the sampled videos and the thresholds of one evaluation.
-
-    Attributes:
-      figures: the content of eval/report.json, whose values are over all videos.
-      videos: the sampled videos with their predictions.
-      num_classes: number of classes.
-      seen: number of all evaluated videos, from which the sample was drawn.
-      points: the thresholds of the classes.
-    """
+    """The metrics, the sampled videos and the thresholds of one evaluation."""
 
     figures: Mapping[str, Any]
     videos: Videos
@@ -106,11 +98,7 @@ def write(train_dir: str, samples: EvalSamples) -> None:
 
 
 def read(train_dir: str) -> EvalSamples:
-    """Reads the videos.npz of the last evaluation with --report.
-
-    Raises:
-      RunError: there is no such file, or it is damaged (the message says which command to run); or it cannot be read.
-    """
+    """Reads the videos.npz of the last evaluation with --report."""
     path = path_in(train_dir)
     remedy = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
     if not storage.exists(path):

@@ -48,16 +48,12 @@ class EvaluationMetrics:
         """Makes an accumulator without examples.
 
         Args:
-          num_class: number of classes, C.
           top_k: number of classes kept of each example; at most C.
           top_n: number of best entries of each class that count for its AP; None for all. GAP always uses all entries.
           metric_classes: the metrics to compute; None for the built-in ones.
           class_counts: [C], number of training videos of each class. They divide the classes into the most frequent
             third (head), the middle, and the rarest third (tail). GAP and mAP are then also computed for each third.
             None, or all 0, if the numbers are not known.
-
-        Raises:
-          ValueError: num_class, top_k or top_n is not positive, or class_counts is not [C].
         """
         arrays.require_positive_int(num_class, "num_class")
         arrays.require_positive_int(top_k, "top_k")
@@ -283,9 +279,7 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
     of them is a hit.
 
     Args:
-      entries: packed entries (see `arrays`), in any order.
       label_counts: int64 [C], number of labels of each class.
-      min_positives: number of labels that a class needs for a threshold of its own.
     """
     keys = np.sort(entries)
     best = _find_best_thresholds(keys, label_counts)

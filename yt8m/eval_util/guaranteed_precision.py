@@ -51,7 +51,6 @@ class CommonThreshold(NamedTuple):
     """One threshold for all classes.
 
     Attributes:
-      threshold: a class with this score or more is a tag; inf if no threshold passed its test.
       videos, predictions: how many videos and predictions of the testing part reach the threshold; 0 if it is inf.
     """
 
@@ -141,7 +140,6 @@ class PrecisionCalibration:
 
         Args:
           thresholds: [C].
-          guarantee: the target and what was tested.
           is_own: [C], which classes have a threshold of their own.
         """
         positives = self._planning.label_counts + self._testing.label_counts
@@ -167,9 +165,6 @@ def _choose_class_thresholds(
 
     Args:
       planning, testing: sorted entries of the videos that plan the tests, and of those on which they are made.
-      num_classes: number of classes, C.
-      ratio: number of videos for testing, divided by that for planning.
-      target: what the thresholds must fulfil.
 
     Returns:
       The thresholds [C], inf if none passes; and how many predictions in the testing part reach each of them [C].
@@ -214,7 +209,6 @@ def _class_grids(planning: Keys, num_classes: int) -> Floats64:
 
     Args:
       planning: sorted entries.
-      num_classes: number of classes, C.
 
     Returns:
       float64 [C, G], descending in each row; inf in the places that a class leaves empty.
@@ -260,8 +254,6 @@ def _first_tested_thresholds(counts: Ints64, hits: Ints64, ratio: float, target:
     Args:
       counts: int64 [C, G], how many planning predictions reach each threshold.
       hits: int64 [C, G], how many of these are correct.
-      ratio: number of testing videos divided by that of planning videos.
-      target: what the thresholds must fulfil.
     """
     expected = np.floor(ratio * counts).astype(np.int64)
     tails = upper_tail(np.floor(ratio * hits).astype(np.int64), expected, target.precision)
@@ -286,10 +278,6 @@ def _choose_common_threshold(planning: Keys, testing: Keys, target: PrecisionTar
 
     Args:
       planning, testing: entries [N, K] of the videos that plan the tests, and of those on which they are made.
-      target: what the threshold must fulfil.
-
-    Returns:
-      The last threshold that passed its test; inf if the first one did not.
     """
     plan, test = (
         _VideoPredictions(arrays.score_of(entries), arrays.hit_of(entries)) for entries in (planning, testing)
@@ -314,12 +302,7 @@ def _common_grid(scores: Floats32) -> Floats64:
 
 
 class _Bet(NamedTuple):
-    """The factor b in the product of 1 + b Z that tests a threshold; the top of this file explains it.
-
-    Attributes:
-      size: b.
-      log_product: the log of the product of 1 + b Z over the planning part.
-    """
+    """The factor b in the product of 1 + b Z that tests a threshold; the top of this file explains it."""
 
     size: float
     log_product: float
@@ -330,8 +313,6 @@ def _choose_bet(gains: Floats64, most: int, target: PrecisionTarget) -> _Bet:
 
     Args:
       gains: [N], Z of each video of the planning part.
-      most: the largest number of predictions that a video can have.
-      target: what the threshold must fulfil.
     """
     squares = float(gains @ gains)
     best = float(gains.sum()) / squares if squares else 0.0  # maximises the log of the product to the second order

@@ -72,15 +72,8 @@ class Metric(abc.ABC):
     metrics. Instances are sent between processes, so they must be picklable.
 
     Attributes:
-      name: shown to people.
-      key: used by programs: lower-case letters, digits and underscores.
-      higher_is_better: whether a higher value is better.
-      digits: decimals in the evaluation's log line; tables have four.
       percent: whether values are shown as percentages.
-      of_batches: whether the lines in the log show the value of single batches.
-      is_detail: whether it is left out where space is short: in log lines, tables of several runs and charts.
       published_name: the name in the evaluation's log line and in TensorBoard's tags, if it is not `name`.
-      prefix: text before the published name; in lower case also before the key in `EvaluationMetrics.get()`.
     """
 
     name: ClassVar[str]
@@ -103,11 +96,7 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def compute(self, ranked: RankedEntries) -> float | None:
-        """The value; nan if it is not defined; None to leave it out, for data to which the metric does not apply.
-
-        Args:
-          ranked: the ranked entries of the same examples.
-        """
+        """The value; nan if it is not defined; None to leave it out, for data to which the metric does not apply."""
 
     @classmethod
     def figure_key(cls) -> str:
@@ -276,7 +265,6 @@ class _MetricOfThird(Metric):
     Its value is None if these numbers are unknown, and nan if no class of the third has a label.
 
     Attributes:
-      place: index of the third in `THIRDS`.
       values: maps ranked entries to one value for each third, float64 [3]; an empty array if the numbers are unknown.
     """
 
@@ -292,12 +280,7 @@ class _MetricOfThird(Metric):
 
 
 def _register_thirds(of_all: type[Metric], values: Callable[[RankedEntries], Floats64]) -> None:
-    """Makes and registers a metric for each third of the classes.
-
-    Args:
-      of_all: the metric of all classes, from whose names those of the new metrics are made.
-      values: as in `_MetricOfThird`.
-    """
+    """Makes and registers a metric for each third of the classes."""
     for place, third in enumerate(THIRDS):
         attributes = {"place": place, "values": staticmethod(values), "__module__": __name__}
         names = {"name": f"{of_all.name} {third}", "key": f"{of_all.key}_{third}"}
@@ -321,10 +304,6 @@ def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[typ
 
     Args:
       names: texts such as `package.module:Class`; each metric is tried on an evaluation without examples.
-      reserved: keys that no metric may have.
-
-    Raises:
-      UsageError: there is no such metric, it is not a `Metric`, it fails without examples, or its name or key is taken.
     """
     loaded = list(metrics.all())
     for name in names:
@@ -342,11 +321,7 @@ def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[typ
 
 
 def find(name: str) -> type[Metric]:
-    """The built-in metric with this name or key, in upper or lower case, or the class `package.module:Class`.
-
-    Raises:
-      UsageError: there is no such metric (the message lists the built-in ones), or `load` refuses the class.
-    """
+    """The built-in metric with this name or key, in upper or lower case, or the class `package.module:Class`."""
     built_in = next((metric for metric in metrics.all() if name.lower() in (metric.name.lower(), metric.key)), None)
     if built_in is not None:
         return built_in

@@ -48,9 +48,7 @@ class RankedEntries:
     """The entries of the top_k best classes of each example, and label counts, of one batch or a whole evaluation.
 
     Attributes:
-      keys: packed entries (see `arrays`), in any order.
       label_counts: int64 [C], number of labels of each class.
-      num_examples: number of examples that were judged, see `top_k.Columns.examples`.
       top_n: number of best entries of a class that count for its AP; None for all.
       class_counts: int64 [C], number of training videos of each class; None if it is not known.
     """

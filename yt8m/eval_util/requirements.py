@@ -23,7 +23,6 @@ class Requirement(NamedTuple):
       metric: the name or the key of the metric, as the user wrote it; `with_keys` replaces it by the key.
       is_least: True if the lower end of the interval must be at least `bound`, False if the upper end must be at most
         `bound`.
-      bound: the number that follows `>=` or `<=`.
     """
 
     metric: str
@@ -40,11 +39,7 @@ class Requirement(NamedTuple):
 
 
 def parse_requirements(texts: Sequence[str]) -> list[Requirement]:
-    """Parses texts such as `gap>=0.82`, one requirement each.
-
-    Raises:
-      UsageError: a text is not METRIC>=NUMBER or METRIC<=NUMBER.
-    """
+    """Parses texts such as `gap>=0.82`, one requirement each."""
     return [_parse_requirement(text) for text in texts]
 
 
@@ -66,16 +61,7 @@ def _parse_requirement(text: str) -> Requirement:
 def with_keys(
     requirements: Sequence[Requirement], metric_classes: Sequence[type[Metric]], has_frequencies: bool
 ) -> list[Requirement]:
-    """Copies of the requirements, in which each metric is named by its key.
-
-    Args:
-      requirements: their metrics are names or keys, in upper or lower case.
-      metric_classes: the metrics of the evaluation.
-      has_frequencies: whether it is known how frequent the classes are.
-
-    Raises:
-      UsageError: a metric does not exist or has no interval; the message names the metrics with an interval.
-    """
+    """Copies of the requirements, in which each metric is named by its key."""
     with_interval = [metric for metric in metric_classes if _has_interval(metric, has_frequencies)]
     keys = {name.lower(): metric.key for metric in metric_classes for name in (metric.name, metric.key)}
     usable = [metric.key for metric in with_interval]
@@ -113,7 +99,6 @@ class Verdict(NamedTuple):
     """Whether a requirement is met.
 
     Attributes:
-      requirement: the requirement that was checked.
       value: the value of the metric; None if it is not defined on the evaluated videos.
       low, high: its 95 % interval; None if there are too few videos or labels for one.
     """

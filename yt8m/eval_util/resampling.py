@@ -64,11 +64,7 @@ def resample(
 
     Args:
       videos: the videos to draw from, at least one.
-      num_classes: number of classes, C.
       resamples: number of sets, R, at least 1.
-      seed: seed of the draws.
-      with_progress: wraps the iterable of set numbers, for example to show a progress bar.
-      metric_classes: further metrics; those that are means over examples are computed too.
       class_counts: [C], number of training videos of each class. If it is known, GAP and mAP of head, middle and tail
         are computed too.
     """
@@ -141,7 +137,6 @@ def intervals(
     Args:
       figures: [P], each as for `interval`.
       resampled: [R, P], the values of R resamples; the bounds of a column of nothing but nan are nan.
-      shrink, level, least: as for `interval`.
     """
     shares = np.array([(1 - level) / 2, 0.5, (1 + level) / 2])
     if least is None:
@@ -255,12 +250,6 @@ class _RepeatedBlocks(NamedTuple):
     """Numbers of items of the blocks that hold a positive. A block is the items of one list that have the same score.
 
     An item counts as often as the resample repeats its video. All arrays are int64 [..., B], of B blocks.
-
-    Attributes:
-      rank: number of items that come before the block in its list.
-      size: number of items in the block.
-      before: number of positives that come before the block in its list.
-      right: number of positives in the block.
     """
 
     rank: Ints64
@@ -297,7 +286,6 @@ class _RepeatedLists:
         Args:
           entries: [E], packed; the class of an entry is its list.
           rows: [E], the video of each entry, in 0..N-1.
-          num_lists: number of lists, L.
         """
         order = np.argsort(entries, kind="stable")
         keys, self._rows, self._num_lists = entries[order], rows[order], num_lists

@@ -26,7 +26,6 @@ class Reliability(NamedTuple):
     """Predictions in BINS bins of equal width by score, from 0 to 1; empty bins are left out.
 
     Attributes:
-      scores: mean score of each bin.
       shares: share of the predictions in each bin that are correct.
       sizes: int64, number of predictions in each bin.
       error: expected calibration error, the mean of |share - score| over predictions (Naeini et al. 2015).
@@ -54,12 +53,6 @@ class Calibration(NamedTuple):
 
     The values after scaling are cross-fitted: each half of the videos, divided by the hashes of their ids, is scaled
     with the scaling that was fitted to the other half.
-
-    Attributes:
-      scaling: the scaling that was fitted to all videos.
-      videos, predictions: the numbers of videos and predictions that the scaling was fitted to.
-      ece, ece_scaled: expected calibration error before and after scaling, see `Reliability`.
-      log_loss, log_loss_scaled: mean cross-entropy of the predictions before and after scaling.
     """
 
     scaling: PlattScaling

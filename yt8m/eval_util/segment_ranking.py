@@ -38,7 +38,6 @@ class SegmentRanking:
     segments, and the ids of the videos. Only the ids grow with the stream.
 
     Args:
-      classes: the class of each column of the scores.
       most: largest number of segments kept of each class.
       segment_size: seconds from the start of one segment of a video to the start of the next.
     """
@@ -73,9 +72,6 @@ class SegmentRanking:
         Args:
           segments: [B], names `video:start`; the segments of a video are consecutive and begin with start 0.
           scores: float32 [B, C], a column for each of `classes`; -inf excludes a segment from the list of a class.
-
-        Raises:
-          RunError: an id is empty.
         """
         before = self.count
         for place, name in enumerate(segments):
@@ -144,13 +140,7 @@ class SegmentRanking:
                 self._insert(row, self._scores_of(row)[: self._stored].copy(), 0)
 
     def _insert(self, row: int, scores: Floats32, start: int) -> None:
-        """Adds to the row of a class the scores that may be among its best.
-
-        Args:
-          row: index of the class in `classes`.
-          scores: of consecutive segments.
-          start: number of the first of these segments.
-        """
+        """Adds to the row of a class the scores that may be among its best."""
         # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
         candidates = np.flatnonzero(scores > self._least[row])
         fill = self._fill[row]
@@ -163,15 +153,7 @@ class SegmentRanking:
             self._fill[row] = self._keep_best(row, end)
 
     def _keep_best(self, row: int, fill: int) -> int:
-        """Keeps only the best `most` entries of a class.
-
-        Args:
-          row: index of the class in `classes`.
-          fill: number of entries of the class.
-
-        Returns:
-          The number of entries kept.
-        """
+        """Keeps only the best `most` entries of a class."""
         entries = self._keys[row][:fill]
         if fill > self.most:
             entries.partition(self.most - 1)
@@ -186,9 +168,6 @@ class WindowMeans:
 
     A window is a stretch of the video that has the length of the segment and is shifted a little against it. The
     windows of a segment follow each other in the stream, perhaps in different batches.
-
-    Args:
-      count: number of windows of each segment.
     """
 
     def __init__(self, count: int) -> None:
@@ -222,12 +201,7 @@ class Candidates:
     Memory: one bit per video and listed class, so 125 bytes per video for 1000 classes.
 
     Args:
-      path: path of the prediction file.
       classes: the S listed classes, in the order of the columns of the scores.
-      num_classes: number of classes of the model.
-
-    Raises:
-      RunError: the file is damaged, see `prediction_files.read_predictions`.
     """
 
     def __init__(self, path: str, classes: Sequence[int], num_classes: int) -> None:
@@ -249,9 +223,6 @@ class Candidates:
         Args:
           segments: [B], names `video:start`.
           scores: float32 [B, S], a column for each of the listed classes.
-
-        Raises:
-          RunError: a video has no predictions in the file.
         """
         videos = [id_text(segment.rpartition(b":")[0]) for segment in segments]
         for video in videos:
@@ -265,11 +236,7 @@ class Candidates:
 
 
 def write_lists(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes a header and one line per class to an open binary file.
-
-    Raises:
-      RunError: there is no segment.
-    """
+    """Writes a header and one line per class to an open binary file."""
     if not ranking.count:
         raise RunError(NO_SEGMENT)
     file.write(SEGMENTS_HEADER + b"\n")

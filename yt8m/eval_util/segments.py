@@ -73,9 +73,6 @@ def mean_average_precision_at_n(
       rated_segments: text or bytes [M], `video:start` of each rating.
       rated_scores: [M], positive if above 0; a pair rated several times is positive if one of its ratings is.
       top_n: number of submitted segments of each class that count, including skipped ones; None for all.
-
-    Raises:
-      ValueError: lengths differ, or top_n is not positive.
     """
     arrays.require_positive_int(top_n, "top_n", or_none=True)
     ratings = _join_ratings(rated_classes, rated_segments, rated_scores)
@@ -90,15 +87,7 @@ def mean_average_precision_at_n(
 
 
 def _to_pair_arrays(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
-    """The classes of N pairs as int64 [N], and the names of their segments as text [N].
-
-    Args:
-      classes, segments: as for `mean_average_precision_at_n`.
-      name: `submitted` or `rated`, for the message of the error.
-
-    Raises:
-      ValueError: the arrays are not 1-D and of one length.
-    """
+    """The classes of N pairs as int64 [N], and the names of their segments as text [N]."""
     numbers, names = np.asarray(classes, np.int64), np.asarray(segments)
     if numbers.ndim != 1 or numbers.shape != names.shape:
         raise ValueError(
@@ -166,12 +155,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
     """The k best classes and the PERR [B] of each example, as if all pairs that were not rated had the score -inf.
 
     Args:
-      pairs: the rated pairs.
       k: number of classes, at most num_class.
-      num_class: number of classes of the model, C.
-
-    Raises:
-      ValueError: a score is NaN.
     """
     rows = np.repeat(np.arange(len(pairs.counts)), pairs.counts)
     places = arrays.places_within(pairs.counts)
@@ -189,11 +173,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
 
 
 class RatedPairs:
-    """Collects all rated pairs of any number of batches, in 8 bytes each, and computes their MAP@n.
-
-    Args:
-      num_class: number of classes, C.
-    """
+    """Collects all rated pairs of any number of batches, in 8 bytes each, and computes their MAP@n."""
 
     def __init__(self, num_class: int) -> None:
         arrays.require_positive_int(num_class, "num_class")
@@ -208,20 +188,13 @@ class RatedPairs:
           classes: int [P], each below num_class.
           scores: float32 [P].
           hits: bool [P].
-
-        Raises:
-          ValueError: a score is NaN.
         """
         arrays.refuse_nan(scores)
         self._entries.append(arrays.pack_entries(classes, scores, hits))
         self._positives = self._positives + np.bincount(classes[hits], minlength=self.num_class)
 
     def merge(self, other: RatedPairs) -> None:
-        """Adds all batches of `other`, which stays as it is.
-
-        Raises:
-          ValueError: num_class differs.
-        """
+        """Adds all batches of `other`, which stays as it is."""
         if self.num_class != other.num_class:
             raise ValueError(f"cannot merge pairs of {other.num_class} classes into those of {self.num_class}")
         self._entries.extend(other._entries)

@@ -85,7 +85,6 @@ def _may_be_among_best(scores: Floats32, k: int, groups: int) -> Bools:
 
     Args:
       scores: float32 [B, C].
-      k: number of best classes.
       groups: number of groups, at least `k`.
     """
     grouped = scores.shape[1] // groups * groups
@@ -138,10 +137,6 @@ def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
     Args:
       scores: [B, C].
       positives: [B, C], the labels.
-      k: number of best classes; more than C count as C.
-
-    Raises:
-      ValueError: a score is NaN.
     """
     best = top_k(scores, k)
     rows, classes = np.divmod(np.flatnonzero(positives), positives.shape[1])
@@ -165,9 +160,6 @@ def rated_only(
 
     Returns:
       Scores, float32 [B, C], and labels, bool [B, C].
-
-    Raises:
-      ValueError: shapes differ, or the predictions are not a matrix or have no class.
     """
     scores = arrays.score_matrix(predictions)
     positives = arrays.positive_mask(labels, scores.shape, "labels")
@@ -178,12 +170,7 @@ def rated_only(
 
 
 def check_columns(columns: Columns) -> None:
-    """Checks that columns from the caller agree with each other.
-
-    Raises:
-      ValueError: shapes disagree, a row is not sorted or has NaN, a class is out of range, or the sums of num_labels
-        and label_counts differ.
-    """
+    """Checks that columns from the caller agree with each other."""
     scores, classes, _, num_labels, label_counts = columns
     if classes.shape != scores.shape or num_labels.shape != scores.shape[:1] or label_counts.ndim != 1:
         raise ValueError(
@@ -200,11 +187,7 @@ def check_columns(columns: Columns) -> None:
 
 
 def perr_of_columns(columns: Columns) -> Floats64:
-    """PERR of each example, float64 [B]. Scores of 0 or less never count; 0 for an example without labels.
-
-    Raises:
-      ValueError: an example has more labels than there are columns, and the columns do not have all classes.
-    """
+    """PERR of each example, float64 [B]. Scores of 0 or less never count; 0 for an example without labels."""
     width = columns.scores.shape[1]
     most = int(columns.num_labels.max(initial=0))
     if width < min(most, len(columns.label_counts)):
@@ -221,7 +204,6 @@ def perr_of_rows(scores: Floats32, positives: Bools, columns: Columns) -> Floats
     Args:
       scores: [B, C].
       positives: [B, C], the labels.
-      columns: the best classes of these scores; examples with more labels than columns are ranked again.
     """
     values = _precision_at_num_labels(columns.scores, columns.hits, columns.num_labels)
     has_more_labels = columns.num_labels > columns.scores.shape[1]

@@ -88,7 +88,6 @@ class VideoSample:
 
     Attributes:
       most: the largest number of videos that are kept.
-      seen: the number of judged videos that were added.
     """
 
     def __init__(self, most: int = MAX_VIDEOS) -> None:

@@ -75,11 +75,7 @@ class EnsembleConfig(options.Checked):
                 )
 
     def normalised_weights(self) -> list[float]:
-        """The weights of the members, scaled to add up to 1.
-
-        Raises:
-          UsageError: a weight is not a number above 0.
-        """
+        """The weights of the members, scaled to add up to 1."""
         try:
             numbers = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.train_dir)
         except ValueError:

@@ -22,15 +22,6 @@ def card_writer(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) 
     """Returns a function that writes the card of an export, and the thresholds if the run was evaluated with --report.
 
     Give it as the argument `describe` to `export_saved_model` or `write_inference_model`.
-
-    Args:
-      run: the config of the run.
-      names: the model's own vocabulary.
-      train_dir: the folder with the results of the run's evaluation.
-      step: the global step of the checkpoint; results of other steps are left out.
-
-    Returns:
-      A function of the export's folder and the number of the model's parameters.
     """
 
     def describe(folder: str, parameters: int) -> None:
@@ -53,12 +44,7 @@ def write(
     """Writes the card of an export, `folder`/README.md; the same input gives the same bytes.
 
     Args:
-      folder: local folder of the export; the card has the sizes of the files in it.
-      run: the config of the training.
-      step: the global step of the checkpoint.
-      parameters: number of trainable parameters.
       figures: {metric: value}; empty if the checkpoint was not evaluated.
-      weights: the type in which weights are stored.
       names: the model's own vocabulary; None or empty if it has none.
     """
     with open(os.path.join(folder, NAME), "w", encoding="utf-8") as file:
@@ -79,12 +65,8 @@ def text(
     """The text of the card, in Markdown.
 
     Args:
-      run: the config of the training.
-      step: the global step of the checkpoint.
-      parameters: number of trainable parameters.
       sizes: {part of the export: size in bytes}.
       figures: {metric: value}; empty if the checkpoint was not evaluated.
-      weights: the type in which weights are stored.
       names: the model's own vocabulary; None or empty if it has none.
     """
     data = run.data

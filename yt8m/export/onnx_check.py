@@ -28,15 +28,7 @@ class _Field(NamedTuple):
 
 
 def compute_checksum(content: bytes, names: Sequence[str]) -> str:
-    """The CRC-32C of an ONNX file without `CHECKSUM` and without the entries that other programs added to the metadata.
-
-    Args:
-      content: the content of the file.
-      names: the names of the entries of the metadata that this project writes.
-
-    Raises:
-      ValueError: the content is no sequence of protobuf fields.
-    """
+    """The CRC-32C of an ONNX file without `CHECKSUM` and the entries that other programs added to the metadata."""
     crc = google_crc32c.Checksum()
     for field in _fields(memoryview(content)):
         if field.number != _METADATA or _entry(field.content)[0] in names:
@@ -106,13 +98,7 @@ def _entry(serialized: memoryview) -> tuple[str, str]:
 
 
 def refuse_other_graph(path: str, session: Any, data: DataFormat) -> None:
-    """Raises `UsageError` if inputs and outputs of the graph differ from what the file's description says.
-
-    Args:
-      path: the path that the message names.
-      session: the `onnxruntime.InferenceSession` of the file.
-      data: the format of the data in the description.
-    """
+    """Raises `UsageError` if inputs and outputs of the graph differ from what the file's description says."""
     width = sum(data.sizes().values())
     inputs, outputs = ({node.name: node for node in nodes} for nodes in (session.get_inputs(), session.get_outputs()))
     expected = (

@@ -44,16 +44,9 @@ class OnnxFile:
 
     Args:
       path: path of the file, local or gs://.
-      content: the content of the file, if the caller has it; then nothing is read, and `path` is only for messages.
 
     Attributes:
       about: the JSON under `yt8m` in the metadata.
-      texts: the texts in the metadata, by name.
-      format: the format of the data that the model takes: level, features and number of classes.
-
-    Raises:
-      UsageError: there is no such file, this project did not write it, it is damaged, or onnxruntime is not installed.
-      RunError: the file cannot be read, or a newer version of this project wrote it.
     """
 
     def __init__(self, path: str, content: bytes | None = None) -> None:
@@ -103,9 +96,6 @@ class OnnxFile:
         Args:
           batch: videos with the model's features. Features that are bytes are dequantised with YouTube-8M's range, even
             if the model's data have another range.
-
-        Raises:
-          RunError: onnxruntime cannot run the model on the batch.
         """
         values = [batch.features[feature.name] for feature in self.format.features]
         if self._takes_bytes:

@@ -46,7 +46,6 @@ def pack(value: np.ndarray, kind: str) -> Packed:
     float16, variables with values outside of float16's range are not converted.
 
     Args:
-      value: a variable.
       kind: float32, float16 or int8.
     """
     if kind == "float32" or value.dtype != np.float32 or value.ndim < _LEAST_RANK or not value.size:
@@ -62,12 +61,7 @@ def pack(value: np.ndarray, kind: str) -> Packed:
 
 
 class _PackedVariables:
-    """Makes `tf.get_variable` return, in place of a variable, a float32 tensor computed from variables in stored form.
-
-    Args:
-      values: the value of every variable of the model, by name.
-      kind: the type in which values are stored: float16 or int8.
-    """
+    """Makes `tf.get_variable` return a float32 tensor computed from variables in stored form."""
 
     def __init__(self, values: Mapping[str, np.ndarray], kind: str) -> None:
         self._values, self._kind = values, kind
@@ -75,16 +69,7 @@ class _PackedVariables:
         self._initial_values: dict[str, tuple[Any, np.ndarray]] = {}
 
     def get(self, getter: Callable[..., Any], name: str, **arguments: Any) -> Any:
-        """Makes one variable in stored form; serves as `custom_getter` of `tf.variable_scope`.
-
-        Args:
-          getter: TensorFlow's function that makes a variable.
-          name: the name of the variable.
-          arguments: the other arguments of `tf.get_variable`.
-
-        Returns:
-          What `tf.get_variable` returns: the tensor computed from the stored form, or the variable if its type stays.
-        """
+        """Makes one variable in stored form; serves as `custom_getter` of `tf.variable_scope`."""
         packed = pack(self._values[name], self._kind)
         if packed.codes.dtype == self._values[name].dtype:
             return self._variable(getter, name, packed.codes, arguments)
@@ -113,13 +98,7 @@ class _PackedVariables:
 
 
 class Restored(NamedTuple, Generic[T]):
-    """A graph with the weights of a checkpoint.
-
-    Attributes:
-      session: an open session on the graph.
-      built: the result of the function that built the graph.
-      parameters: number of trainable parameters of the model.
-    """
+    """A graph with the weights of a checkpoint."""
 
     session: tf.Session
     built: T
@@ -135,12 +114,8 @@ def restored(
     Args:
       build: builds the graph, with variables from `tf.get_variable`. For float16 and int8 it is called a second time,
         and `tf.get_variable` then returns tensors.
-      checkpoint: path of a checkpoint of that model.
       moving_average_decay: if above 0, the moving averages of the weights are read in place of the weights.
       kind: the type in which weights are stored: float32, float16 or int8.
-
-    Raises:
-      RunError: the checkpoint belongs to another model.
     """
     with tf.Graph().as_default() as graph:
         built, restorer = build(), Restorer(moving_average_decay)

@@ -69,16 +69,9 @@ _UNKNOWN = Length(0, False)
 def states_length(file: BinaryIO, error: type[Exception]) -> bool:
     """Refuses a file that is shorter than its container states.
 
-    Args:
-      file: the open file.
-      error: the class of the error to raise.
-
     Returns:
       Whether the container states its length, which is compared here, or its duration, which the decoder compares. If
       not, it is not known whether the file was cut.
-
-    Raises:
-      error: the file is empty, or shorter than its container states.
     """
     size = file.seek(0, io.SEEK_END)
     if not size:

@@ -36,7 +36,6 @@ class Limits(NamedTuple):
     """The limits of one video.
 
     Attributes:
-      seconds: time that a child may take for a video; the time for which the parent lets the child wait does not count.
       megabytes: largest address space of a child, in MiB.
     """
 
@@ -45,15 +44,7 @@ class Limits(NamedTuple):
 
 
 class DecoderPool(Closing):
-    """Decodes videos in child processes. Close it, or use it in a `with` block.
-
-    Args:
-      jobs: number of child processes, and so of videos that are decoded at the same time.
-      limits: the limits of each video.
-
-    Raises:
-      UsageError: the libraries for decoding are not installed.
-    """
+    """Decodes videos in child processes. Close it, or use it in a `with` block."""
 
     def __init__(self, jobs: int, limits: Limits) -> None:
         require_av()
@@ -126,11 +117,7 @@ class Decoding:
         """Adds an item once the values that wait to be taken have fewer than _MOST_WAITING_BYTES bytes.
 
         Args:
-          item: a message, or the error to raise from `messages`.
           size: the size of the message's values in bytes.
-
-        Returns:
-          False if `close` was called, so that no further items are needed.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._bytes < _MOST_WAITING_BYTES)
@@ -140,11 +127,7 @@ class Decoding:
             return not self._is_closed
 
     def messages(self) -> Iterator[Message]:
-        """Yields the messages; the last one has the kind `end`.
-
-        Raises:
-          DecodeError: the video cannot be decoded, or exceeds a limit.
-        """
+        """Yields the messages; the last one has the kind `end`."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._arrived or self._is_over)
@@ -167,11 +150,7 @@ class Decoding:
 
 
 class _Child:
-    """A child process. It is started at the first request, and again at the first request after it died.
-
-    Args:
-      limits: the limits of each video.
-    """
+    """A child process. It is started at the first request, and again at the first request after it died."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -232,16 +211,7 @@ class _Child:
             self._connection(self._requests).send_bytes(json.dumps(request).encode())
 
     def _receive(self, deadline: float, is_cancelled: Callable[[], bool]) -> Message:
-        """Waits for the child's next message.
-
-        Args:
-          deadline: the `time.monotonic()` until which the whole message must come.
-          is_cancelled: returns whether the message is no longer needed.
-
-        Raises:
-          DecodeError: no whole message comes in time, the child ends, its bytes are no message, or the message is no
-            longer needed.
-        """
+        """Waits for the child's next message."""
         answer_pipe = self._connection(self._answers)
 
         def wait() -> None:
@@ -292,12 +262,7 @@ def _receive_message(answer_pipe: Connection, wait: Callable[[], None]) -> Messa
     """Receives a message that a child sent by `_send_message`.
 
     Args:
-      answer_pipe: the pipe, which does not block.
       wait: waits until the pipe has bytes, or raises an error to give up.
-
-    Raises:
-      OSError, EOFError: the child closed its pipe, or sends more bytes than a message may have.
-      ValueError, TypeError, KeyError, AttributeError: the bytes are no message.
     """
     head = json.loads(_receive_bytes(answer_pipe, _MOST_HEAD_BYTES, wait))
     values = None
@@ -367,11 +332,7 @@ def _set_limits(megabytes: int) -> None:
 
 
 def _run_child(words: list[str]) -> None:
-    """The program of a child: answers requests until the parent closes the pipe.
-
-    Args:
-      words: the file descriptors of the requests and of the answers, and the limit on the address space in MiB.
-    """
+    """The program of a child: answers requests until the parent closes the pipe."""
     request_pipe = Connection(int(words[0]), writable=False)
     _set_limits(int(words[2]))
     with contextlib.suppress(EOFError, BrokenPipeError), open(int(words[1]), "wb") as answer_pipe:

@@ -25,14 +25,7 @@ _FETCHED_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
 def import_transformers(name: str) -> Any:
-    """Imports the library transformers, and makes it log only errors.
-
-    Args:
-      name: the name of the extractor, for the message.
-
-    Raises:
-      UsageError: transformers or torch is not installed.
-    """
+    """Imports the library transformers, and makes it log only errors."""
     try:
         import torch  # noqa: F401
         import transformers
@@ -47,17 +40,10 @@ def locate_network(network: str, revision: str, *, with_code: bool) -> tuple[str
     """Finds the files of a network; fetches missing files into the local cache.
 
     Args:
-      network: a folder, local or in a bucket, or the name of a repository on huggingface.co.
       revision: a branch, a tag or a commit of the repository; empty for its main branch.
-      with_code: whether Python files are fetched too.
 
     Returns:
       (the local folder of the network, the commit of its revision; empty if the user named a folder).
-
-    Raises:
-      UsageError: there is no such repository or revision, safetensors files are missing, or transformers is not
-        installed.
-      RunError: huggingface.co cannot be reached.
     """
     if storage.is_dir(network):
         folder, commit, hint = copies.folder_copy(network), "", ""
@@ -79,7 +65,6 @@ def _refuse_incomplete(folder: str, hint: str) -> None:
     """Raises `UsageError` if a folder lacks safetensors files, or a file that its index of weights lists.
 
     Args:
-      folder: the folder.
       hint: a sentence for the end of the message, which says how to get the files; empty for none.
     """
     names = set(storage.names_in(folder))
@@ -124,22 +109,13 @@ def _fetch_snapshot(name: str, revision: str, with_code: bool) -> str:
 
 
 def files_of(folder: str, *, with_code: bool) -> list[str]:
-    """The files in a network's folder that determine the features.
-
-    Args:
-      folder: the folder.
-      with_code: whether the network's Python files are executed, and so count as well.
-    """
+    """The files in a network's folder that determine the features."""
     endings = (".json", WEIGHTS, *([".py"] if with_code else []))
     return [storage.join(folder, name) for name in storage.names_in(folder) if name.endswith(endings)]
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """Reads the settings in a JSON file of a network.
-
-    Raises:
-      UsageError: there is no such file, or it holds no JSON object.
-    """
+    """Reads the settings in a JSON file of a network."""
     if not storage.exists(path):
         raise UsageError(f"there is no {path}, which describes the network. Fetch it from the source of the weights.")
     try:
@@ -169,9 +145,7 @@ class Processor(NamedTuple):
     """Prepares the inputs of a network and computes its output.
 
     Attributes:
-      form: the form of the pictures, clips or sound that the network takes.
       prepare: converts an array of this form to the network's inputs, {name: tensor}.
-      call: computes the network's output; takes the inputs as keyword arguments.
     """
 
     form: Form
@@ -183,13 +157,7 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
     """Creates the processor that a network's files describe.
 
     Args:
-      transformers: the library transformers.
-      network: the network.
-      folder: the folder of the network's files.
       settings: {field: value} of the extractor, a `HuggingFaceNetwork`.
-
-    Raises:
-      UsageError: the network takes neither pictures nor clips nor sound, or has no processor that can be used.
     """
     config, modalities = network.config, network.input_modalities
     frames = getattr(config, "frames_per_clip", 0) or getattr(config, "num_frames", 0)
@@ -220,10 +188,6 @@ def _explain_processor_errors(folder: str, descriptions: Sequence[str]) -> Itera
     """Turns errors that transformers raises for a processor's settings into a `UsageError`.
 
     Errors that ask for the permission to execute code (`trust_remote_code`) are left to the caller.
-
-    Args:
-      folder: the folder of the network's files.
-      descriptions: paths of the files that describe the processor.
     """
     try:
         yield
@@ -335,10 +299,6 @@ def training_rate(family: str, frames: int) -> float:
         or 96 pictures, of videos that are read at 30 pictures per second.
       vivit: google-research/scenic, projects/vivit/configs/kinetics400/vivit_base_k400.py: every second picture of
         videos of 250 pictures in ten seconds.
-
-    Args:
-      family: `model_type` in the network's configuration.
-      frames: number of pictures of a clip.
     """
     rates = {"vjepa2": 4.0, "videomae": 30 / 4, "vivit": 25 / 2}
     return 30 / _TIMESFORMER_STRIDES.get(frames, 32) if family == "timesformer" else rates.get(family, DEFAULT_RATE)

@@ -131,11 +131,7 @@ def _usable_device(torch: Any, device: str) -> str:
     """Checks the device that is to compute a network; returns its name.
 
     Args:
-      torch: the library torch.
       device: the user's choice; empty for a GPU if there is one, else the CPU.
-
-    Raises:
-      UsageError: there is no such device here.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -146,20 +142,7 @@ def _usable_device(torch: Any, device: str) -> str:
 
 
 def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -> tuple[Any, bool]:
-    """Loads the network in a folder.
-
-    Args:
-      transformers: the library transformers.
-      folder: the folder of the network's files.
-      dtype: torch's type of the numbers that the network computes with.
-      trust_code: whether to execute Python code from the folder.
-
-    Returns:
-      (the network, whether the files have all of its weights). Only weights of a pooler may be missing.
-
-    Raises:
-      UsageError: weights are missing, damaged, or belong to another network.
-    """
+    """Loads the network in a folder."""
     import safetensors
 
     hub_networks.read_settings(storage.join(folder, "config.json"))
@@ -191,13 +174,7 @@ def load_network(transformers: Any, folder: str, dtype: Any, trust_code: bool) -
 
 
 def _pool_output(output: Any, pooling: str, has_pooler: bool) -> Any:
-    """Reduces the output of a network to one row for each input, [N, size].
-
-    Args:
-      output: the network's output.
-      pooling: `output` for the output of its pooler, or `mean` for the mean of its tokens.
-      has_pooler: whether the network's files have the weights of the pooler.
-    """
+    """Reduces the output of a network to one row for each input, [N, size]."""
     pooled, tokens = getattr(output, "pooler_output", None), output.last_hidden_state
     if pooling == "output" and pooled is not None:
         # If the files have no weights for the pooler, transformers initialises it randomly. Then the first token is the
@@ -245,16 +222,6 @@ def text_classifier(extractor: HuggingFaceNetwork, folder: str, prompts: Sequenc
     Image Pre-Training). CLIP (Radford et al. 2021) has no bias, because it compares the texts of a picture with each
     other. For such a network, the bias is -EVEN_COSINE * scale. If a class has several texts, the mean of their unit
     vectors, scaled to length 1, stands for the class.
-
-    Args:
-      extractor: the extractor.
-      folder: the folder of the network's files.
-      prompts: for each class, the texts that describe it.
-
-    Raises:
-      UsageError: the network does not compare pictures with texts; its weights, its processor or its tokenizer cannot
-        be read; a setting has no effect for pictures; or transformers is not installed.
-      RunError: torch fails.
     """
     name = f"hf:{extractor.hf_model}"
     transformers = hub_networks.import_transformers(name)

@@ -45,9 +45,6 @@ class PictureModel(Extractor):
     """An extractor that runs a model of the user, which takes pictures or clips.
 
     The path of the model's file or folder is part of the extractor's name, as in `onnx:clip.onnx`.
-
-    Attributes:
-      file_field: name of the option that gets this path; each subclass sets it.
     """
 
     file_field: ClassVar[str]
@@ -97,14 +94,7 @@ class PictureModel(Extractor):
         return Scaling(self.picture_size, self.shorter_side, self.interpolation) if self.picture_size else None
 
     def clip_form(self, frames: Any) -> Clips:
-        """The form of the clips that a model takes.
-
-        Args:
-          frames: the number of pictures that the model's input declares; no positive integer if it takes any number.
-
-        Raises:
-          UsageError: neither the input nor --clip_frames gives the number, or the two numbers differ.
-        """
+        """The form of the clips that a model takes."""
         fixed_frames = frames if isinstance(frames, int) and frames > 0 else 0
         message_start = f"--clip_frames={self.clip_frames}: {getattr(self, self.file_field)} takes clips of"
         if not (fixed_frames or self.clip_frames):
@@ -114,11 +104,7 @@ class PictureModel(Extractor):
         return Clips(fixed_frames or self.clip_frames, self.clip_rate, self.clip_hop, self.scaling)
 
     def pool(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """Reduces an output [N, size], [N, patches, size] or [N, size, 1, 1] to float32 [N, size].
-
-        Raises:
-          UsageError: the output has another shape.
-        """
+        """Reduces an output [N, size], [N, patches, size] or [N, size, 1, 1] to float32 [N, size]."""
         if values.ndim == 3:
             values = values[:, 0] if self.pooling == "first" else values.mean(axis=1, dtype=np.float32)
         if values.ndim < 2 or values.size != values.shape[0] * values.shape[1]:
@@ -212,10 +198,6 @@ def axes_of(shape: Sequence[Any], path: str) -> tuple[int, ...]:
 
     Args:
       shape: the shape that the input declares; None or a text stands for a dimension of any size.
-      path: path of the model, for the message.
-
-    Raises:
-      UsageError: the input takes neither pictures nor clips.
     """
     orders = [(0, 3, 1, 2), (0, 1, 2, 3)] if len(shape) == 4 else [(0, 4, 1, 2, 3), (0, 1, 4, 2, 3), (0, 1, 2, 3, 4)]
     colour_orders = [order for order in orders if len(shape) in (4, 5) and shape[order.index(len(shape) - 1)] == 3]
@@ -279,11 +261,7 @@ class SavedModelOfPictures(PictureModel):
             yield OpenedExtractor(_in_fixed_batches(run, shape[0]) if shape[0] else run, form)
 
     def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Loads the model into the session; returns its input and the output that is the feature.
-
-        Raises:
-          UsageError: this is no SavedModel of pictures or clips, or it lacks the output that --output names.
-        """
+        """Loads the model into the session; returns its input and the output that is the feature."""
         key = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
         try:
             with session.graph.as_default():

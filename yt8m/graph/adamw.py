@@ -24,7 +24,6 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
     do not. The slots have the names and meanings of Adam's, so each optimizer can resume from the other's checkpoint.
 
     Args:
-      learning_rate: scalar tensor or number.
       weight_decay: fraction of a weight that one step at learning rate 1 subtracts.
       columns: {name of a variable: bool [size of its last axis], which columns decay}; all columns of other variables
         decay.
@@ -56,10 +55,6 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
         """The op that subtracts the decay from a variable, in a list; an empty list if the variable does not decay.
 
         Adam's step runs after this op. The decay does not change that step, because it does not read the weights.
-
-        Args:
-          after: tensors to compute first: the gradient, which depends on the weight before the decay.
-          variable: the variable.
         """
         if not (decays(variable) and self._weight_decay):
             return []

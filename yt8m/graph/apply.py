@@ -27,7 +27,6 @@ class Gradients(NamedTuple):
     """The gradients of a step.
 
     Attributes:
-      combined: (gradient, variable) pairs of V variables, combined over the towers.
       norms: float32 [V], the norm of each combined gradient, in the order of `combined`.
       bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none, or if only the
         sum over the towers is not finite. Always -1 if the towers depend on each other, since a NaN in one tower then
@@ -51,9 +50,6 @@ def tower_gradients(
     Of several towers, one without examples does not count.
 
     Args:
-      towers: the towers of the step and their outputs.
-      optimizer: computes the gradients.
-      config: says how gradients are combined, and by which factor the regularisation is multiplied.
       all_reduce: combines the gradients of all replicas; `bad_tower` is then a tower of this replica, or -1. None on
         one machine and with parameter servers.
       columns: {name of a variable: which of its columns learn}. Other variables get no gradient, and gradients are 0 in
@@ -93,9 +89,7 @@ def _find_bad_tower(
     """int64 scalar, `Gradients.bad_tower`: the first tower with a gradient that is not finite, or -1.
 
     Args:
-      pairs_of_towers: the (gradient, variable) pairs of each tower. They are read only if a norm is not finite.
       norms: float32 [V], the norms of the combined gradients.
-      is_alone: whether only the towers of this process contribute to the combined gradients.
     """
     none = tf.constant(-1, tf.int64)
 
@@ -154,15 +148,8 @@ def apply_gradients(
     With --accumulate_steps the op applies the mean gradient of several batches, once after the last of them.
 
     Args:
-      gradients: V (gradient, variable) pairs of this batch.
       norms: float32 [V], the norms of the gradients.
-      optimizer: applies the gradients.
-      config: the settings of clipping, accumulation and averages.
-      global_step: incremented by every batch.
       examples: int64 scalar, the number of rows of this batch, which is its weight among accumulated batches.
-
-    Returns:
-      A pair for each moving average: (name of the variable, name of its average in a checkpoint); and the op.
     """
     if config.accumulate_steps > 1:
         return _accumulate(gradients, optimizer, config, global_step, examples)

@@ -102,14 +102,7 @@ def build(
 def _create_summaries(
     towers: Towers, gradients: Gradients, scalars: Mapping[str, tf.Tensor], predict: PredictOps
 ) -> tf.Tensor:
-    """The merged summary of a training step.
-
-    Args:
-      towers: the towers; the summaries that the model made on the first tower are included.
-      gradients: the gradients of the step, for histograms.
-      scalars: {tag: scalar}; the losses of the model are added to them.
-      predict: the predictions in evaluation mode, for their histograms.
-    """
+    """The merged summary of a training step."""
     scalars = {**towers.single_losses(), **scalars}
     model_summaries = towers.clones[0].collected(tf.GraphKeys.SUMMARIES)
     return train_summaries(gradients.combined, scalars, predict.histograms, model_summaries)
@@ -121,12 +114,7 @@ def _complete_step(
     """Completes the op of a training step by the one that copies the next step's batch to the towers' devices.
 
     Args:
-      train_op: the op that updates the weights.
       put_next: the op that copies the next batch; None if each step reads its batch itself.
-      global_step: the variable that `train_op` increments.
-
-    Returns:
-      The op of the complete step; and int64 scalar, the global step read after this op.
     """
     if put_next is not None:
         # Both ops run at the same time, and the step ends when both have ended.
@@ -200,13 +188,7 @@ def keep_order_of_sums(graph: tf.Graph) -> None:
 
 
 def build_predictions(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: Any) -> PredictOps:
-    """Builds predictions in evaluation mode, apart from the towers but with the same variables; computed if fetched.
-
-    Args:
-      modeler: the model.
-      deployment: the devices; the ops are placed on that of the first tower.
-      batch: a batch as the inputter makes it.
-    """
+    """Builds predictions in evaluation mode, apart from the towers but with the same variables; computed if fetched."""
     with (
         tf.device(deployment.clone_device(0)),
         tf.name_scope("predict"),
@@ -225,14 +207,7 @@ def _step_losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
 
 
 class _Update(NamedTuple):
-    """The update of the weights in a step.
-
-    Attributes:
-      train_op: the op that applies the update.
-      gradients: the gradients before clipping.
-      averages: a pair for each moving average: (name of the variable, name of its average).
-      examples: int64 scalar, number of examples whose gradients were used.
-    """
+    """The update of the weights in a step."""
 
     train_op: tf.Operation
     gradients: Gradients
@@ -251,10 +226,6 @@ def _build_update(
     """Builds the op that combines, clips and applies the gradients, updates the averages and counts the step.
 
     Args:
-      towers: the towers of the step.
-      rate: float32 scalar, the learning rate.
-      config: the settings of the optimizer, clipping, accumulation and averages.
-      global_step: incremented by the op.
       synchrony: how the replicas of a cluster take each step together; None if they take steps independently.
       columns: {name of a variable: which of its columns learn}; None: everything learns.
     """
@@ -317,10 +288,8 @@ def train_summaries(
     The tags are exactly the names given; `tf.summary` would add a number to a name that an op already has.
 
     Args:
-      gradients: (gradient, variable) pairs. The histograms of large tensors are computed from a sample of the values.
       scalars: {tag: scalar}.
       histograms: {tag: values} of further histograms, computed from all values.
-      model_summaries: the summaries that the modeler made with `tf.summary`; they keep their tags.
     """
     summaries = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
     for gradient, variable in gradients:

@@ -21,12 +21,7 @@ from yt8m.lazy import tf
 
 
 def _name_collections(fields: str, **others: str) -> dict[str, str]:
-    """{field of a tuple of handles: name of the graph collection that holds the handle}.
-
-    Args:
-      fields: the fields whose collections have the same name as the field, separated by spaces.
-      **others: the names of the collections of the other fields.
-    """
+    """{field of a tuple of handles: name of the graph collection that holds the handle}."""
     return {**{field: field for field in fields.split()}, **others}
 
 
@@ -54,7 +49,6 @@ def publish_train(ops: TrainOps, signature: Mapping[str, Any] | None) -> None:
     """Puts every handle of a training graph, and the options that shaped the graph, into collections.
 
     Args:
-      ops: the handles.
       signature: the options, as JSON values; None if another process cannot use the graph.
     """
     _add_to_collections(_TRAIN, ops)
@@ -82,12 +76,7 @@ def publish_predict(ops: PredictOps) -> None:
 
 
 def recover_train() -> TrainOps:
-    """The handles of the training graph that was imported into the current graph.
-
-    Raises:
-      RunError: the graph was not built by `graph.build` (it may be one of the published code), or its inputter calls
-        Python, which a meta-graph cannot hold.
-    """
+    """The handles of the training graph that was imported into the current graph."""
     items = tf.get_collection(_TEXTS)
     texts = storage.parse_json(items[0]) if items else {}
     if "signature" not in texts:
@@ -108,9 +97,6 @@ def recover_predict() -> PredictOps:
     """The predictions of an imported graph and the tensors that can be fed.
 
     The graph may be one of the published code, written by TensorFlow 1.
-
-    Raises:
-      RunError: the graph has no collection `predictions`.
     """
     return PredictOps(**_require_predictions(_first_items(_PREDICT)))
 
@@ -126,9 +112,6 @@ def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
 
     Returns:
       {field of PredictOps: name of the tensor}, without the fields that the graph does not have.
-
-    Raises:
-      RunError: the meta-graph has no collection `predictions`.
     """
     tensor_names = {
         field: meta_graph.collection_def[name].node_list.value[0]
@@ -167,13 +150,6 @@ def refuse_newer(meta_graph: tf.MetaGraphDef, path: str) -> None:
     """Refuses a meta-graph whose format is newer than the one that this version writes.
 
     A meta-graph of the published code states no format and is accepted.
-
-    Args:
-      meta_graph: the meta-graph.
-      path: the file from which it was read, named in the message.
-
-    Raises:
-      RunError: the format is newer.
     """
     if _FORMAT in meta_graph.collection_def:
         number = next(iter(meta_graph.collection_def[_FORMAT].int64_list.value), None)
@@ -192,9 +168,6 @@ def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str,
 def _first_items(names: Mapping[str, str]) -> dict[str, Any]:
     """The first item of each collection.
 
-    Args:
-      names: {field: name of its collection}.
-
     Returns:
       {field: item}; None for an empty collection, which an optional handle may have.
     """
@@ -202,12 +175,7 @@ def _first_items(names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _add_to_collections(names: Mapping[str, str], ops: Any) -> None:
-    """Adds fields of `ops` to collections of the graph; a field that is None is left out.
-
-    Args:
-      names: {field: name of its collection}.
-      ops: an object with these fields.
-    """
+    """Adds fields of `ops` to collections of the graph; a field that is None is left out."""
     for field, name in names.items():
         value = getattr(ops, field)
         if name == "train_op":

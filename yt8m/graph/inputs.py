@@ -19,7 +19,6 @@ class RowShare(NamedTuple):
     """One tower's share of a batch.
 
     Attributes:
-      batch: the tower's rows. A tower that gets no row has one row of another tower here, which counts for nothing.
       rows: int64 scalar, the number of rows that count; 0 for a tower that gets no row.
       weight: float32 scalar, `rows` divided by the rows of all towers; the weights add up to 1.
     """
@@ -43,7 +42,6 @@ def split_batch(batch: Any, num_towers: int) -> list[RowShare]:
 
     Args:
       batch: a nest of tensors [rows, ...].
-      num_towers: number of towers, N.
     """
     rows = count_rows(batch)
     if num_towers == 1:
@@ -88,9 +86,7 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
     """Reduces the values of the towers to one value; towers without an example do not count.
 
     Args:
-      values: the value of each tower.
       shares: the share of the batch of each tower.
-      reduction: how to reduce.
     """
     if len(values) == 1:
         return values[0]
@@ -113,8 +109,6 @@ def create_input(inputter: Inputter, batch_size: int, endless: bool = False) -> 
     would fail in an imported graph.
 
     Args:
-      inputter: makes the batches.
-      batch_size: number of rows of a batch.
       endless: whether the iterator goes on with rows of zeros after the last batch, rather than end.
 
     Returns:
@@ -165,11 +159,6 @@ def _create_zeros(spec: Any) -> Any:
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
     """Builds ops that read the next `count` batches.
 
-    Args:
-      iterator: the iterator that `create_input` made.
-      count: number of batches.
-      ops: the handles that `create_input` made.
-
     Returns:
       The batches in the order of the data; and `ops`, with the shard numbers of their examples if shards are numbered.
     """
@@ -189,10 +178,6 @@ def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
 
 def separate_shards(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
     """Separates the elements of the iterator into batches and shard numbers.
-
-    Args:
-      elements: batches; or, if the inputter numbers its shards, pairs (batch, shard number of each row).
-      ops: the handles of the iterator.
 
     Returns:
       The batches; and int64 [examples of all batches], their shard numbers, or None if shards have no numbers.
@@ -243,11 +228,7 @@ def read_shares(
     """Builds the ops that give every tower its share of each step's batch.
 
     Args:
-      inputter: makes the batches.
-      deployment: the towers and their devices.
-      split: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
       prefetch: whether each step copies the shares of the next step to the towers' devices (prefetch_to_device).
-      endless: whether steps after the end of the data get a row of zeros, which counts as no example.
     """
     towers = deployment.num_clones
     with tf.device(deployment.inputs_device()):
@@ -263,14 +244,7 @@ def read_shares(
 
 
 def _read_endless(iterator: Any, ops: InputOps, towers: int, split: bool) -> StepInput:
-    """The input of a step from an iterator that `create_input` made endless; shares of zeros have 0 rows.
-
-    Args:
-      iterator: the iterator.
-      ops: its handles.
-      towers: number of towers.
-      split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
-    """
+    """The input of a step from an iterator that `create_input` made endless; shares of zeros have 0 rows."""
     elements = read_in_turn(iterator.get_next, 1 if split else towers)
     batches, _ = separate_shards([element for _, element in elements], ops)
     flags = [flag for flag, _ in elements]
@@ -294,12 +268,6 @@ def _read_prefetched(iterator: Any, ops: InputOps, deployment: deploy.Deployment
     the order is that of the iterator. If the data end while a step reads ahead, the buffers stay empty, and the next
     step reports the end. A damaged record raises an error one step earlier than without buffers, since the previous
     step reads it.
-
-    Args:
-      iterator: an iterator over batches, as from `create_input`.
-      ops: its handles.
-      deployment: the towers and their devices.
-      split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
     """
     count = 1 if split else deployment.num_clones
     is_full = DeviceBuffer(deployment.inputs_device(), [tf.bool], "next_step_is_there")
@@ -343,10 +311,6 @@ def _run_if(condition: tf.Tensor, build: Callable[[], tf.Operation]) -> tf.Opera
 
     tf.cond is not used, because it would put the ops into a function, and an error inside a function does not say which
     op failed. The runner needs this op to tell the end of the data from other errors.
-
-    Args:
-      condition: bool scalar.
-      build: makes ops, and returns the one that completes last.
     """
     if_false, if_true = tf.raw_ops.Switch(data=condition, pred=condition)
     # The branch depends on these identities, because Switch itself runs whether or not the condition is true.
@@ -371,13 +335,7 @@ class StagedBatch(NamedTuple):
 
 
 class DeviceBuffer:
-    """Holds one list of tensors on a device, from one step to the next.
-
-    Args:
-      device: the device of the tensors.
-      dtypes: the types of the tensors.
-      name: the name of the buffer; made unique in the graph.
-    """
+    """Holds one list of tensors on a device, from one step to the next."""
 
     def __init__(self, device: str, dtypes: Sequence[tf.DType], name: str) -> None:
         self._device, self._dtypes = device, list(dtypes)
@@ -406,13 +364,7 @@ class DeviceBuffer:
 
 
 class PrefetchBuffers:
-    """The buffers that hold the input of one step, one buffer on each device. Either all are full or all are empty.
-
-    Args:
-      like: a batch with the types and shapes of all batches.
-      deployment: the towers and their devices.
-      is_full: a buffer of one bool on the host. It is filled after all other buffers, so if it is full, they are, too.
-    """
+    """The buffers that hold the input of one step, one buffer on each device. Either all are full or all are empty."""
 
     def __init__(self, like: StagedBatch, deployment: deploy.DeploymentConfig, is_full: DeviceBuffer) -> None:
         self._like, self._is_full = like, is_full

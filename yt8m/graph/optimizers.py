@@ -123,12 +123,7 @@ def check_optimizer(name: str, weight_decay: float | None = None) -> None:
     TensorFlow is imported only to check a class of the user.
 
     Args:
-      name: a name in `optimizers`, or `package.module:Class` for a class of the user.
       weight_decay: the value of --weight_decay; None if it is not given.
-
-    Raises:
-      UsageError: no optimizer has that name; or a class of the user cannot be loaded, is not derived from
-        tf.train.Optimizer, or takes no `weight_decay` although one is given.
     """
     cls = optimizers.get(name)
     if ":" not in name:
@@ -240,12 +235,7 @@ class Synchrony:
 
 
 class _MeanOverExamples:
-    """The optimizer that SyncReplicasOptimizer calls; turns means over the replicas into means over the examples.
-
-    Args:
-      optimizer: applies the means over examples, in a step that has any.
-      store_examples: makes the op that stores the mean number of examples per replica.
-    """
+    """The optimizer that SyncReplicasOptimizer calls; turns means over the replicas into means over the examples."""
 
     def __init__(self, optimizer: tf.train.Optimizer, store_examples: Callable[[tf.Tensor], tf.Operation]) -> None:
         self._optimizer, self._store_examples = optimizer, store_examples
@@ -253,14 +243,7 @@ class _MeanOverExamples:
     def apply_gradients(
         self, gradients: Iterable[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
     ) -> tf.Operation:
-        """The op of the step.
-
-        Args:
-          gradients: (gradient, variable) pairs, each gradient multiplied by its number of examples; and, as the last
-            pair, (number of examples, variable without meaning). All are means over the replicas.
-          global_step: incremented if the step has an example.
-          name: name of the op.
-        """
+        """The op of the step."""
         *pairs, (examples, _) = gradients
 
         def apply_means() -> tf.Tensor:

@@ -132,12 +132,7 @@ class Inputter(abc.ABC):
 
 
 class _PartialInputter(Inputter):
-    """An inputter that reads some of the files of another inputter; its shards have no numbers.
-
-    Args:
-      inputter: the other inputter, which makes the datasets.
-      files: the paths of the files to read.
-    """
+    """An inputter that reads some of the files of another inputter; its shards have no numbers."""
 
     def __init__(self, inputter: Inputter, files: Sequence[str]) -> None:
         self._inputter, self._files, self.batch_size = inputter, files, inputter.batch_size

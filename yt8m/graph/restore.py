@@ -25,20 +25,12 @@ from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
-    """The options that shaped the training graph in a `.meta` file; None if a run cannot be resumed from it.
-
-    Raises:
-      RunError: as for `read_meta_graph`.
-    """
+    """The options that shaped the training graph in a `.meta` file; None if a run cannot be resumed from it."""
     return collections.signature_in(read_meta_graph(meta_path))
 
 
 def read_meta_graph(path: str) -> tf.MetaGraphDef:
-    """The MetaGraphDef in a `.meta` file, local or gs://.
-
-    Raises:
-      RunError: the file cannot be read (`NotFoundError` if it is missing), or its format is newer than this version.
-    """
+    """The MetaGraphDef in a `.meta` file, local or gs://."""
     meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(path))
     collections.refuse_newer(meta_graph, path)
     return meta_graph
@@ -126,7 +118,6 @@ class Restorer:
 
         Args:
           saved_shapes: {name: shape} of all variables in the checkpoint.
-          checkpoint: its path prefix, named in messages.
         """
         missing = sorted(set(self._variables) - set(saved_shapes))
         if missing:
@@ -153,15 +144,7 @@ _AVERAGE = "/ExponentialMovingAverage"  # the end of the name of a variable's mo
 
 
 def name_of_weights(name: str, saved_names: Container[str]) -> str:
-    """The name in a checkpoint of the value that evaluation uses for a variable.
-
-    Args:
-      name: the name of the variable.
-      saved_names: the names of all variables in the checkpoint.
-
-    Returns:
-      The name of the variable's moving average if the checkpoint has one, else `name`.
-    """
+    """The name in a checkpoint of the value that evaluation uses for a variable."""
     return name + _AVERAGE if name + _AVERAGE in saved_names else name
 
 
@@ -188,7 +171,6 @@ def class_axes(shapes: Shapes, larger: Shapes, num_classes: int) -> dict[str, tu
     Args:
       shapes: {name of a variable: its shape if the model has `num_classes` classes}.
       larger: {name of a variable: its shape if the model has one class more}.
-      num_classes: number of classes, C.
 
     Returns:
       {name: class axes} of the variables whose shapes differ. There are no axes if the values cannot be divided by
@@ -210,8 +192,6 @@ class ClassMap:
     """Says which class of another model each class of a model is. A class that the other model lacks is called new.
 
     Attributes:
-      sources: for each class of the model, its index in the other model, or `NEW`.
-      num_other_classes: number of classes of the other model.
       axes: {name: class axes} of the variables that depend on the number of classes, as `class_axes` returns them.
     """
 
@@ -257,8 +237,6 @@ class ClassMap:
         that reads the predictions.
 
         Args:
-          name: the name of the variable.
-          initial: its initial values in this model.
           saved: its values in the other model, of the shape `shape_in_other_model`.
         """
         values = initial.copy()
@@ -286,7 +264,6 @@ class VariableStart(NamedTuple):
     """How a variable of a model starts from the weights of another run.
 
     Attributes:
-      name: the name of the variable.
       shape: its shape.
       problem: why the variable keeps its initial value; empty if its value was copied from the other run.
       is_average: whether the other run's checkpoint has a moving average of the variable; if so, the variable starts
@@ -326,7 +303,6 @@ def warm_start(
     checkpoint has them, as in evaluation. No op is added, so the graph may be finalized.
 
     Args:
-      session: a session whose variables are initialised.
       checkpoint: path prefix of the other run's checkpoint, local or gs://.
       averages: a pair for each moving average of the new run: (name of the variable, name of its average). The averages
         start from the same values as the variables.
@@ -334,9 +310,6 @@ def warm_start(
 
     Returns:
       How each variable of the model starts, in the order of the graph.
-
-    Raises:
-      RunError: no variable of the checkpoint fits.
     """
     reader = tf.train.load_checkpoint(copies.copy_of(checkpoint))
     shapes = reader.get_variable_to_shape_map()
@@ -367,9 +340,7 @@ def _find_misfit(variable: tf.Variable, saved_shape: list[int] | None, classes: 
     """Why a variable cannot start from the value that the checkpoint has under its name; empty if it can.
 
     Args:
-      variable: the variable.
       saved_shape: the shape of the value in the checkpoint; None if there is no value.
-      classes: which class of the other run each class of the model is.
     """
     if saved_shape is None:
         return "the checkpoint lacks it"

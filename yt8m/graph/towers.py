@@ -20,13 +20,11 @@ class Towers:
     """The towers of a step and their outputs.
 
     Attributes:
-      clones: the towers in order, as from `deploy.create_clones`; the `outputs` of each are (ModelOutput, reports).
       shares: the share of the batch of each tower.
       outputs: the modeler's output on each tower. Its regularisation loss includes the terms that every tower adds to
         tf.GraphKeys.REGULARIZATION_LOSSES for itself.
       shared_terms: all other terms of that collection, which belong to no single tower, such as those of
         `get_variable(regularizer=...)`.
-      depend_on_each_other: whether towers exchange values. If so, one gradient of the sum of their losses is computed.
     """
 
     clones: Sequence[deploy.Clone]
@@ -87,11 +85,7 @@ def build_towers(
     """Calls `modeler.build` and `modeler.reports` once for every tower, with the tower's share of the batch.
 
     Args:
-      modeler: the model and its loss.
-      deployment: the towers and their devices.
       shares: the share of the batch of each tower.
-      mode: train, eval or infer.
-      seed: the seed of the random ops of the model.
       step: int64 scalar, the global step, on which random numbers depend too.
       devices: the precision and the batch norm of the towers in mode train; with `sync_batch_norm` the towers exchange
         statistics through `across_towers`. None, and the other modes: float32, and batch norm per tower.
@@ -121,12 +115,7 @@ def build_towers(
 
 
 def _complete_output(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
-    """The output of a tower's model, completed by what the model put into graph collections, as slim's layers do.
-
-    Args:
-      clone: the tower.
-      terms: the regularisation terms that the tower added to tf.GraphKeys.REGULARIZATION_LOSSES for itself.
-    """
+    """The output of a tower's model, completed by what the model put into graph collections, as slim's layers do."""
     output = clone.outputs[0]
     updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
     output = replace(output, update_ops=(*output.update_ops, *updates))

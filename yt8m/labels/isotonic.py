@@ -31,10 +31,7 @@ class RisingSteps(NamedTuple):
     """A rising step function with M steps. All arrays are float64 [M].
 
     Attributes:
-      first, last: the first and the last position of each step.
-      middle: the weighted mean of the positions of each step.
       values: the value of each step, ascending.
-      weights: the sum of the weights of the positions of each step.
     """
 
     first: Floats64

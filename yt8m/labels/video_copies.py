@@ -46,14 +46,7 @@ Halves = NDArray[np.float16]
 
 
 class VectorWriter:
-    """Writes the vectors of videos into a file, batch by batch, 2 bytes a value; keeps a digest of each video.
-
-    Args:
-      file: a binary file that is open for writing.
-
-    Attributes:
-      num_labels: number of the labels of all videos so far.
-    """
+    """Writes the vectors of videos into a file, batch by batch, 2 bytes a value; keeps a digest of each video."""
 
     def __init__(self, file: Any) -> None:
         self._file, self._digests, self.num_labels = file, list[bytes](), 0
@@ -75,12 +68,7 @@ class VectorWriter:
 
 
 class VideoVectors:
-    """The vectors of all videos, read block by block from a file.
-
-    Args:
-      path: the file that a `VectorWriter` filled.
-      count: N, number of videos.
-    """
+    """The vectors of all videos, read block by block from a file."""
 
     def __init__(self, path: str, count: int) -> None:
         self._rows: Halves = np.memmap(copies.file_copy(path), np.float16, "r").reshape(count, -1)
@@ -143,9 +131,7 @@ def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: fl
     copies ends early, with a warning, if it has found more than _MOST_PAIRS.
 
     Args:
-      vectors: the vectors of the videos.
       digests: 16 bytes [N], the digest of each video.
-      similarity: the least similarity of near copies.
 
     Returns:
       The pairs, ascending by `first`, then `second`.
@@ -173,11 +159,6 @@ def find_copies(vectors: VideoVectors, digests: NDArray[np.void], similarity: fl
 def _find_similar(vectors: VideoVectors, rows: Ints64, columns: Ints64, least: float) -> NDArray[np.float64]:
     """Compares the videos of two blocks.
 
-    Args:
-      vectors: the vectors of the videos.
-      rows, columns: indices of the videos of each block.
-      least: the least similarity of a pair.
-
     Returns:
       [P, 3], (first, second, similarity) of each pair of a video in `rows` and a video in `columns` with a larger
       index.
@@ -197,12 +178,7 @@ def _all_blocks(count: int) -> Iterator[tuple[Ints64, Ints64]]:
 
 
 def _pivot_blocks(vectors: VideoVectors, videos: Ints64) -> Iterator[tuple[Ints64, Ints64]]:
-    """Pairs of blocks, as in `_all_blocks`, of the videos that have the same pivot among their nearest ones.
-
-    Args:
-      vectors: the vectors of all videos.
-      videos: the indices of the videos to compare. The blocks are indices in this array.
-    """
+    """Pairs of blocks, as in `_all_blocks`, of the videos that have the same pivot among their nearest ones."""
     drawn = np.random.default_rng(0).choice(len(videos), max(1, len(videos) // _PER_PIVOT), replace=False)
     pivots = vectors.unit(videos[np.sort(drawn)]).T
     nearest = np.concatenate(
@@ -228,11 +204,7 @@ def is_training_split(name: str) -> bool:
 
 
 def warn_without_training_split(names: Sequence[str]) -> None:
-    """Logs a warning if no split is for training: then it is unknown which copies training has seen.
-
-    Args:
-      names: the names of the splits.
-    """
+    """Logs a warning if no split is for training: then it is unknown which copies training has seen."""
     if not any(map(is_training_split, names)):
         logging.warning(
             "no split is for training (its name would begin with `%s`), so it is unknown which copies training has "
@@ -246,8 +218,6 @@ def seen_in_training(pairs: CopyPairs, videos: AuditedVideos, digests: NDArray[n
     """Finds the videos of other splits that are copies of a video in the training split.
 
     Args:
-      pairs: the pairs of copies.
-      videos: the N videos of the audit.
       digests: 16 bytes [N], the digest of each video; an exact copy of a near copy counts too.
 
     Returns:
@@ -298,8 +268,6 @@ class LeakEffect(NamedTuple):
     """The GAP of evaluated videos, with and without those of which training has seen a copy.
 
     Attributes:
-      videos: number of evaluated videos.
-      copies: number of evaluated videos of which training has seen a copy.
       gap, gap_without: the GAP of all evaluated videos, and of those without a seen copy.
       interval, interval_without: the 95 % intervals of the two.
     """
@@ -323,10 +291,7 @@ def measure_effect(scores: FoldScores, ids: list[bytes], seen: Bools, num_classe
     """Measures the effect of copies on GAP.
 
     Args:
-      scores: the scores of N evaluated videos by a model that was trained on the training split.
-      ids: the ids of these videos.
       seen: [N], whether training has seen a copy of the video.
-      num_classes: number of classes.
 
     Returns:
       The effect; None if training has seen a copy of no video, or of all.

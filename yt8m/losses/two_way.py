@@ -61,7 +61,6 @@ class TwoWayLoss(BaseLoss):
 
         Args:
           logits, labels, weights: float32 [B, C] each.
-          axis: 1 to sum over the classes of each video, 0 to sum over the videos of each class.
 
         Returns:
           softplus(N + P) of each video [B] or class [C], 0 without labels of positive weight; and the
@@ -82,8 +81,6 @@ def _soft_maximum(values: tf.Tensor, weights: tf.Tensor, temperature: float, axi
     Args:
       values: float32 [B, C].
       weights: float32 [B, C], 0 or more.
-      temperature: above 0; the lower, the nearer the result is to the maximum.
-      axis: 0 or 1.
     """
     counts = weights > 0.0
     logs = tf.math.log(tf.where_v2(counts, weights, 1.0))

@@ -132,9 +132,6 @@ def each_stream(
 
     Returns:
       float32 [B, sum of all F].
-
-    Raises:
-      UsageError: the sizes do not add up to D.
     """
     if feature_sizes and sum(feature_sizes) != inputs.shape[-1]:
         raise UsageError(
@@ -156,11 +153,9 @@ def sample(
     Args:
       inputs: float32 [B, T, D].
       num_frames: int [B]; None if every frame is real. A video without a frame gives zeros.
-      samples: number of frames to pick.
       scattered: whether frames are drawn independently with replacement (evenly spaced in evaluation). Otherwise a
         run of consecutive frames from a random start (frame 0 in evaluation); the last frame is repeated if the
         video is shorter than the run.
-      is_training: whether to draw at random.
 
     Returns:
       float32 [B, samples, D].
@@ -176,10 +171,8 @@ def in_training(
     """A sample of the frames in training, all frames otherwise.
 
     Args:
-      net: says whether this is training.
       inputs: float32 [B, T, D].
       num_frames: int [B]; None if every frame is real.
-      samples: number of frames to pick in training.
       scattered: whether single frames are drawn rather than a run of frames, see `sample`.
 
     Returns:

@@ -50,16 +50,7 @@ def by_pieces(compute: Compute, net: Net, inputs: tf.Tensor, mask: tf.Tensor, si
 
 
 class _LayersInLoop(Net):
-    """Makes layers inside of a loop of TensorFlow. Their variables are made and read outside of the loop.
-
-    Args:
-      net: makes the variables.
-      values: the values of the variables, in the order in which the layers are built, if they were read already.
-
-    Attributes:
-      values: the values of the variables that were read here, in the order in which the layers were built.
-      are_trained: for each of these variables, whether it is trained.
-    """
+    """Makes layers inside of a loop of TensorFlow. Their variables are made and read outside of the loop."""
 
     def __init__(self, net: Net, values: Iterator[tf.Tensor] | None = None) -> None:
         super().__init__(net.is_training)
@@ -81,12 +72,7 @@ class _LayersInLoop(Net):
 
 
 class _Pieces(NamedTuple):
-    """A batch that is computed piece by piece.
-
-    Attributes:
-      compute, inputs, mask, size: the arguments of `by_pieces`.
-      random_scopes: `random_scopes(index)` is the context with the random keys of piece `index`.
-    """
+    """A batch that is computed piece by piece."""
 
     compute: Compute
     inputs: Any
@@ -108,8 +94,6 @@ class _Pieces(NamedTuple):
         It is computed in a loop of its own, so that a step that does not use this gradient skips the loop.
 
         Args:
-          net: the net of the model.
-          values: the values of the variables, in the order in which the layers are built.
           upstream: [B, C], the gradient of the loss with respect to the results.
         """
 
@@ -123,12 +107,7 @@ class _Pieces(NamedTuple):
     def value_gradients(
         self, net: Net, values: tuple[tf.Tensor, ...], are_trained: list[bool], upstream: tf.Tensor
     ) -> list[tf.Tensor | None]:
-        """The gradient of the loss with respect to the value of each variable; None for one that is not trained.
-
-        Args:
-          net, values, upstream: as for `input_gradient`.
-          are_trained: for each value, whether its variable is trained.
-        """
+        """The gradient of the loss with respect to the value of each variable; None for one that is not trained."""
 
         def add(index: tf.Tensor, sums: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             reads = [tf.identity(value) for value in values]

@@ -32,13 +32,7 @@ from yt8m.numerics import within
 
 
 class _Tower(NamedTuple):
-    """The tower that is being built.
-
-    Attributes:
-      exchange: exchanges the values of all towers of the step.
-      number: index of the tower, from 0.
-      rows: int64 scalar, the number of examples of the tower.
-    """
+    """The tower that is being built."""
 
     exchange: Exchange
     number: int
@@ -49,11 +43,7 @@ _current: ContextVar[_Tower | None] = ContextVar("across_towers", default=None)
 
 
 class Exchange:
-    """The values that the towers of one step exchange.
-
-    Args:
-      towers: number of towers.
-    """
+    """The values that the towers of one step exchange."""
 
     def __init__(self, towers: int) -> None:
         self._graph = tf.get_default_graph()
@@ -82,14 +72,7 @@ class Exchange:
         return stack
 
     def connect(self) -> bool:
-        """Makes each result of `gathered` hold the values of all towers. Call it after all towers are built.
-
-        Returns:
-          Whether the towers called `gathered` at all.
-
-        Raises:
-          ValueError: the towers passed different numbers of values, or values of different shapes, to `gathered`.
-        """
+        """Makes each result of `gathered` hold the values of all towers. Call it after all towers are built."""
         shapes = [[tuple(value.shape) for _, value in values] for values in self._calls]
         if any(other != shapes[0] for other in shapes):
             raise ValueError(
@@ -121,9 +104,6 @@ def gathered(value: tf.Tensor) -> tf.Tensor:
 
     Args:
       value: a tensor whose shape is known and the same on all towers.
-
-    Raises:
-      ValueError: this is called inside of a tf.cond, a tf.while_loop or a function.
     """
     current = _current.get()
     if current is None:

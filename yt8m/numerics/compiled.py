@@ -95,11 +95,7 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
 
 @functools.cache
 def _register_gradient() -> str:
-    """Registers with TensorFlow the gradient function that all calls of `custom_gradient` share.
-
-    Returns:
-      The name under which it is registered.
-    """
+    """Registers with TensorFlow the gradient function that all calls of `custom_gradient` share."""
     name = "Yt8mCustomGradient"
     tf.RegisterGradient(name)(_gradient)
     return name
@@ -107,10 +103,6 @@ def _register_gradient() -> str:
 
 def _gradient(op: tf.Operation, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     """The gradients with respect to the inputs of an op that `custom_gradient` made.
-
-    Args:
-      op: an IdentityN op. Its inputs are first the results of the function, then the function's arguments.
-      *upstream: the gradients with respect to the outputs of `op`.
 
     Returns:
       None for each result, and for each argument the gradient that the op's own gradient function computes.

@@ -13,19 +13,10 @@ def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool 
     """Opens a session of onnxruntime, which can run an ONNX model.
 
     Args:
-      model: a local path, or the content of a file.
-      path: the path that error messages name.
-      purpose: what needs onnxruntime; if onnxruntime is not installed, the error message says so.
       cpu_only: whether the model runs on the CPU even if onnxruntime can use a GPU. Idle threads then sleep instead of
         spinning (waiting in a loop): with spinning threads a service took twice as much CPU time, because its other
         threads had to wait for cores. A deep network alone takes up to a third longer without spinning, so extractors,
         which leave `cpu_only` False, let threads spin.
-
-    Returns:
-      An `onnxruntime.InferenceSession`.
-
-    Raises:
-      UsageError: onnxruntime is not installed, or cannot load the file.
     """
     try:
         import onnxruntime

@@ -50,8 +50,6 @@ def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, tran
     Args:
       left: float32 or float16 [..., M, K], or [..., K, M] with transpose_a. A float16 operand is not scaled.
       right: float32 or float16 [..., K, N], or [..., N, K] with transpose_b. A float16 operand is not scaled.
-      transpose_a: whether the matrices in `left` are transposed.
-      transpose_b: whether the matrices in `right` are transposed.
 
     Returns:
       float32 [..., M, N]. Batch dimensions of length 1 are broadcast.
@@ -138,8 +136,6 @@ def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, tran
     Args:
       left: [..., M, K], or [..., K, M] with transpose_a.
       right: [..., K, N], or [..., N, K] with transpose_b; may be a result of `rounded`.
-      transpose_a: whether the matrices in `left` are transposed.
-      transpose_b: whether the matrices in `right` are transposed.
     """
     if current() == "float16":
         return float16_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)

@@ -19,14 +19,7 @@ from yt8m.numerics import within
 
 
 class _Scope(NamedTuple):
-    """What keys are computed from.
-
-    Attributes:
-      seed: the run's seed.
-      step: int64 scalar, the global step.
-      tower: index of the tower.
-      numbers: yields the numbers of the random ops.
-    """
+    """What keys are computed from."""
 
     seed: int
     step: tf.Tensor
@@ -46,9 +39,7 @@ def scope(seed: int, step: tf.Tensor, tower: int = 0) -> AbstractContextManager[
     """A context in which the n-th `next_seed()` depends only on (seed, step, tower, n).
 
     Args:
-      seed: the run's seed.
       step: int64 scalar, the global step.
-      tower: index of the tower (in a cluster, of the tower in the whole cluster).
     """
     return within(_current, _Scope(seed, step, tower, itertools.count()))
 

@@ -65,10 +65,6 @@ class Reader(abc.ABC):
         """Checks and stores the arguments, which become the attributes of the same names.
 
         The default values are those of YouTube-8M's video-level records.
-
-        Raises:
-          UsageError: the numbers of names, sizes and ranges differ, a name is repeated, a size or the class count is
-            below 1, a range is wrong, or the policy is unknown.
         """
         if nan_policy not in ("refuse", "zero"):
             raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
@@ -208,7 +204,6 @@ def parse_labels(serialized: tf.Tensor, num_classes: int) -> tf.Tensor:
 
     Args:
       serialized: string [N], the records.
-      num_classes: C.
 
     Returns:
       bool [N, C]. Its computation fails on a label outside of 0..C-1.
@@ -223,7 +218,6 @@ def _context_and_ids(serialized: tf.Tensor, fields: Mapping[str, Any]) -> tuple[
 
     Args:
       serialized: string [B], the records.
-      fields: {name: what tf.io.parse_sequence_example needs to parse this feature}.
 
     Returns:
       ({name: the parsed feature}, string [B]: the ids, empty for a record without one).
@@ -241,7 +235,6 @@ def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> t
     Args:
       labels: int64 [B, (labels)], the list of each record, which may be unsorted and have repeated labels.
       ids: string [B], the ids of the records.
-      num_classes: C.
 
     Returns:
       bool [B, C]. Its computation fails on a label outside of 0..C-1; the message names the label, C and the video.
@@ -260,8 +253,6 @@ def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
 
     Args:
       feature: [B, (values)], the list of each record.
-      name: the name of the feature.
-      size: the number of values that each list must have.
       ids: string [B], the ids of the records.
 
     Returns:
@@ -291,9 +282,6 @@ def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: 
 
     Args:
       lengths: integers [B], the length of the feature in each record.
-      size: the length that it must have.
-      name: the name of the feature.
-      expected: the end of the message.
       ids: string [B], the ids of the records.
     """
     return require_of_video(
@@ -310,7 +298,6 @@ def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[t
       reader: the reader. Its `nan_policy` says whether such values fail or are set to 0, and its `zeroed` counts those
         that are set to 0.
       values: float32 [R, size], rows of values of one feature.
-      name: name of the feature.
       id_of: maps indices of rows, int64 [K], to the ids of their videos, string [K].
 
     Returns:
@@ -356,9 +343,6 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
       good: bool [N].
       describe: maps the index of the first bad entry, int64 [1], or int64 [0] if there is none, to its error message,
         string of the same shape.
-
-    Returns:
-      bool scalar, to be passed to `after_checks`.
     """
     first = tf.where_v2(tf.logical_not(good))[:1, 0]
     passed = tf.equal(tf.size(first), 0)
@@ -374,8 +358,6 @@ def require_of_video(
 
     Args:
       good: bool [N].
-      id_of: maps the index of the first bad entry, as in `require`, to the id of its video.
-      describe: maps the same index to what follows the id, as parts for `message`.
     """
     return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
 
@@ -406,7 +388,6 @@ def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: i
     Args:
       labels: int64 [B, (labels)], the list of each record.
       ids: string [B], the ids of the records, for the message.
-      num_classes: number of classes.
     """
     return require_of_video(
         tf.logical_and(labels.values >= 0, labels.values < num_classes),

@@ -29,7 +29,6 @@ class CachedInput:
     """Provides the records of some shards from a cache, as datasets of record numbers and as batches.
 
     Args:
-      records: the cached records, in the format that `format_of(reader)` returns.
       reader: the reader that would parse the records without a cache.
       tolerance: counts damaged records; None if the first damaged record is an error.
 
@@ -44,11 +43,7 @@ class CachedInput:
         self.failure: RunError | None = None
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
-        """A dataset of the numbers of a shard's records, int64, in order.
-
-        Args:
-          path: string scalar, the path of the shard. If the cache lacks the shard, it is parsed.
-        """
+        """A dataset of the numbers of a shard's records, int64, in order."""
         (ends,) = self._call(self._begin_shard, path, [tf.int64])
         return tf.data.Dataset.range(ends[0], ends[1])
 
@@ -86,7 +81,6 @@ class CachedInput:
 
         Args:
           numbers: int64 [N], the numbers of the videos' records.
-          types: the type in which the cache stores each feature.
         """
         lists = {"labels": "int64", **RATING_LISTS} if self._format.segment_labels else {}
         list_types = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
@@ -125,16 +119,7 @@ class CachedInput:
         self._records.is_closed = False
 
     def _call(self, function: Callable[[Any], list[np.ndarray]], argument: tf.Tensor, types: list[tf.DType]) -> Any:
-        """Calls a Python function whenever the returned tensors are computed; keeps the first error as `failure`.
-
-        Args:
-          function: maps the value of `argument` to a list of arrays.
-          argument: the tensor whose value the function gets.
-          types: the types of the arrays.
-
-        Returns:
-          The arrays as tensors.
-        """
+        """Calls a Python function whenever the returned tensors are computed; keeps the first error as `failure`."""
 
         def call_and_note(value: Any) -> list[np.ndarray]:
             try:
@@ -153,12 +138,7 @@ class CachedInput:
         return tf.numpy_function(call_and_note, [argument], types, stateful=False)
 
     def _begin_shard(self, path: bytes) -> list[np.ndarray]:
-        """Opens or parses a shard: [int64 [2]: the number of its first record, and that of its last one plus 1].
-
-        Raises:
-          DamagedError: a record is damaged, and no damaged record is tolerated.
-          RunError: as for `CachedRecords.begin_shard`; TooManyBadError if more are damaged than are tolerated.
-        """
+        """Opens or parses a shard: [int64 [2]: the number of its first record, and that of its last one plus 1]."""
         shard, ends = self._records.begin_shard(path.decode())
         if shard.damage:
             error = DamagedError(path.decode(), *shard.damage)
@@ -188,14 +168,7 @@ class CachedInput:
 
 
 def open_cache(folder: str, reader: Reader, files: Sequence[str], *, skips_bad: bool) -> CachedRecords:
-    """Opens the cache in a folder, for the records that a reader would parse; logs how much disk space it needs.
-
-    Args:
-      folder: folder of the cache, made if missing.
-      reader: the reader, which determines the format of the cached records.
-      files: the paths of the shards.
-      skips_bad: whether a damaged record, and those after it in its shard, are left out; if False, an error is raised.
-    """
+    """Opens the cache in a folder, for the records that a reader would parse; logs how much disk space it needs."""
     cache = ShardCache(folder, format_of(reader), skips_bad)
     logging.info("--cache: %s", cache.describe_space(files))
     return CachedRecords(cache, files)

@@ -38,9 +38,6 @@ class RecordCheck:
     """Parses records, in a TensorFlow session of its own, to find those that cannot be parsed.
 
     Several threads may call the methods at the same time.
-
-    Args:
-      reader: the reader that parses the records for the input.
     """
 
     def __init__(self, reader: Any) -> None:
@@ -91,12 +88,7 @@ class RecordCheck:
 
 
 def _level_problem(reader: Any, payload: bytes) -> str:
-    """Says that a record's level (video or frame) is not the one that `reader` reads; empty if it is.
-
-    Args:
-      reader: the reader.
-      payload: the serialized record.
-    """
+    """Says that a record's level (video or frame) is not the one that `reader` reads; empty if it is."""
     try:
         record = shards.parse(payload)
     except ValueError:
@@ -117,7 +109,6 @@ def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, D
     """Reads a block of serialized records from a shard.
 
     Args:
-      path: the path of the shard.
       offset: the offset in bytes at which the first record of the block begins.
       number: the number of this record in the shard, from 0.
 
@@ -146,12 +137,7 @@ def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, D
 def sound_block(
     check: RecordCheck, path: str, offset: int, number: int
 ) -> tuple[list[bytes], int, DamagedError | None]:
-    """Like `read_block`, but the block ends before the first record that cannot be read or parsed.
-
-    Args:
-      check: parses the records.
-      path, offset, number: as for `read_block`.
-    """
+    """Like `read_block`, but the block ends before the first record that cannot be read or parsed."""
     records, offset, damage = read_block(path, offset, number)
     bad_record = check.first_bad(records)
     if bad_record is None:
@@ -162,10 +148,6 @@ def sound_block(
 
 def sound_blocks(check: RecordCheck, path: str) -> Iterator[tuple[int, list[bytes], DamagedError | None]]:
     """Yields the blocks of a shard that can be read and parsed, up to the first damaged record.
-
-    Args:
-      check: parses the records.
-      path: the path of the shard.
 
     Yields:
       (the number of the block's first record, the records, the error of the damaged record after them or None).
@@ -178,12 +160,7 @@ def sound_blocks(check: RecordCheck, path: str) -> Iterator[tuple[int, list[byte
 
 
 def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
-    """Reads files up to the first damaged record, and returns its error; None if no record is damaged.
-
-    Args:
-      check: parses the records; this function closes it.
-      paths: the paths of the shards.
-    """
+    """Reads files up to the first damaged record, and returns its error; None if no record is damaged."""
     try:
         damages = (damage for path in paths for _, _, damage in sound_blocks(check, path))
         return next(filter(None, damages), None)
@@ -214,10 +191,6 @@ class TooManyBadError(RunError):
 
 class Tolerance:
     """Reads each shard up to its first damaged record, and counts these records.
-
-    Args:
-      check: finds the damaged records.
-      limit: number of damaged records that are tolerated.
 
     Attributes:
       skipped: {path of a shard that was not read to its end: its first damaged record}.
@@ -255,12 +228,7 @@ class Tolerance:
         """Reads a block of sound records, and counts the damaged record after it, if there is one.
 
         Args:
-          path: the path of the shard.
           offset: the offset in bytes at which the block begins; `END` for an empty block.
-          number: the number of the block's first record.
-
-        Returns:
-          (the records, the offset of the next block, the number of its first record).
         """
         records: list[bytes] = []
         if offset != END:
@@ -273,12 +241,6 @@ class Tolerance:
         """Counts a damaged record once, even if its shard is read several times.
 
         It does not log the record, because it runs in a thread of TensorFlow; the code that runs the session does.
-
-        Args:
-          damage: the error of the record.
-
-        Raises:
-          TooManyBadError: there are more damaged records than the limit.
         """
         with self._lock:
             if damage.path in self.skipped:

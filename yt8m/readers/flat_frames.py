@@ -27,7 +27,6 @@ class Frames(NamedTuple):
     Attributes:
       values: float32 [F, size], or string [F]: the bytes of each frame, not decoded yet.
       row_splits: int64 [N + 1]; record i has the frames `values[row_splits[i] : row_splits[i + 1]]`.
-      size: number of values of a frame.
       bounds: the smallest and largest value of the range to which bytes are dequantized when they are decoded; empty if
         decoded bytes stay uint8, which `base.join_features` later dequantizes to YouTube-8M's range.
     """
@@ -56,7 +55,6 @@ class Frames(NamedTuple):
           indices: int64 [R, count], indices into `values`.
           exists: bool [R, count], whether there is a frame at the index; in each row, all True come first. Where it is
             False, the result is 0.
-          count: number of frames of a row.
         """
         values = self._decode(_gather_values(self.values, tf.boolean_mask(indices, exists)))
         shape = tf.stack([tf.shape(exists, out_type=tf.int64)[0], count, self.size])
@@ -65,12 +63,7 @@ class Frames(NamedTuple):
         return tf.ensure_shape(rows.to_tensor(shape=shape), [None, count, self.size])
 
     def means(self, lengths: tf.Tensor, longest: int) -> tf.Tensor:
-        """The mean of the first frames of each record, dequantized: float32 [N, size]; 0 for a record without frames.
-
-        Args:
-          lengths: as for `padded`.
-          longest: number of frames, from the start of a record, over which the mean is taken.
-        """
+        """The dequantized mean of the first frames of each record: float32 [N, size]; 0 without frames."""
         values = self._decode(base.after_checks(self.values, [lengths]))
         values = base.dequantize(values) if values.dtype == tf.uint8 else values
         counted = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)[:, :longest]
@@ -91,10 +84,7 @@ def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, i
     """Checks the frames of one feature of N records.
 
     Args:
-      reader: the reader, whose settings say how values that are NaN, infinite or too large are treated (`only_finite`).
       ragged: the parsed feature list: float32 [N, (frames), (values)], or string of the same shape.
-      name: the name of the feature.
-      size: the number of values that each frame must have.
       ids: string [N], the ids of the records.
 
     Returns:
@@ -107,10 +97,7 @@ def flat_frames(reader: Reader, ragged: tf.RaggedTensor, name: str, size: int, i
         """Returns `values`, whose computation fails if a frame has another count than the expected one.
 
         Args:
-          values: the values to return.
           counts: integers [F], the count of each frame.
-          expected: the count that each frame must have.
-          unit: what is counted, for the message.
         """
 
         def describe(indices: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
@@ -135,8 +122,6 @@ def equal_lengths(features: Sequence[Frames], names: Sequence[str], ids: tf.Tens
     """The number of frames of each record, which must be the same for every feature.
 
     Args:
-      features: the frames of each feature.
-      names: the name of each feature.
       ids: string [N], the ids of the records.
       serialized: string [N], the records.
 
@@ -175,7 +160,6 @@ def _require_equal_counts(
 
     Args:
       first, other: int64 [N], the counts.
-      of_first, of_other, remedy: parts of the message.
       ids: string [N], the ids of the records.
     """
     return base.require_of_video(
@@ -191,7 +175,6 @@ def _require_lists(
     """A check, for `after_checks`, that no record lacks a feature list, even an empty one.
 
     Args:
-      features, names: as for `equal_lengths`.
       serialized: string [K], the records to check, whose feature lists are empty or missing.
       ids: string [K], their ids.
     """
@@ -240,7 +223,6 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
     Args:
       context: {name: the lists [N, (ratings)]} of `RATING_LISTS`.
       ids: string [N], the ids of the records.
-      num_classes: C.
 
     Returns:
       The segments. Their computation fails if the lists of a record differ in length, or have a start outside of
@@ -298,7 +280,6 @@ def frame_indices(
       rows: int64 [R], the index of the record of each segment.
       starts, ends: int64 [R], the first frame of each segment, and the frame after its last.
       lengths: int64 [N], the number of frames of each record.
-      count: number of frames per segment.
 
     Returns:
       (int64 [R, count]: the index of each frame among all frames of the batch; bool [R, count]: whether it exists).

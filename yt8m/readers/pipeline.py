@@ -52,10 +52,6 @@ def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
 
     Threads of the training session run this session and wait for it. If both sessions shared their threads, they could
     wait for each other forever.
-
-    Args:
-      graph: the graph of the session.
-      is_optimized: whether TensorFlow optimizes the graph, and may thus remove ops whose results nothing uses.
     """
     config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
     if not is_optimized:
@@ -80,15 +76,10 @@ def parse_in_batches(
     """Parses records into batches of `batch_size` examples; the last batch may be smaller.
 
     Args:
-      records: serialized records, or tuples whose first item is one; with a cache, record numbers in their place.
       parse: takes a vector of these (of tuples: a vector of each item); returns a `Batch`, or a tuple whose first item
         is one.
-      batch_size: number of examples in a batch.
-      calls: number of batches that are parsed in parallel.
-      has_segments: whether the examples are segments, of which a record may have any number.
       starts_fast: whether to skip graph optimizations of `parse`, so that the input starts sooner; see
         `_on_one_device`.
-      are_long: whether records are so long that fewer than a batch of them should be read in advance.
     """
     if starts_fast and not has_segments:
         return _mapped_on_one_device(records.batch(batch_size), parse, calls)
@@ -139,10 +130,6 @@ def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any
 
     Args:
       function: takes tensors; returns a structure of tensors and None, or a dataset of them.
-      element_spec: the structure of the arguments.
-
-    Returns:
-      (the graph function, the structure of its result).
     """
     structures: list[Any] = []
 
@@ -243,7 +230,6 @@ def in_epochs(
       files: string [F].
       begun: int64 scalar, the number of shards to skip: those of whole epochs, then the first ones of the next epoch.
       num_epochs: number of epochs, including skipped ones; None for no end.
-      seed: the seed of the run.
       read: returns the records of an epoch, given three arguments: a dataset of the paths of its shards, a dataset of
         their numbers (counted over all epochs), and the number of the epoch (int64 scalar).
     """
@@ -267,8 +253,6 @@ def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
     """The order in which `in_epochs` opens the files of an epoch, as indices into the list of files.
 
     Args:
-      count: number of files.
-      seed: the seed of the run.
       epoch: number of the epoch, from 0.
     """
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
@@ -277,13 +261,7 @@ def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
 
 
 def _shuffle_indices(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
-    """The indices 0..count-1 in an order that depends only on the arguments, int64 [count].
-
-    Args:
-      count: int64 scalar.
-      seed: the seed of the run.
-      epoch: int64 scalar, the number of the epoch.
-    """
+    """The indices 0..count-1 in an order that depends only on the arguments, int64 [count]."""
     return tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([2 * seed, epoch]))
 
 
@@ -298,9 +276,6 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
     """Shuffles records by a buffer, in an order that depends only on the records, `buffer`, `seed` and `epoch`.
 
     Args:
-      records: the records of one epoch.
-      buffer: number of records from which the next one is drawn.
-      seed: the seed of the run.
       epoch: int64 scalar, the number of the epoch.
     """
     # `records.shuffle` is not used: inside a dataset function, it makes an op whose position TensorFlow cannot save.
@@ -365,9 +340,7 @@ def resampled(
     of the records.
 
     Args:
-      records: pairs of a record and the number of its shard.
       weigh: maps records [N] to their weights, float32 [N].
-      seed: the seed of the run.
       epoch: int64 scalar, the number of the epoch.
     """
 
@@ -386,14 +359,7 @@ def resampled(
 
 
 def _uniform(count: tf.Tensor, seed: int, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
-    """Random numbers in 0..1 for the records of a block, float32 [count]; they depend only on the arguments.
-
-    Args:
-      count: int32 scalar, the number of records in the block.
-      seed: the seed of the run.
-      epoch: int64 scalar, the number of the epoch.
-      block: int64 scalar, the number of the block in the epoch.
-    """
+    """Random numbers in 0..1 for the records of a block, float32 [count]; they depend only on the arguments."""
     return tf.random.stateless_uniform([count], tf.stack([tf.constant(_KEY + seed, tf.int64), epoch * _BLOCKS + block]))
 
 
@@ -407,7 +373,6 @@ class StagedFiles(Stage):
     """Local copies of the shards of a dataset, which are downloaded before they are read.
 
     Args:
-      num_readers: number of files read in parallel.
       buffer: number of bytes that are read from a file at a time.
     """
 
@@ -458,11 +423,7 @@ def staging_for(patterns: Sequence[str], num_readers: int, buffer: int = VIDEO_B
 
     Args:
       patterns: the file patterns, local or gs://.
-      num_readers: number of files that are read in parallel.
       buffer: number of bytes that are read from a file at a time.
-
-    Raises:
-      UsageError: --gs_reading=direct was given, but this TensorFlow cannot read gs:// paths.
     """
     if is_staged(patterns):
         return StagedFiles(num_readers, buffer)

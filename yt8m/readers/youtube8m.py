@@ -191,7 +191,6 @@ class YT8MFrameFeatureReader(Reader):
         """The mean of the frames of each segment's video, float32 [R, size] of each feature; None without `film_mean`.
 
         Args:
-          features: the frames of each feature.
           lengths: int64 [N], the number of frames of each video.
           rows: int64 [R], the index of the video of each segment.
         """
@@ -343,11 +342,7 @@ def own_reader_class(name: str) -> Any:
 
 
 def _make_own_reader(data: DataConfig) -> Reader:
-    """Makes an instance of the user's class that --reader names, and checks the batch that it returns.
-
-    Raises:
-      UsageError: the class cannot be loaded, called or used; or a flag that it does not support was given.
-    """
+    """Makes an instance of the user's class that --reader names, and checks the batch that it returns."""
     if data.film_mean:
         raise UsageError(f"--film_mean needs records of YouTube-8M's layout; leave it or --reader={data.reader} out.")
     cls = own_reader_class(data.reader)
@@ -375,10 +370,6 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
     """Raises a `UsageError` if a user's reader lacks an attribute, fails, or returns an unusable `Batch`.
 
     It builds a graph with the reader, so that a run fails before it writes files.
-
-    Args:
-      reader: the reader.
-      data: the config, which says what shapes the features must have.
     """
     missing = [name for name in _REQUIRED if not hasattr(reader, name)]
     if missing:

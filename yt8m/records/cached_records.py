@@ -24,13 +24,7 @@ class CachedRecords:
 
     Several threads may call the methods at the same time.
 
-    Args:
-      cache: the folder of parsed shards.
-      files: the paths of the shards; the number of a record encodes the index of its shard in this list.
-
     Attributes:
-      cache: the argument of this name.
-      memory: allocates the arrays into which records are read.
       is_closed: whether `close` was called. If True, `begin_shard`, `open_shard` and `pick_records` raise `RunError`. A
         caller that begins another pass over the data sets this to False.
     """
@@ -47,15 +41,8 @@ class CachedRecords:
     def begin_shard(self, path: str) -> tuple[CachedShard, NDArray[np.int64]]:
         """Opens the present version of a shard, which a pass over the data begins to read; parses it if necessary.
 
-        Args:
-          path: the path of the shard, one of `files`.
-
         Returns:
           (the shard, int64 [2]: the number of its first record, and the number of its last record plus 1).
-
-        Raises:
-          DamagedError: a record is damaged, and the cache does not skip damaged records.
-          RunError: the shard cannot be read, its file in the cache cannot be written, or `is_closed` is True.
         """
         number = self._numbers[path]
         shard = self.open_shard(number, needs_newest=True)
@@ -65,13 +52,8 @@ class CachedRecords:
         """Opens a shard in the cache, or returns the open one; parses the shard if the cache lacks it.
 
         Args:
-          number: the index of the shard in `files`.
           needs_newest: whether a version that was written since the shard was opened replaces the open one. False in
             the middle of a pass, since the numbers of records refer to the version with which the pass began.
-          is_damaged: whether the shard's file in the cache is known to be damaged, so that it must be written again.
-
-        Raises:
-          DamagedError, RunError: as for `begin_shard`.
         """
         with self._lock_of_shard[number]:
             if self.is_closed:
@@ -106,7 +88,6 @@ class PickedRecords:
     """N records of a cache, in the order of `owners` and `rows`.
 
     Args:
-      records: opens the shards.
       owners: int64 [N], the index of the shard of each record.
       rows: int64 [N], the row of each record in its shard.
 
@@ -177,7 +158,6 @@ class PickedRecords:
 
         Args:
           starts: int64 [N], the row of the result at which each record's frames begin.
-          longest: number of frames to which each record is padded with 0; 0 for no padding.
         """
         cache, counts = self._records.cache, self.num_frames.tolist()
         total = len(counts) * longest if longest else sum(counts)

@@ -20,9 +20,6 @@ class Matching(NamedTuple):
 
     Attributes:
       sources: for each class of the new vocabulary its index in the old one, or -1 if the old one lacks the class.
-      num_classes_there: number of classes of the old vocabulary.
-      gone: the names of the old classes that the new vocabulary lacks.
-      renamed: the number of classes for which the user gave a new name.
     """
 
     sources: tuple[int, ...]
@@ -46,13 +43,7 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
     """Finds each class of `new` in `old` by its name.
 
     Args:
-      old: the vocabulary to look in.
-      new: the vocabulary whose classes are looked for.
       renames: {name in `old`: name in `new`} of the classes whose name differs.
-
-    Raises:
-      UsageError: a vocabulary has a name twice, the old name of a rename is not in `old`, the new one is not in `new`,
-        or `old` has a class of the new name too, which is not renamed itself.
     """
     for which, names in (("old", old.names), ("new", new.names)):
         _refuse_repeated(names, f"--init_from: classes are found by name, but the {which} vocabulary has the name")
@@ -72,13 +63,7 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
 
 
 def read_renames(path: str) -> dict[str, str]:
-    """The renames {old name: new name} in a CSV file with the columns `old,new`.
-
-    Raises:
-      UsageError: the file is missing or not CSV, has another header, a line does not have two names, or a column has a
-        name twice.
-      RunError: the file cannot be read.
-    """
+    """The renames {old name: new name} in a CSV file with the columns `old,new`."""
     storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
     try:
         lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)

@@ -58,9 +58,6 @@ def features_of(
     """Describes the features of records by their names, sizes and ranges.
 
     Args:
-      level: `video` or `frame`.
-      names: the name of each feature.
-      sizes: for each feature the number of values per video, or per frame at frame level.
       ranges: for each feature its smallest and largest value if it is stored as bytes, or () if it is stored as floats;
         if `ranges` is empty, each feature has its `usual_range`.
     """
@@ -110,11 +107,7 @@ def _without_none(values: DataFormat | FeatureFormat) -> dict[str, Any]:
 
 
 def parse(written: Mapping[str, Any]) -> DataFormat:
-    """Makes a format of the entry `data` of a manifest, which `DataFormat.as_json` returned.
-
-    Raises:
-      ValueError, KeyError, TypeError, AttributeError: the argument is not such a dict.
-    """
+    """Makes a format of the entry `data` of a manifest, which `DataFormat.as_json` returned."""
     level, positives = written["level"], written.get("positives")
     if level not in LEVELS:
         raise ValueError(f"the level is {level!r}, not {' or '.join(LEVELS)}")
@@ -154,12 +147,6 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
 
     The number of classes is that of the first format that has it, and `max_frames` the largest that a format has. The
     counts of positives are added if each format has them; else the result has none.
-
-    Args:
-      formats: (path of the manifest, the format that it declares).
-
-    Raises:
-      RunError: two formats contradict each other; the message names the files and the first difference.
     """
     for (first_path, first), (path, other) in itertools.combinations(formats, 2):
         difference = next(_differences(first, other), None)

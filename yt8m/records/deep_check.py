@@ -98,9 +98,6 @@ class DeepCheck:
         """Expects the sizes and types of this record in later ones, as far as no argument or manifest declares them.
 
         Training without a manifest does the same.
-
-        Args:
-          features: {name of a feature: its frames} of a record.
         """
         frames = {name: steps[0] for name, steps in features.items() if steps}
         types = ("bytes", "float") if self._level == "frame" else ("float",)
@@ -124,9 +121,6 @@ def _wrong_values(name: str, frames: list[Feature], size: int, kind: str) -> Ite
     """Yields the problems of one feature: its first frame of a wrong type or size, and the number of invalid values.
 
     Args:
-      name: the feature's name.
-      frames: the feature in each frame; at video level, one item.
-      size: the expected number of values per frame.
       kind: the expected type, `bytes` or `float`.
     """
     arrays = [frame.numbers() for frame in frames]
@@ -150,7 +144,6 @@ def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
     """Yields the problems of a record's labels and segment labels.
 
     Args:
-      record: the record.
       num_classes: labels must be from 0 to this number minus 1; None allows all labels from 0 on.
     """
     for name in ("labels", "segment_labels"):

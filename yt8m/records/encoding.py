@@ -35,9 +35,7 @@ def scratch(name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArr
     existing memory takes.
 
     Args:
-      name: tells arrays of different purposes apart, which have different memory.
       shape: the shape of the array.
-      dtype: the NumPy type of its values.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = getattr(_scratch_of_thread, name, None)
@@ -51,7 +49,6 @@ class Contexts:
     """The ids and labels of videos, encoded as the context features of their records.
 
     Args:
-      ids: the id of each video.
       rows: [n], for each label of any video the index of its video in `ids`, ascending.
       classes: [n], for each label its class, ascending within each video.
     """
@@ -85,7 +82,6 @@ class _ByteStrings:
     """Byte strings of any lengths, of which any equally long ones can be taken as the rows of an array.
 
     Args:
-      joined: the strings, one after the other.
       lengths: int64 [n], the number of bytes of each.
     """
 
@@ -119,7 +115,6 @@ def _feature_head(name: str, list_number: int, length: int) -> bytes:
     """The bytes that precede the values in the encoding of a named Feature.
 
     Args:
-      name: the Feature's name.
       list_number: the field number of the Feature's list: 1 for bytes, 2 for floats, and 3 for packed integers.
       length: the number of bytes of the values.
     """
@@ -144,7 +139,6 @@ class VideoRecords:
     if another `VideoRecords` in the same thread yields it.
 
     Args:
-      contexts: the encoded ids and labels; it may hold more videos than those of `indices`.
       indices: int64 [n], the indices of the videos in `contexts`; n is at least 1.
       features: takes the indices [m] of videos; returns their features {name: uint8 or float32 [m, size]}.
 
@@ -220,8 +214,6 @@ def frame_records(contexts: Contexts, index: int, features: Mapping[str, NDArray
     """The framed SequenceExample of one video, uint8 [1, bytes of the record].
 
     Args:
-      contexts: ids and labels of videos.
-      index: the index of the video in `contexts`.
       features: {name: its frames, uint8 or float32 [T, size]}.
     """
     context = b"".join(part.tobytes() for part in contexts.entries(np.array([index])))

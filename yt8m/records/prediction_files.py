@@ -46,13 +46,8 @@ def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[object
     """Writes a CSV file that people may open in a spreadsheet, atomically; an existing file is replaced.
 
     Args:
-      path: the file to write.
-      header: the names of the columns.
       rows: the fields of each line. The caller must escape texts of unknown content, such as ids and names, by
         `spreadsheet_text`.
-
-    Raises:
-      RunError: the file cannot be written.
     """
     with storage.write_atomic(path, "w") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -64,7 +59,6 @@ class TextLine(NamedTuple):
     """One line of a text file, with what an error message needs to name it.
 
     Attributes:
-      path: the path of the file.
       number: the line number, from 1.
       text: the line without its line end.
     """
@@ -79,12 +73,7 @@ class TextLine(NamedTuple):
 
 
 def read_lines(path: str) -> Iterator[TextLine]:
-    """Yields the lines of a file, one in memory at a time; empty lines are skipped.
-
-    Raises:
-      RunError: the file is compressed by gzip, has CRLF line ends, or its last line has no line end (the message has
-        the line number); or the file cannot be read.
-    """
+    """Yields the lines of a file, one in memory at a time; empty lines are skipped."""
     with storage.open_read(path) as file:
         for number, text in enumerate(file, 1):
             line = checked_line(path, number, text)
@@ -96,9 +85,7 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
     """Makes a `TextLine` of one line of a file; raises like `read_lines`.
 
     Args:
-      path: the path of the file.
       number: the line number, from 1.
-      text: the line with its line end.
     """
     line = TextLine(path, number, text.rstrip(b"\n"))
     if number == 1 and text.startswith(b"\x1f\x8b"):
@@ -134,12 +121,7 @@ class PredictionWriter:
     """Writes a file of predictions for videos. An inference calls this object with the results of each batch, in order.
 
     Args:
-      file: a text file, open for writing; the header is written into it at once.
       top_k: largest number of (class, score) pairs per video; fewer if the results have fewer columns.
-
-    Attributes:
-      top_k: the argument of this name.
-      count: number of videos written so far.
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
@@ -153,9 +135,6 @@ class PredictionWriter:
         Args:
           reports: `video_ids` (bytes [B]), `classes` (integers [B, k]) and `scores` (floats [B, k]); the classes of
             each video are sorted by score, best first.
-
-        Raises:
-          RunError: an id is empty.
         """
         classes, scores = (reports[name][:, : self.top_k] for name in ("classes", "scores"))
         # Formatting a whole row at once takes half the time of formatting each pair.
@@ -170,15 +149,7 @@ class PredictionWriter:
 
 
 def prediction_line(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
-    """One line of a file of predictions for videos, with its line end.
-
-    Args:
-      video_id: the text of the id, as `shards.id_text` returns it.
-      pairs: (class, score), best first.
-
-    Raises:
-      RunError: the id is empty.
-    """
+    """One line of a file of predictions for videos, with its line end."""
     return f"{_id_field(video_id)},{' '.join(['%i %g' % pair for pair in pairs])}\n"  # noqa: UP031
 
 
@@ -195,8 +166,6 @@ class PredictionRow(NamedTuple):
     """The predictions for one video.
 
     Attributes:
-      where: file and line number, for error messages.
-      video_id: the text of the id, as `shards.id_text` returns it.
       classes: int32 [k], in the order of the file, without duplicates.
       scores: float32 [k], the score of each of these classes.
     """
@@ -208,17 +177,7 @@ class PredictionRow(NamedTuple):
 
 
 def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
-    """Yields the rows of a file of predictions for videos, one in memory at a time; the header may be missing.
-
-    Args:
-      path: the path of the file.
-      num_classes: classes must be below this number.
-
-    Raises:
-      RunError: the file has ranked segments, no video, a repeated video, an empty id, an unknown or repeated class, a
-        missing or infinite score, another malformed line, CRLF line ends, gzip compression or a last line that was cut
-        short; the message about a line names it.
-    """
+    """Yields the rows of a file of predictions for videos, one in memory at a time; the header may be missing."""
     seen: set[str] = set()
     for line in read_lines(path):
         if line.number == 1 and line.text == PREDICTIONS_HEADER:
@@ -266,11 +225,6 @@ def _parse_pairs(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """Parses the text `class score class score ...` of a line; raises like `read_predictions`.
 
-    Args:
-      line: the line, for error messages.
-      pairs: the text.
-      num_classes: classes must be below this number.
-
     Returns:
       (classes [k], scores [k]), in the order of the text.
     """
@@ -306,7 +260,6 @@ class ClassLine(NamedTuple):
     """One line of ranked segments.
 
     Attributes:
-      number: the class.
       ranks: {`video:start`: rank of the segment, from 0}, in the order of the line.
     """
 
@@ -323,14 +276,7 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
     """Yields the lines of a file of ranked segments, one in memory at a time; the header may be missing.
 
     Args:
-      path: the path of the file.
-      classes: the classes that the file may contain.
       any_start: whether a segment may start at any second; if False, starts must be multiples of 5 seconds.
-
-    Raises:
-      RunError: the file has predictions for videos, no class, an unknown or repeated class, a repeated segment, a wrong
-        start, a malformed line, CRLF line ends, gzip compression or a last line that was cut short; the message about a
-        line names it.
     """
     seen: dict[int, int] = {}
     for line in read_lines(path):
@@ -355,16 +301,7 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
 
 
 def _parse_ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
-    """Parses the text `video:start video:start ...` of a line; raises like `read_segments`.
-
-    Args:
-      line: the line, for error messages.
-      text: the text.
-      any_start: as for `read_segments`.
-
-    Returns:
-      {`video:start`: rank of the segment, from 0}.
-    """
+    """Parses the text `video:start video:start ...` of a line; raises like `read_segments`."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
     match = (_SEGMENTS if any_start else _SEGMENTS_ON_GRID).match(text)

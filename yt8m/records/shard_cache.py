@@ -49,7 +49,6 @@ class Block(NamedTuple):
     """Some parsed records.
 
     Attributes:
-      batch: the records.
       ratings: {name from `RATING_LISTS`: for each record, the list of this name}; empty if ratings are not read.
     """
 
@@ -85,13 +84,8 @@ def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[Dama
     """Writes the parsed records of a shard into a file of the cache, atomically; an existing file is replaced.
 
     Args:
-      path: the file to write.
-      blocks: the records; one block is in memory at a time.
       damage: the error of the damaged record at which reading the shard ended, as the only item; empty if no record is
         damaged. The items are read after `blocks` has ended, so the iterator `blocks` may add the error.
-
-    Raises:
-      RunError: the file cannot be written; or an error that `blocks` raises.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "labels", *RATING_LISTS)}
     with storage.write_atomic(path) as file:
@@ -117,13 +111,7 @@ def _record_values(batch: NumpyBatch) -> Iterator[bytes]:
 
 
 def _encode_index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedError]) -> bytes:
-    """The index of a file as an NPZ file.
-
-    Args:
-      columns: {name: list}, each in the order of the records. `checksums` has a number and `ids`, `labels` and the
-        `RATING_LISTS` have an array for each record; `frames` has an array for each block of records.
-      damage: as in `write_cached_shard`.
-    """
+    """The index of a file as an NPZ file."""
     arrays: dict[str, Any] = {
         "frames": np.concatenate([np.zeros(0, np.int32), *columns["frames"]]),
         "checksums": np.array(columns["checksums"], np.uint32),
@@ -139,11 +127,7 @@ def _encode_index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedErro
 
 
 class DamagedCacheError(RunError):
-    """A file of the cache is damaged, so its shard must be parsed again.
-
-    Args:
-      path: the file.
-    """
+    """A file of the cache is damaged, so its shard must be parsed again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: this file of --cache is damaged; check the disk, and remove the file.")
@@ -153,20 +137,14 @@ class CachedShard:
     """The parsed records of a shard, read from its file in the cache. Several threads may read at the same time.
 
     Args:
-      path: a file that `write_cached_shard` wrote.
       frame_bytes: the number of bytes of one frame of all features together. At video level, a record is one frame.
 
     Attributes:
-      path: the argument of this name.
       ids: object [N], the id of each record as bytes.
       num_frames: int32 [N], the number of frames of each record; 1 at video level.
       lists: {name: the list of each record} for `labels` (int64) and, if ratings were read, for `RATING_LISTS`.
       damage: (number of the damaged record at which reading the shard ended, what is wrong with it); None if all
         records are sound.
-
-    Raises:
-      DamagedCacheError: the file is damaged, or has another format.
-      NotFoundError: there is no such file.
     """
 
     def __init__(self, path: str, frame_bytes: int) -> None:
@@ -212,12 +190,7 @@ class CachedShard:
         """Reads the values of one record.
 
         Args:
-          row: number of the record in the shard.
           buffers: for each feature the uint8 array to fill, with as many bytes as the record's values take.
-
-        Raises:
-          DamagedCacheError: the values are damaged.
-          RunError: the disk reports an error.
         """
         start, end = self._starts[row : row + 2].tolist()
         try:
@@ -264,10 +237,8 @@ class ShardCache:
       folder: local folder, made if missing; any number of processes may share it.
       data: the format in which records are read. If `num_classes` is None, no labels are read; if `segment_labels` is
         True, ratings are read; `max_frames` is the largest number of frames that are read of a video (None for all).
-      skips_bad: whether a damaged record, and those after it in its shard, are left out; if False, an error is raised.
 
     Attributes:
-      data: the argument of this name.
       types: for each feature, the NumPy type in which the cache stores it: `uint8` if the shards have it as bytes, at
         frame level only; else `float32`.
       frame_bytes: for each feature, the number of bytes of one frame in the cache.
@@ -282,11 +253,7 @@ class ShardCache:
         ]
 
     def describe_space(self, files: Sequence[str]) -> str:
-        """A line for the log: how many of the shards are parsed, the space that the others need, and the free space.
-
-        Args:
-          files: the paths of the shards.
-        """
+        """A line for the log: how many of the shards are parsed, the space that the others need, and the free space."""
         missing = [shard for shard in files if not storage.exists(self.path_of(shard))]
         needed, free = sum(storage.size(shard) for shard in missing), free_bytes(self._folder)
         line = f"{self._folder} has {len(files) - len(missing)} of {len(files)} parsed shards"
@@ -300,9 +267,6 @@ class ShardCache:
         """The path of the cache's file for the present version of a shard; the file may not exist yet.
 
         The path changes if the size or the modification time of the shard changes.
-
-        Raises:
-          RunError: the shard cannot be read.
         """
         try:
             stat = os.stat(shard)
@@ -324,29 +288,16 @@ class ShardCache:
         """Parses a shard, writes its file in the cache, and opens that file.
 
         Args:
-          shard: the path of the shard.
           path: the file to write: the result of `path_of(shard)` just before this call. After reading the shard, this
             method calls `path_of(shard)` again. Another result means that the shard has changed meanwhile, so nothing
             is written.
-
-        Raises:
-          DamagedError: a record is damaged, and the cache does not skip damaged records. Then no file is written.
-          RunError: the shard has changed while it was read, or cannot be read, or the file cannot be written.
         """
         damage = list[DamagedError]()
         write_cached_shard(path, self._blocks(shard, path, damage), damage)
         return CachedShard(path, sum(self.frame_bytes))
 
     def _blocks(self, shard: str, path: str, damage: list[DamagedError]) -> Iterator[Block]:
-        """Yields the parsed records of a shard, up to the first damaged one.
-
-        Args:
-          shard, path: as for `parse_shard`.
-          damage: gets the error of the damaged record, if the cache skips damaged records.
-
-        Raises:
-          DamagedError, RunError: as for `parse_shard`.
-        """
+        """Yields the parsed records of a shard, up to the first damaged one."""
         count = 0
         try:
             for records in shards.read_blocks(shard):

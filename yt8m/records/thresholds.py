@@ -70,7 +70,6 @@ class Guarantee(NamedTuple):
     """The precision that thresholds guarantee, and the evidence for it.
 
     Attributes:
-      target: the precision on new videos, and the confidence that it is reached.
       tested: int64 [C], for each class the number of predictions on which its threshold was tested.
       has_enough: bool [C], False for a class with so few labels that no threshold could pass the test.
     """
@@ -85,7 +84,6 @@ class OperatingPoints(NamedTuple):
 
     Attributes:
       thresholds: float64; inf for a class that abstains, which is never a tag.
-      is_own: bool, False for a class that has the threshold common to all classes, or abstains.
       positives: int64, number of evaluated videos with the label.
       precision: float64; each half of the predictions is measured with the threshold chosen on the other half. nan for
         a class without a threshold of its own, or if no score reaches the threshold.
@@ -139,14 +137,8 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
     A precision, recall or F1 that is nan becomes an empty field.
 
     Args:
-      path: the file to write.
-      points: the thresholds, and what was measured with them.
       names: the names of the classes. They are for people who open the file in a spreadsheet, so they are escaped by
         `spreadsheet_text`; `read` ignores them.
-      step: the training step of the evaluated checkpoint.
-
-    Raises:
-      RunError: the file cannot be written.
     """
     rows = []
     measures = zip(points.precision, points.recall, points.f1, strict=True)
@@ -166,14 +158,7 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
     """Reads a file of thresholds; only `index` and `threshold` are required, and the measured columns are ignored.
 
     Args:
-      path: the path of the file.
       num_classes: the number of classes of the model, which the file must have; None allows any number.
-
-    Raises:
-      RunError: the file is not UTF-8 text or not CSV, lacks a column, a line has a wrong index, a class that does not
-        abstain has no finite threshold, a target or confidence is not a number, or there are not `num_classes` lines.
-        The message about a line names it.
-      NotFoundError: there is no such file.
     """
     return parse(_read_text(path), path, num_classes)
 
@@ -210,15 +195,7 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
 
 
 def _parse_target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:
-    """The precision that a threshold guarantees; None if the fields are empty or missing.
-
-    Args:
-      row: {column: field} of a line.
-      line: the line's number, for the error message.
-
-    Raises:
-      ValueError: a field is not a number.
-    """
+    """The precision that a threshold guarantees; None if the fields are empty or missing."""
     texts = [row.get(name) or "" for name in ("target", "confidence")]
     try:
         return PrecisionTarget(*map(float, texts)) if all(texts) else None
@@ -227,15 +204,7 @@ def _parse_target(row: Mapping[str, str | None], line: int) -> PrecisionTarget |
 
 
 def _parse_threshold(row: Mapping[str, str | None], expected_index: int, line: int) -> float:
-    """The threshold in a line, inf for a class that abstains.
-
-    Args:
-      row, line: as for `_parse_target`.
-      expected_index: the class that the line must have.
-
-    Raises:
-      ValueError: the index is not the expected one, or the threshold is not a number.
-    """
+    """The threshold in a line, inf for a class that abstains."""
     index, text = row["index"], row["threshold"]
     if index != str(expected_index):
         raise ValueError(f"line {line}: the index is {index!r}, not {expected_index}")
@@ -256,14 +225,8 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
     """Reads the thresholds that belong to a model, and logs which file they come from; None if there are none.
 
     Args:
-      model: the folder of the SavedModel, in which the file is looked for first.
-      run: the folder that the user named, of an export or a run; the file of a run is that of its last evaluation.
       num_classes: number of classes of the model; None if it is not known.
       path_in_flag: value of --thresholds; if it is not empty, only this file is read.
-
-    Raises:
-      UsageError: there is no file `path_in_flag`.
-      RunError: the file that was found is damaged, or has thresholds of another number of classes.
     """
     if path_in_flag:
         storage.refuse_missing(path_in_flag, "thresholds", "`yt8m eval --report` writes it")
@@ -289,10 +252,6 @@ def text_of_step(train_dir: str, step: int) -> str:
     """The text of the thresholds file of a run's last evaluation; empty if there is none, or it is of another step.
 
     If the file cannot be read, a warning is logged and the result is empty: an export should not fail because of it.
-
-    Args:
-      train_dir: the folder of the run.
-      step: the training step of the checkpoint that is exported.
     """
     path = storage.join(train_dir, EVALUATION, NAME)
     try:
@@ -304,12 +263,6 @@ def text_of_step(train_dir: str, step: int) -> str:
 
 
 def copy(train_dir: str, folder: str, step: int) -> None:
-    """Copies the thresholds of a run's last evaluation into a folder, if that evaluation was of the checkpoint `step`.
-
-    Args:
-      train_dir: the folder of the run.
-      folder: the folder of the export.
-      step: the training step of the checkpoint that is exported.
-    """
+    """Copies the thresholds of a run's last evaluation into a folder, if it was of the checkpoint `step`."""
     if text := text_of_step(train_dir, step):
         storage.write(storage.join(folder, NAME), text)

@@ -98,17 +98,7 @@ class Vocabulary:
             )
 
     def refuse_other(self, other: Vocabulary, where: str, other_place: str, remedy: str) -> None:
-        """Refuses a vocabulary that differs from this one.
-
-        Args:
-          other: the vocabulary to check.
-          where: the file or the folder of this vocabulary.
-          other_place: the file or the folder of the vocabulary to check.
-          remedy: a sentence that tells the user what to do about a difference.
-
-        Raises:
-          UsageError: they differ; the message names the first class that differs.
-        """
+        """Refuses a vocabulary that differs from this one."""
         index = self.first_difference(other)
         if index is not None:
             raise UsageError(
@@ -123,22 +113,12 @@ def of_names(names: Sequence[str]) -> Vocabulary:
 
 
 def read(path: str) -> Vocabulary:
-    """Reads a vocabulary from a CSV file.
-
-    Raises:
-      RunError: the file lists no class, a line has a wrong index, an empty name or another number of fields than the
-        header, or the file is not UTF-8 text; the message names the line.
-      NotFoundError: there is no such file.
-    """
+    """Reads a vocabulary from a CSV file."""
     return parse(storage.read_bytes(path), path)
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:
-    """Writes a vocabulary into a CSV file, atomically; an existing file is replaced.
-
-    Raises:
-      RunError: the file cannot be written, or `read` would refuse it.
-    """
+    """Writes a vocabulary into a CSV file, atomically; an existing file is replaced."""
     content = content_of(vocabulary)
     parse(content, path)
     storage.write(path, content)
@@ -159,15 +139,8 @@ def content_of(vocabulary: Vocabulary) -> bytes:
 def find(files: Sequence[str]) -> str:
     """Finds the `vocabulary.csv` of some shards: in their folder, or else in the nearest of the two folders above it.
 
-    Args:
-      files: the paths of the shards.
-
     Returns:
       The path of the file; empty if there is none.
-
-    Raises:
-      UsageError: the shards are in several folders whose vocabularies differ.
-      RunError: there are several such files, and one is not a valid vocabulary.
     """
     first, *others = _find_all(files) or [""]
     for other in others:
@@ -189,14 +162,9 @@ def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
 
     Args:
       path_in_flag: value of --vocabulary; empty if the flag is not given.
-      files: the paths of the shards.
 
     Returns:
       The vocabulary; empty if there is no such file.
-
-    Raises:
-      UsageError: the file that the flag names does not exist or numbers the classes differently; or as for `find`.
-      RunError: a file is not a vocabulary.
     """
     if path_in_flag:
         storage.refuse_missing(path_in_flag, "vocabulary", "expected a CSV file with the columns index,name")
@@ -211,11 +179,6 @@ def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_
     """Raises a `UsageError` if a class has another number in the data's own vocabulary than in that of --vocabulary.
 
     A name that one of the two has more than once is not compared.
-
-    Args:
-      vocabulary: the vocabulary that --vocabulary names.
-      data_names: the names of the classes in the vocabulary beside the data.
-      data_file: the file of that vocabulary.
     """
     names = vocabulary.names
     distinct_names = set(names)
@@ -237,9 +200,6 @@ def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
     Args:
       num_classes: value of --num_classes; None if the flag is not given.
       vocabulary: the vocabulary of the data; empty if they have none.
-
-    Raises:
-      UsageError: flag and vocabulary contradict each other.
     """
     if num_classes is not None and vocabulary and num_classes != len(vocabulary):
         raise UsageError(
@@ -268,13 +228,8 @@ def for_model(
     Args:
       model_names: the vocabulary of the model; empty if it has none.
       num_classes: number of classes of the model; None if it is not known.
-      where: the folder of the model, for the error message.
       data_names: the vocabulary of the data; empty if they have none.
       remedy: a sentence that tells the user what to do about a difference; empty for the advice about trained models.
-
-    Raises:
-      UsageError: the two vocabularies number their classes differently, and the message names the first class that
-        differs; or the model has another number of classes than the vocabulary of the data.
     """
     if not data_names:
         return model_names
@@ -289,18 +244,7 @@ def for_model(
 def refuse_difference(
     expected: Vocabulary, where: str, other: Vocabulary, other_place: str, remedy: str = _REMEDY
 ) -> None:
-    """Raises a `UsageError` if a vocabulary differs from the expected one.
-
-    Args:
-      expected: the expected vocabulary.
-      where: the file or the folder of the expected vocabulary.
-      other: the vocabulary to check.
-      other_place: the file or the folder of the vocabulary to check.
-      remedy: a sentence that tells the user what to do about a difference.
-
-    Raises:
-      UsageError: they differ; the message names the first class that differs.
-    """
+    """Raises a `UsageError` if a vocabulary differs from the expected one."""
     index = expected.first_difference(other)
     if index is not None:
         raise UsageError(
@@ -330,12 +274,7 @@ def _find_nearest(folder: str) -> str:
 
 
 class _VocabularyRow(NamedTuple):
-    """One row of a vocabulary's file.
-
-    Attributes:
-      line: number of the line, from 1, at which the row begins; a quoted field may have line breaks.
-      fields: {column in lower case: field without blanks around it}.
-    """
+    """One row of a vocabulary's file."""
 
     line: int
     fields: Mapping[str, str]
@@ -350,15 +289,7 @@ _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `
 
 
 def parse(content: bytes, path: str) -> Vocabulary:
-    """Parses the content of a vocabulary's file.
-
-    Args:
-      content: the content.
-      path: the path of the file, for error messages and for the vocabulary's attribute `path`.
-
-    Raises:
-      RunError: as for `read`.
-    """
+    """Parses the content of a vocabulary's file."""
     try:
         return dataclasses.replace(_parse(content), path=path)
     except ValueError as error:
@@ -367,11 +298,7 @@ def parse(content: bytes, path: str) -> Vocabulary:
 
 @functools.lru_cache(4)  # because a training run parses the same content six times
 def _parse(content: bytes) -> Vocabulary:
-    """Parses the content of a vocabulary's file; the result has no path.
-
-    Raises:
-      ValueError: the content is not a vocabulary; the message continues a sentence that begins with the file's path.
-    """
+    """Parses the content of a vocabulary's file; the result has no path."""
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
@@ -393,11 +320,7 @@ def _parse(content: bytes) -> Vocabulary:
 
 
 def _rows(content: bytes) -> Iterator[_VocabularyRow]:
-    """Yields the rows after the header.
-
-    Raises:
-      ValueError: the content is not CSV in UTF-8 with the expected columns; the message is as for `_parse`.
-    """
+    """Yields the rows after the header."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -508,9 +431,6 @@ def read_segment_classes(path: str = "") -> set[int]:
     Args:
       path: a file with a class number in each line, under the header `Index`, which may be missing; empty for the 1000
         classes that YouTube-8M publishes.
-
-    Raises:
-      RunError: a line of the file is not a class number, or the file has none.
     """
     if not path:
         return set(segment_classes().tolist())

@@ -54,11 +54,6 @@ def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:
 
     A map is encoded as a message whose field 1 is repeated for each entry; an entry has the name as field 1 and the
     value as field 2.
-
-    Args:
-      record: the record.
-      offset: where the map begins.
-      end: where the map ends.
     """
     entries: dict[bytes, Span] = {}
     while offset < end:
@@ -76,16 +71,7 @@ def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:
 
 
 def _message(record: bytes, key: int, offset: int) -> tuple[Span, int]:
-    """(span of the content, offset after it) of a length-delimited field.
-
-    Args:
-      record: the record.
-      key: the key that the field must have, one byte.
-      offset: where the field begins.
-
-    Raises:
-      OtherEncodingError: the field has another key than `key`, or runs past the end of the record.
-    """
+    """(span of the content, offset after it) of a length-delimited field."""
     try:
         if record[offset] != key:
             raise OtherEncodingError
@@ -118,8 +104,6 @@ def _value(record: bytes, feature: Span, list_key: int) -> Span:
     """The span of the values in a Feature; an empty span for an empty list of numbers.
 
     Args:
-      record: the record.
-      feature: the span of the Feature.
       list_key: the key of the Feature's list, whose only field must be one string of bytes or packed numbers.
     """
     (start, end), after = _message(record, list_key, feature[0])
@@ -158,9 +142,6 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 
     Returns:
       (int64 [n]: the row of each number; int64 [n]: the numbers of all rows, one row after another).
-
-    Raises:
-      OtherEncodingError: a row ends within a number, or a number is negative.
     """
     flat = packed.reshape(-1).astype(np.int64)
     if not len(flat):
@@ -175,13 +156,7 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8]:
-    """The values of a feature with one string of `size` bytes per frame: uint8 [T, size], a view of `record`.
-
-    Args:
-      record: the record.
-      frames: the span of the FeatureList.
-      size: number of values per frame.
-    """
+    """The values of a feature with one string of `size` bytes per frame: uint8 [T, size], a view of `record`."""
     return _frame_values(record, frames, _feature_header(1, size), size)
 
 
@@ -194,8 +169,6 @@ def _frame_values(record: bytes, frames: Span, feature_header: bytes, size: int)
     """The bytes of the values of all frames of a FeatureList, uint8 [T, size], a view of `record`.
 
     Args:
-      record: the record.
-      frames: the span of the FeatureList.
       feature_header: the bytes with which each frame's Feature must begin; the values follow.
       size: the number of bytes of a frame's values.
     """

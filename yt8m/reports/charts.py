@@ -62,9 +62,6 @@ class Picture(NamedTuple):
     """An image with its texts and its values.
 
     Attributes:
-      source: the image as a data URL.
-      alt: the alternative text.
-      caption: the caption.
       points: JSON, a list of [x, y, text], one for each value; x and y are shares of the width and of the height, from
         the upper left corner.
     """
@@ -134,14 +131,7 @@ DrawnRun = tuple[Any, list[Mark]]  # the artist that stands for a run in the leg
 def _add_legend(
     axes: Any, runs: Sequence[Run], drawn: Sequence[DrawnRun], names_runs: bool | None = None
 ) -> list[Mark]:
-    """Draws the legend of the runs; returns the marks of all runs.
-
-    Args:
-      axes: matplotlib's axes.
-      runs: the runs.
-      drawn: the artist and the marks of each run.
-      names_runs: whether the text of each mark begins with the name of its run; by default if there are several runs.
-    """
+    """Draws the legend of the runs; returns the marks of all runs."""
     legend(axes, [handle for handle, _ in drawn], (run.name for run in runs))
     if not (len(runs) > 1 if names_runs is None else names_runs):
         return [mark for _, marks in drawn for mark in marks]
@@ -327,13 +317,8 @@ def _draw_series(axes: Any, run: Run, curves: Sequence[Curve | None]) -> DrawnRu
     """Draws the curves of one metric of a run.
 
     Args:
-      axes: matplotlib's axes.
-      run: the run.
       curves: the curves of the training, of the validations and of the evaluated checkpoints; None for each that the
         run does not have. At least one is not None.
-
-    Returns:
-      The line that stands for the run in the legend, and the marks of all points.
     """
     logged, *measured = curves
     lines, marks = [], []

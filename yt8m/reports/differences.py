@@ -34,12 +34,7 @@ class Difference(NamedTuple):
     """The difference between a figure of another run and that of the first run.
 
     Attributes:
-      run: name of the other run.
-      figure: name of the figure.
-      values: the figure of the first run, and that of the other, as texts.
-      difference: the figure of the other run minus that of the first, as a text.
       bounds: the 95 % interval of `difference`; None if it is not known.
-      verdict: which run is better, that they are the same, or that the difference may be chance.
     """
 
     run: str

@@ -67,11 +67,6 @@ class Run(NamedTuple):
     """One run of the report.
 
     Attributes:
-      name: its name, which is unique in the report.
-      folder: path of the folder with the evaluation: the run's own, or that of --eval_dir.
-      training: the files of the training; those in `folder` if the training is not found.
-      colour: the colour of the run in the charts, as `#rrggbb`.
-      samples: the metrics and the sampled videos of the evaluation.
       curves: {name: training curve}; empty if the run has none.
       validations: {name: curve of the validations during training}.
       evaluations: {name: curve of the evaluated checkpoints}.
@@ -79,7 +74,6 @@ class Run(NamedTuple):
       class_aps: float64 [min(R, 1000), C], corrected AP of each class on the resampled videos. AP of a class with few
         labels is too high; corrected AP is not.
       excess: float64 [C], AP minus corrected AP of each class over the sampled videos; nan for a class without a label.
-      seed: the seed of the resampling.
     """
 
     name: str
@@ -97,17 +91,7 @@ class Run(NamedTuple):
 
 
 def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
-    """The runs in these folders, in the same order.
-
-    Args:
-      folders: paths of the folders, each with an evaluation.
-      resamples: number of bootstrap resamples (sets of videos, drawn with replacement) for the intervals.
-      seed: seed for drawing them.
-
-    Raises:
-      UsageError: a folder does not exist, or is named twice.
-      RunError: a run has no evaluation with --report, or a file of a run is damaged.
-    """
+    """The runs in these folders, in the same order."""
     paths = [folder.rstrip("/") or folder for folder in folders]
     for folder in paths:
         if not storage.is_dir(folder):
@@ -160,11 +144,6 @@ def evaluated_run(
     """A run with only its evaluation, to compute intervals; it has no name, no colour and no curves.
 
     Args:
-      folder: path of the folder with the evaluation.
-      samples: the metrics and the sampled videos of the evaluation.
-      resamples: number of bootstrap resamples (sets of videos, drawn with replacement) for the intervals.
-      seed: seed for drawing them.
-      metric_classes: further metrics to resample.
       class_counts: [C], number of training videos of each class; None if it is not known.
     """
     resampled = _resample_sampled_videos(samples, resamples, seed, metric_classes, class_counts)
@@ -249,11 +228,8 @@ def interval_of_mean_ap(
     simulations it covers the mean AP of very many videos in 88 to 96 % of the cases.
 
     Args:
-      run: the run.
-      mean_ap: mean AP of the classes over all videos.
       resampled: [R], mean of the corrected APs of the classes in each set of resampled videos.
       excess: the entries of `Run.excess` of the classes; nan for a class without a label in the sample.
-      labels: number of labels of each of the classes over all videos.
 
     Returns:
       The interval; None if there are too few videos, or if half of the classes have too few labels.
@@ -268,10 +244,6 @@ def _excess_of_all(run: Run, excess: Any) -> Any:
     """By how much an AP over all evaluated videos is too high.
 
     This excess is inversely proportional to the number of videos.
-
-    Args:
-      run: the run.
-      excess: by how much the AP over the sampled videos is too high; a float or an array.
     """
     return excess * shrink_of(run) ** 2
 
@@ -294,7 +266,6 @@ def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, F
     """(lower, upper) bounds of the AP of each class over very many videos, float64 [C] each; nan if not known.
 
     Args:
-      run: the run.
       average_precisions: float64 [C], AP of each class over all evaluated videos; nan for a class without a label.
     """
     return intervals(average_precisions - _excess_of_all(run, run.excess), run.class_aps, shrink_of(run))

@@ -28,11 +28,7 @@ class ClassFigure(NamedTuple):
     """The AP of one class.
 
     Attributes:
-      number: index of the class.
-      name: its name.
       vertical: its vertical, the coarse category; empty if it is not known.
-      average_precision: its AP.
-      positives: its number of labels in the evaluation.
     """
 
     number: int
@@ -43,14 +39,7 @@ class ClassFigure(NamedTuple):
 
 
 class VerticalFigure(NamedTuple):
-    """The mean AP of one vertical, a coarse category of classes such as Animals.
-
-    Attributes:
-      name: its name.
-      classes: number of its classes that have a label.
-      positives: number of labels of these classes.
-      mean_ap: unweighted mean of their APs.
-    """
+    """The mean AP of one vertical, a coarse category of classes such as Animals."""
 
     name: str
     classes: int
@@ -62,11 +51,7 @@ class Confusion(NamedTuple):
     """A pair of classes that the model confuses; `confusions` says which classes of a video count as predicted.
 
     Attributes:
-      missed: a class that is a label but was not predicted.
-      predicted: a class that was predicted but is not a label.
-      videos: number of videos with this confusion.
       share: `videos` as a share of all videos with the label `missed`.
-      rows: the rows (in `Videos`) of up to EXAMPLES of these videos.
     """
 
     missed: int
@@ -77,12 +62,7 @@ class Confusion(NamedTuple):
 
 
 def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFigure]:
-    """All classes that have a label, in the order of their indices.
-
-    Args:
-      figures: the content of report.json.
-      names: the names and verticals of the classes.
-    """
+    """All classes that have a label, in the order of their indices."""
     return [
         ClassFigure(number, names.name(number), names.vertical(number), row["average_precision"], row["positives"])
         for row in figures["classes"]
@@ -159,7 +139,6 @@ class PrecisionRecall(NamedTuple):
     Attributes:
       precision: the share of right predictions among those with at least the score of the point.
       recall: the share of all labels of the videos that these predictions find.
-      thresholds: the score of each point.
     """
 
     precision: Floats64
@@ -193,14 +172,9 @@ class ClassRow(NamedTuple):
     """A row of the table of all classes, as the page shows it: numbers as texts, or UNDEFINED.
 
     Attributes:
-      number: index of the class.
-      name: its name.
       vertical: its coarse category; empty if it is not known.
-      positives: number of its labels in the evaluation.
-      average_precision: its AP.
       interval: the 95 % interval of its AP.
       precision, recall, f1: how well the tags of the class agree with its labels, see `OperatingPoints`.
-      threshold: the least score with which the class is a tag of a video.
       remark: `*` for a threshold that is common to all classes; or why the class has no threshold; else empty.
     """
 

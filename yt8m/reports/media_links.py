@@ -47,12 +47,6 @@ def read(path: str, page: str, ids: Collection[str]) -> dict[str, str]:
 
     Args:
       path: a CSV file with the columns `id` and `address`; empty if there is none.
-      page: path of the page, to which relative links are relative.
-      ids: the ids of the videos that the page names, as texts.
-
-    Raises:
-      UsageError: there is no such file, or it lacks a column.
-      RunError: the file is not a CSV file of UTF-8 text.
     """
     links: dict[str, str] = {}
     refused: dict[str, list[_MediaRow]] = {}
@@ -90,15 +84,7 @@ def _log_summary(
     refused: dict[str, list[_MediaRow]],
     rows_of_other_videos: list[_MediaRow],
 ) -> None:
-    """Logs the number of links, and the addresses that cannot be links.
-
-    Args:
-      path: path of the table.
-      ids: the ids of the videos that the page names.
-      links: {id: link}.
-      refused: {reason: rows whose addresses cannot be links}.
-      rows_of_other_videos: the rows with other ids.
-    """
+    """Logs the number of links, and the addresses that cannot be links."""
     for reason, rows in refused.items():
         first = rows[0]
         logging.warning(
@@ -138,9 +124,6 @@ def link_to(address: str, page: str) -> str:
     An absolute path becomes relative to the page. Other addresses only lose spaces at their ends. Browsers remove line
     breaks and tabs from an address, and take a backslash for a slash. So addresses with one of these characters are
     refused.
-
-    Raises:
-      _NoLinkError: a page must not link to the address.
     """
     address = address.strip(" ")
     if not address:
@@ -162,11 +145,7 @@ def link_to(address: str, page: str) -> str:
 
 
 def _link_to_file(path: str, page: str) -> str:
-    """The link from the page to an absolute path: the path relative to the folder of the page, percent-encoded.
-
-    Raises:
-      _NoLinkError: the page is in a bucket.
-    """
+    """The link from the page to an absolute path: the path relative to the folder of the page, percent-encoded."""
     if storage.is_remote(page):
         raise _NoLinkError("is a path of this machine, but the page is in a bucket")
     return urllib.parse.quote(os.path.relpath(path, os.path.dirname(os.path.abspath(page))))

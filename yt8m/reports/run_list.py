@@ -36,8 +36,6 @@ class Figures(NamedTuple):
     """The metrics of one evaluation of a run, or of its last training batch.
 
     Attributes:
-      source: EVALUATION or TRAINING.
-      step: the training step.
       values: {name of the metric: value}.
     """
 
@@ -51,8 +49,6 @@ class ListedRun:
     """One run of the table.
 
     Attributes:
-      folder: its path.
-      state: running, finished, stopped, failed or damaged.
       why: the reason for the state, in words; empty if there is nothing to say.
       written: when a file of the run was last written, in seconds since 1970; 0 if it is not known.
       step: its last training step; None if it is not known.
@@ -133,15 +129,7 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
 
 
 def find_runs(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
-    """The runs in the folders, at any depth, sorted.
-
-    Args:
-      folders: paths of folders that are runs or hold runs.
-      sort: the column to sort by, see `RunsConfig`.
-
-    Raises:
-      UsageError: there is no such folder, or no such column to sort by.
-    """
+    """The runs in the folders, at any depth, sorted."""
     trees: dict[str, list[str]] = {}  # {folder: names of its files}
     for folder in folders:
         if not storage.is_dir(folder):
@@ -156,11 +144,7 @@ def find_runs(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
 
 
 def _run_folders(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The folders of runs. Parts of runs and exported models, which hold files of the same names, are left out.
-
-    Args:
-      trees: {folder: names of its files}.
-    """
+    """The folders of runs. Parts of runs and exported models, which hold files of the same names, are left out."""
     runs_and_exports: set[str] = set()
     for folder in sorted(trees):
         components = folder.split("/")
@@ -184,13 +168,7 @@ _RESULT_FILES = (BEST_NOTE, "report.json", "inference_model.meta", "saved_model.
 
 
 def read_run(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun:
-    """Reads the files of a run. If one of them cannot be read, the state of the run is `damaged`.
-
-    Args:
-      folder: path of the run's folder.
-      names: names of the files in the folder.
-      metric: name of the metric by which the best evaluation is chosen.
-    """
+    """Reads the files of a run. If one of them cannot be read, the state of the run is `damaged`."""
     run, files = ListedRun(folder), RunFiles(folder, names)
     for fill in (_fill_state, _fill_config, lambda run, files: _fill_figures(run, files, metric)):
         try:
@@ -255,15 +233,7 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
 
 
 def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:
-    """The metrics in a JSON file, as a list of one entry; empty if there is no such file.
-
-    Args:
-      path: path of the file.
-      figures_of: makes the `Figures` from the parsed content of the file.
-
-    Raises:
-      RunError: the file is damaged.
-    """
+    """The metrics in a JSON file, as a list of one entry; empty if there is no such file."""
     try:
         return [figures_of(storage.read_json(path))]
     except storage.NotFoundError:
@@ -327,9 +297,6 @@ def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
 
     By a metric, runs with an evaluation come first. The metrics of other runs are of a batch that they are trained on,
     and are therefore too good.
-
-    Raises:
-      UsageError: there is no such column.
     """
     keys: dict[str, Callable[[ListedRun], Any]] = {
         "run": lambda run: run.folder,
@@ -360,7 +327,6 @@ def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
     Each metric that some run has gets a column. Metrics that are details of others (`names_of_details`) get none.
 
     Args:
-      runs: the rows, in their order.
       sorted_by: a metric that gets a column even if it is a detail; empty for none.
     """
     names = {name for run in runs if run.figures for name in run.figures.values}
@@ -376,13 +342,7 @@ def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
 
 
 def _cells(run: ListedRun, figures: Sequence[str], has_differing: bool) -> Iterator[str]:
-    """The cells of the row of a run.
-
-    Args:
-      run: the run.
-      figures: names of the metrics that have a column.
-      has_differing: whether the table has the column of the options that differ.
-    """
+    """The cells of the row of a run."""
     yield from (run.folder, run.model, "" if run.step is None else str(run.step))
     values = run.figures.values if run.figures else {}
     for name in figures:

@@ -24,11 +24,8 @@ class Part(NamedTuple):
     """One part of the videos or of the classes.
 
     Attributes:
-      name: what its members have in common.
-      figure: the mean PERR of the videos, or the mean AP of the classes.
       bounds: the 95 % interval of a mean PERR on other videos, or of a mean AP on very many videos; None if there are
         too few videos or labels for one.
-      videos: number of videos of the part; for a part of the classes, of the videos that have one of them as a label.
       classes: number of classes of the part that have a label; None for a part of the videos.
     """
 
@@ -52,7 +49,6 @@ class ClassCounts(NamedTuple):
 
     Attributes:
       counts: int64 [C], number of videos of each class; all 0 if it is not known.
-      unit: what is counted, in words.
     """
 
     counts: Ints64
@@ -63,11 +59,6 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division
     """The divisions by vertical, frequency, number of labels and length. Those with a single part are left out.
 
     A vertical is the coarse category of a class, such as Animals.
-
-    Args:
-      run: the run.
-      names: its vocabulary, for the verticals.
-      counts: how often each class occurs.
     """
     videos = run.samples.videos
     verticals = np.array(names.verticals, object)

@@ -16,9 +16,6 @@ def environment(purpose: str, **settings: Any) -> Any:
     Args:
       purpose: what needs Jinja2, for the error message.
       settings: further settings of Jinja2.
-
-    Raises:
-      UsageError: Jinja2 is not installed.
     """
     try:
         import jinja2
@@ -34,7 +31,6 @@ def render(template: str, **values: Any) -> str:
     Args:
       template: name of a file in yt8m/data. It gets the variables `script`, the text of report.js, and
         `hash_of_script`, with which the policy in the head of the page allows this script alone.
-      values: the other variables of the template.
     """
     script = (importlib.resources.files("yt8m") / "data" / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -37,10 +37,7 @@ def judge(
     If no video was sampled, there is no interval to judge by, so the verdicts have neither value nor interval.
 
     Args:
-      requirements: the requirements, which name metrics by their keys.
-      folder: path of the folder of the run, or that of --eval_dir.
       samples: the sampled videos of the evaluation; None if there are none.
-      metric_classes: the metrics of the evaluation.
       class_counts: [C], number of training videos of each class; None if it is not known.
     """
     if samples is None:

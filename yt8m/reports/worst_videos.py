@@ -29,7 +29,6 @@ class LossPairs(NamedTuple):
     Attributes:
       rows: int64, the row of the video in `Videos`.
       classes: int64, the class.
-      is_label: bool; False for a predicted class that is not a label.
       scores: float64, the score of the class.
       parts: float64, what the class adds to the loss: -log(score) for a label, -log(1 - score) for another class, each
         with _EPSILON added before the logarithm.
@@ -91,13 +90,7 @@ def find_worst(videos: Videos, names: Vocabulary, most_videos: int = MOST_VIDEOS
 
 
 def _choose_examples(pairs: LossPairs, overall: Ints64, most_videos: int) -> Ints64:
-    """The indices of the pairs whose videos are shown as examples of their classes.
-
-    Args:
-      pairs: all pairs.
-      overall: the rows of the videos that are shown in any case; they count towards `most_videos`.
-      most_videos: the number of videos after which only the first example of a class is taken.
-    """
+    """The indices of the pairs whose videos are shown as examples of their classes."""
     ranks = _ranks_in_groups(pairs.classes, pairs.parts)
     examples = np.flatnonzero((ranks == 0) | ((ranks < _MOST_OF_CLASS) & (pairs.parts >= _LEAST_PART)))
     examples = examples[np.lexsort((-pairs.parts[examples], ranks[examples]))]
@@ -157,9 +150,6 @@ def write_labels_to_check(path: str, videos: Videos, names: Vocabulary) -> int:
 
     The labels that add most to the loss come first; at most _MOST_LABELS_TO_CHECK are written. People open the file in
     spreadsheets, so ids and names are written by `spreadsheet_text`, and all fields are quoted.
-
-    Returns:
-      The number of labels in the file.
     """
     pairs = pairs_of(videos)
     suspects = np.flatnonzero(np.where(pairs.is_label, pairs.scores <= WRONG_SCORE, pairs.scores >= MISSING_SCORE))

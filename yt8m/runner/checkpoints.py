@@ -50,13 +50,7 @@ def sweep(model_dir: str) -> None:
 
 
 def path_of(model_dir: str, step: int, name: str = NAME) -> str:
-    """The path prefix of the files of a checkpoint: `model_dir/model.ckpt-N` for step N.
-
-    Args:
-      model_dir: the folder of the run.
-      step: the step of the checkpoint.
-      name: the first part of the files' names; `INPUT_NAME` for the position in the data.
-    """
+    """The path prefix of the files of a checkpoint: `model_dir/model.ckpt-N` for step N."""
     return storage.join(model_dir, f"{name}-{step}")
 
 
@@ -81,11 +75,7 @@ def steps_in(model_dir: str) -> list[int]:
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether one step's files include an index or a meta-graph: these come after the data, so the data are complete.
-
-    Args:
-      names: the names of the files.
-    """
+    """Whether one step's files include an index or a meta-graph, which come after the data: so these are complete."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
@@ -93,10 +83,6 @@ def newest_readable(model_dir: str) -> str | None:
     """The path of the newest checkpoint whose tensors can all be read; None if the folder has no checkpoints.
 
     A damaged checkpoint is skipped, and the log says so. The call reads the whole checkpoint.
-
-    Raises:
-      RunError: there are checkpoints, or a state file that names some, but none can be read. A new run would overwrite
-        what is left of them.
     """
     read_state(model_dir)  # logs a warning if the state file is damaged
     while True:
@@ -163,10 +149,6 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
     """Raises `RunError` if the folder has a run none of whose checkpoints can be read.
 
     The files of an interrupted first save do not count as a run.
-
-    Args:
-      model_dir: the folder of the run.
-      damaged: the paths of damaged checkpoints, each with the reason.
     """
     if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
         problem = "; ".join(damaged) or f"the checkpoints that the file {STATE!r} names are missing"
@@ -180,9 +162,6 @@ def is_gone(checkpoint: str) -> bool:
     """Whether a checkpoint was deleted and this process has no local copy of it.
 
     A checkpoint without an index counts as deleted, because the index is deleted before the data.
-
-    Args:
-      checkpoint: its path prefix.
     """
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
@@ -192,19 +171,6 @@ def with_newer(model: T, find: Callable[[], T], paths: Callable[[T], Sequence[st
 
     `use(model)` is called first. If it fails and a checkpoint was deleted, `use(find())` is called, on local copies of
     the newer checkpoints, which the training cannot delete.
-
-    Args:
-      model: an earlier result of `find`.
-      find: finds one or several checkpoints that can be read.
-      paths: returns the paths of the checkpoints in a result of `find`, always in the same order.
-      use: reads the checkpoints of a result of `find`.
-
-    Returns:
-      What `use` returns.
-
-    Raises:
-      The error of the first call of `use` if no checkpoint was deleted, or if there are no newer ones. Besides, the
-        errors of `find` and of the second call of `use`.
     """
     try:
         return use(model)
@@ -275,9 +241,6 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
       keep: number of newest checkpoints to keep; 0 keeps all.
       last_preserved: the time of the newest checkpoint that was kept as the one of its quarter of an hour; if there is
         none yet, the time just before the first checkpoint.
-
-    Returns:
-      The steps of the checkpoints to delete, and the new `last_preserved`.
     """
     if not keep or not times:
         return [], last_preserved
@@ -317,8 +280,6 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
     step.
 
     Args:
-      model_dir: the run's folder.
-      step: the step of the checkpoint that was just saved; its files are on the disk.
       keep: number of newest checkpoints to keep; 0 keeps all.
       elapsed: seconds since the previous save of this process; None for its first save, whose time is then read from
         the wall clock.
@@ -359,14 +320,7 @@ def _read_times(model_dir: str) -> tuple[dict[int, float], float]:
 def _complete_times(
     model_dir: str, files: Mapping[int, Sequence[str]], step: int, saved_times: Mapping[int, float]
 ) -> dict[int, float]:
-    """{step of a checkpoint: when it was saved, in seconds}, of all checkpoints up to one step that have an index.
-
-    Args:
-      model_dir: the folder of the run.
-      files: {step: names of its files}.
-      step: the step of the checkpoint that was just saved.
-      saved_times: {step: time} from the state file. For a checkpoint that it lacks, the time of the index file counts.
-    """
+    """{step of a checkpoint: when it was saved, in seconds}, of all checkpoints up to one step that have an index."""
     steps = {
         saved_step for saved_step, names in files.items() if saved_step < step and f"{NAME}-{saved_step}.index" in names
     }
@@ -387,13 +341,7 @@ def _delete(model_dir: str, names: Sequence[str]) -> None:
 
 
 def remove(model_dir: str, name: str, message: str) -> None:
-    """Removes a file of a run. If that fails, a warning is logged.
-
-    Args:
-      model_dir: the folder of the run.
-      name: the name of the file in the folder.
-      message: the beginning of the warning; the reason follows.
-    """
+    """Removes a file of a run. If that fails, a warning is logged."""
     try:
         storage.remove(storage.join(model_dir, name))
     except RunError as error:

@@ -37,7 +37,6 @@ class CreatedGraph:
       checkpoint: path of the checkpoint to restore; None for a new run.
       restorer: restores the checkpoint into a graph that was built from the model's code; None if `saver` restores it.
       reason: why the graph was built from the model's code although a checkpoint exists; else empty.
-      is_own: whether this user's own runs made the graph; False if it was imported from a file of unknown origin.
     """
 
     ops: TrainOps | EvalOps
@@ -63,10 +62,6 @@ def fit_to_gpus(config: RunnerConfig, quiet: bool = False) -> RunnerConfig:
 
     The batch of a step, the learning rate's schedule, the position in the data and the counts of steps and epochs all
     depend on the number of towers. They use that of this config, so they belong to the towers that exist.
-
-    Args:
-      config: the config of the run.
-      quiet: whether nothing is logged. If False, a warning says that there are fewer towers than `num_gpu`.
     """
     wanted = config.towers
     if wanted == 1:
@@ -85,12 +80,8 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     """Chooses the devices of the towers and the variables: GPUs if there are any, else the CPU.
 
     Args:
-      config: the config of the run, as from `fit_to_gpus`.
       quiet: whether nothing is logged. If False, the log says why towers run on the CPU, and warns if the requested
         precision is slow there.
-
-    Raises:
-      UsageError: the runner is local_runner, but the config has several towers.
     """
     if config.name == "local_runner" and config.towers > 1:
         raise UsageError(
@@ -132,10 +123,6 @@ def replicate(
     """Builds the graph of a run from the model's code in the current graph, with a tower on each device.
 
     Args:
-      config: the config of the run, whose mode says whether it trains, evaluates or predicts.
-      inputter: lists the files and makes batches of them.
-      modeler: the model and its loss.
-      deployment: the towers and their devices.
       synchrony: how the replicas of a cluster take each step together; None if they take steps independently.
     """
     tf.set_random_seed(config.seed)
@@ -162,16 +149,6 @@ def create(
 
     A training resumes from the newest readable checkpoint. It imports the checkpoint's meta-graph if that has the
     signature of this run; else it builds the graph from the model's code, and the log says why.
-
-    Args:
-      config: the config of the run, whose mode says whether it trains, evaluates or predicts.
-      inputter: lists the files and makes batches of them.
-      modeler: the model and its loss.
-      deployment: the towers and their devices.
-
-    Raises:
-      RunError: there is no checkpoint for evaluation or inference; there are checkpoints, but none can be read; or a
-        later version of this project wrote the meta-graph (`NewerFormatError`).
     """
     if config.mode != "train":
         chosen_checkpoint = choose_checkpoint(config)
@@ -190,7 +167,6 @@ def for_training(ops: TrainOps | EvalOps, checkpoint: str | None, reason: str = 
     """Describes the current graph, which was built from the model's code for training; adds the ops of its savers.
 
     Args:
-      ops: the handles of the graph.
       checkpoint: path of the checkpoint to restore; None for a new run.
       reason: why the graph was built from the model's code although there is a checkpoint; empty if there is none.
     """
@@ -202,8 +178,6 @@ def for_scoring(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) ->
     """Describes the current graph, which was built for evaluation or inference; adds the ops that restore it.
 
     Args:
-      checkpoint: path of the checkpoint to restore. The moving averages of the weights are read if it has any.
-      optimizer: the settings of the optimizer, which say whether the run has moving averages.
       ops: the handles of the graph; None if only the caller has them.
     """
     return CreatedGraph(ops, None, checkpoint, graph.Restorer(decay_in(checkpoint, optimizer)))
@@ -213,9 +187,6 @@ def choose_checkpoint(config: RunnerConfig) -> str:
     """The path of the checkpoint for evaluation or inference: `config.checkpoint`, or if that is empty, the newest.
 
     The path in `config.checkpoint` is not checked.
-
-    Raises:
-      RunError: `config.checkpoint` is empty, and the folder of the run has no checkpoint that can be read.
     """
     if config.checkpoint:
         return config.checkpoint
@@ -227,11 +198,7 @@ def choose_checkpoint(config: RunnerConfig) -> str:
 
 
 def _find_reason_to_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> str:
-    """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can.
-
-    Raises:
-      NewerFormatError: a later version of this project wrote the meta-graph.
-    """
+    """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
     # Imported here, because the import is slow, and a program that only prints its help does not need it.
     from google.protobuf.message import DecodeError
 
@@ -257,10 +224,6 @@ def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str
     """Describes each difference between the options of a saved graph and those of this run.
 
     An option that the saved graph lacks, because it was written by an earlier version, counts only if it is on.
-
-    Args:
-      stored: the signature of the saved graph.
-      config: the config of this run.
     """
     saved, current = options.flat(stored), options.flat(graph_signature(config))
     added_but_off = {name for name in current.keys() - saved.keys() if not current[name]}
@@ -284,10 +247,6 @@ def _import_graph(checkpoint: str) -> CreatedGraph:
 
 def decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
     """The decay of the moving averages of the weights in a checkpoint.
-
-    Args:
-      checkpoint: path of the checkpoint.
-      optimizer: the settings of the optimizer, which have the decay of the run.
 
     Returns:
       The decay; 0 if the checkpoint has no averages. If the checkpoint cannot be read, the decay of the run.
@@ -321,15 +280,6 @@ def start_session(
 
     They come from the checkpoint; in a new run from the initialisers and, if it is given, from
     `config.init_checkpoint`.
-
-    Args:
-      session: the session.
-      created: the graph, and the checkpoint to restore.
-      first: the ops to run first, as from `initializers`.
-      config: the config of the run.
-
-    Raises:
-      RunError: the checkpoint does not fit the model, or was deleted while it was read (`NotFoundError`).
     """
     session.run(list(first))
     if created.checkpoint is None:
@@ -366,11 +316,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores a checkpoint. Evaluation and inference restore a newer one if training deletes it while it is read.
-
-    Raises:
-      NotFoundError: the checkpoint that the user named was deleted while it was read.
-    """
+    """Restores a checkpoint. Evaluation and inference restore a newer one if training deletes it while it is read."""
     while True:
         try:
             restorer.restore(session, checkpoint)

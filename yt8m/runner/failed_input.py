@@ -69,10 +69,6 @@ def checkpoint_to_resume(model_dir: str, is_exact: bool) -> str | None:
 
     Args:
       model_dir: the folder of the run, local or gs://.
-      is_exact: whether the run resumes exactly (--exact_resume).
-
-    Raises:
-      RunError: there are checkpoints, but none can be read.
     """
     newest = checkpoints.newest_readable(model_dir)
     if newest is None or not is_exact or not _any_has_failed(model_dir, step := checkpoints.step_of(newest)):
@@ -99,7 +95,6 @@ def has_failed(path: str, step: int) -> bool:
 
     Args:
       path: its path without extension, `.../input-N`.
-      step: its step.
     """
     content = _read(f"{path}.json")
     if _begins_at(content, step):

@@ -56,8 +56,6 @@ class InputHook(Callback):
     With parameter servers this happens again after each recovery of the session.
 
     Args:
-      context: the context of the run.
-      files: the files to read.
       position: saves and restores the position in the data; None to start at the beginning.
     """
 
@@ -128,10 +126,6 @@ def _is_compiled(op: tf.Operation) -> bool:
 def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
     """The shape of each input of a call.
 
-    Args:
-      call: the op that calls the function.
-      rows: the size to assume for a first dimension whose size is unknown.
-
     Returns:
       The shapes; None if another size is unknown, or an input is not numeric.
     """
@@ -145,12 +139,7 @@ def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
 
 
 def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
-    """Runs the functions on zeros, so that they are compiled before the first step calls them.
-
-    Args:
-      session: the session of the run.
-      calls: (op that calls a function, shapes of its inputs) pairs.
-    """
+    """Runs the functions on zeros, so that they are compiled before the first step calls them."""
     # With this option the calling thread compiles, not a thread that the session needs for steps.
     options = tf.RunOptions(inter_op_thread_pool=-1)
     zeros = {
@@ -168,8 +157,6 @@ class StepHook(Callback):
     """Keeps the step numbers in the context up to date, and computes which step will be the last.
 
     Args:
-      context: the context of the run.
-      inputter: the inputter of the run.
       position: the position in the data; None if it is not saved.
     """
 
@@ -238,10 +225,6 @@ class SkippedHook(Callback):
 
     At the end, `bad_records` in the results is the number of these records, and `zeroed_values` the number of feature
     values that were set to 0. The hook also closes the inputter.
-
-    Args:
-      context: the context of the run.
-      inputter: the inputter of the run.
     """
 
     def __init__(self, context: Context, inputter: Inputter) -> None:
@@ -287,9 +270,6 @@ class SkippedHook(Callback):
         """Appends a line to metrics.jsonl, unless the file is in a bucket and another process trains the run.
 
         A training replaces such a file as a whole, and refuses to do so once another process has written it.
-
-        Raises:
-          RunError: the file cannot be written.
         """
         path, lock = sending.growing_part(self._path), storage.join(self.context.config.model_dir, run_dir.LOCK)
         try:
@@ -307,7 +287,6 @@ class EpochHook(Callback):
     Args:
       context: the context of the run; its `ops.input.shards` must not be None.
       inputter: the inputter of the run; its `records` must not be None.
-      files: the files to read.
     """
 
     def __init__(self, context: Context, inputter: Inputter, files: Sequence[str]) -> None:

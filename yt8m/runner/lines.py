@@ -89,7 +89,6 @@ class StepLine:
       clock: returns the current time in seconds.
 
     Attributes:
-      values: the values of the next log line so far.
       last_step: the step at which the run will end; None if that is not known.
       paused_seconds: seconds of this run during which training paused for validations.
     """
@@ -106,19 +105,13 @@ class StepLine:
         """Counts steps and time from now on.
 
         Args:
-          step: the last completed step.
           last: the step at which the run will end; None if that is not known.
         """
         self._every.restart(step)
         self.last_step, self._since, self._is_first = last, (step, self._clock()), True
 
     def listen(self, listener: Callable[[StepValues], None], *, validations: bool = False) -> None:
-        """From now on, calls a function with the values of each log line.
-
-        Args:
-          listener: the function.
-          validations: whether it is also called with the values of each validation.
-        """
+        """From now on, calls a function with the values of each log line."""
         self._listeners.append((listener, validations))
 
     def due(self, step: int) -> bool:
@@ -126,12 +119,7 @@ class StepLine:
         return self._every.due(step)
 
     def emit(self, step: int, global_step: int) -> None:
-        """Calls the listeners with `values` and starts the next log line, unless no callback has set a value.
-
-        Args:
-          step: the last completed step: the global step in training, else the number of batches.
-          global_step: the global step to which the values of the variables belong.
-        """
+        """Calls the listeners with `values` and starts the next log line, unless no callback has set a value."""
         if self.values.is_empty():
             return
         values, self.values = self.values, StepValues()
@@ -150,9 +138,6 @@ class StepLine:
         """Estimates the seconds until the last step from the speed since the first log line.
 
         The steps before the first log line are slow. Only the estimate in that line itself is made from their speed.
-
-        Args:
-          step: the last completed step.
 
         Returns:
           The estimate; None if the last step is not known, or no step was taken.

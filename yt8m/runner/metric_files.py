@@ -33,9 +33,6 @@ class QuietlyFailing:
     """Calls functions that write one file whose loss must not end the run, such as a file of curves on a full disk.
 
     The first failure is logged; after that no function is called any more.
-
-    Args:
-      file_name: how the log names the file.
     """
 
     def __init__(self, file_name: str) -> None:
@@ -62,9 +59,6 @@ def rows(train_dir: str) -> Iterator[dict[str, Any]]:
 
     Args:
       train_dir: the folder of the run, local or gs://.
-
-    Raises:
-      RunError: the file cannot be read; `NotFoundError` if it is missing.
     """
     for line in storage.read_bytes(storage.join(train_dir, METRICS)).splitlines():
         if (row := _parse_row(line)) is not None:
@@ -206,7 +200,6 @@ def precision_recall(tag: str, counts: np.ndarray) -> Any:
     """The Summary proto of a precision-recall curve.
 
     Args:
-      tag: the name of the curve.
       counts: [4, T], the true positives, false positives, true negatives and false negatives at T rising thresholds.
     """
     true_positives, false_positives, _, false_negatives = counts
@@ -222,14 +215,7 @@ def _hparams_summary(name: str, content: bytes) -> Any:
 
 
 def _plugin_summary(tag: str, plugin: str, content: bytes, data: np.ndarray) -> Any:
-    """A Summary proto for a plugin of TensorBoard.
-
-    Args:
-      tag: the tag of the summary.
-      plugin: the name of the plugin.
-      content: the encoded proto that the plugin expects in the metadata.
-      data: the values of the summary.
-    """
+    """A Summary proto for a plugin of TensorBoard."""
     metadata = tf.SummaryMetadata(plugin_data=tf.SummaryMetadata.PluginData(plugin_name=plugin, content=content))
     return tf.Summary(value=[tf.Summary.Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto(data))])
 

@@ -31,16 +31,7 @@ def _count_processes(cluster: ClusterConfig | None) -> list[int] | None:
 
 
 def check_for_cluster(config: EngineConfig, cluster: ClusterConfig) -> None:
-    """Refuses options that a training by several processes does not support.
-
-    Args:
-      config: the options of the training.
-      cluster: its processes, of which there are several.
-
-    Raises:
-      UsageError: an option is not supported; or the cluster lacks the parameter servers that --exchange needs, or has
-        some although --exchange=all-reduce uses none.
-    """
+    """Refuses options that a training by several processes does not support."""
     exchange = config.distributed.exchange
     cluster.check_servers(exchange)
     if config.checkpoints.exact_resume and exchange != "all-reduce":
@@ -117,14 +108,8 @@ class RunnerConfig(EngineConfig):
         """Sets the attributes, and the options of sections.
 
         Args:
-          mode: train, eval or infer.
-          model_dir: the folder of checkpoints, event files and metrics.jsonl.
           **settings: values of other attributes, and of options of the sections. If an option and its section are both
             given, the value of the option is used.
-
-        Raises:
-          TypeError: a keyword is neither an attribute nor an option.
-          UsageError: a value is not valid.
         """
         values = {"mode": mode, "model_dir": model_dir, **_group_into_sections(settings)}
         for attribute in dataclasses.fields(self):
@@ -186,14 +171,7 @@ class RunnerConfig(EngineConfig):
 
 
 def _group_into_sections(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Moves options into their sections.
-
-    Args:
-      settings: {keyword: value}, the arguments of `RunnerConfig`.
-
-    Returns:
-      {attribute of `RunnerConfig`: value}, with each option of a section as part of the value of its section.
-    """
+    """Moves options into their sections."""
     values = {_PUBLISHED_NAMES.get(name, name): value for name, value in settings.items()}
     for section, kind in sections_of(EngineConfig).items():
         names = values.keys() & {field.name for field in dataclasses.fields(kind)} - {section}

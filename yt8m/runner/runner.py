@@ -137,10 +137,7 @@ class Runner:
         """Creates the context that the callbacks share.
 
         Args:
-          created: the graph. If it has a saver, the log lines are also written into metrics.jsonl.
-          files: the files that this run reads.
           signals: the signals that stop the run; None if the runner handles them itself.
-          saver: saves checkpoints; used only if the graph has no saver.
 
         Returns:
           The context, and the position in the data; None if the position is not saved.
@@ -172,12 +169,7 @@ class Runner:
         return RunSaver(config.model_dir, created.saver, keep, saved_step, position, created.is_own)
 
     def _create_position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
-        """Creates the object that saves the position in the data with each checkpoint; None if none is saved.
-
-        Args:
-          created: the graph of the run.
-          files: the files that this run reads.
-        """
+        """Creates the object that saves the position in the data with each checkpoint; None if none is saved."""
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.checkpoints.exact_resume:
             replica = self.config.members.replica if self.config.cluster else 0
@@ -351,14 +343,8 @@ def run_steps(
     the end of the data.
 
     Args:
-      session: the session of the run.
-      ops: the handles of the graph.
       hooks: the hooks, in the order in which they are called.
-      signals: an object whose attribute `requested` ends the loop once it is True.
       context: the run context of the hooks; None for a new SessionRunContext.
-
-    Returns:
-      Whether the loop ended because all data were read.
     """
     coordinator = tf.train.Coordinator()
     for hook in hooks:

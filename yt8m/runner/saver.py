@@ -38,7 +38,6 @@ class RunSaver:
 
     Args:
       model_dir: the folder of the run, local or gs://. Files that an interrupted save has left there are removed.
-      saver: saves the variables.
       keep: number of newest checkpoints to keep; 0 keeps all.
       saved_step: the step of the newest checkpoint; None if there is no checkpoint.
       position: the position in the data, saved with each checkpoint; None to save no position.
@@ -61,19 +60,7 @@ class RunSaver:
         checkpoints.sweep(model_dir)
 
     def save(self, session: tf.Session, step: int) -> str:
-        """Saves a checkpoint of a step, unless the newest checkpoint is already of this step.
-
-        Args:
-          session: the session of the run.
-          step: the global step.
-
-        Returns:
-          The path prefix of the checkpoint.
-
-        Raises:
-          RunError: a variable is not finite, the files cannot be written, or this process has lost its lock on the
-            folder. Older checkpoints stay as they are.
-        """
+        """Saves a checkpoint of a step, unless the newest checkpoint is already of this step."""
         path = checkpoints.path_of(self._model_dir, step)
         if step == self._saved_step:
             return path
@@ -140,13 +127,6 @@ class RunSaver:
         A checkpoint can be read as soon as its index is in the bucket; without a meta-graph, a resumed run builds its
         graph from the model's code. The local files of the position are deleted, those of the variables are kept as a
         copy.
-
-        Args:
-          folder: the local folder in which the checkpoint was written.
-          step: the step of the checkpoint.
-
-        Raises:
-          RunError: the upload failed; the message names the local folder to which the files were moved.
         """
         names = sorted(checkpoints.files_of(folder)[step], key=_upload_order)
         files = [os.path.join(folder, name) for name in names]
@@ -175,11 +155,7 @@ class RunSaver:
 
 
 class WorkerSaver:
-    """The saver of a worker, which saves nothing, because the chief saves the checkpoints of all replicas.
-
-    Args:
-      model_dir: the folder of the run.
-    """
+    """The saver of a worker, which saves nothing, because the chief saves the checkpoints of all replicas."""
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
@@ -200,8 +176,6 @@ def _check_finite(session: tf.Session, variables: Sequence[tf.Variable], group_b
     The values are read and checked by NumPy, because an op that checks them would become part of the saved graph.
 
     Args:
-      session: the session of the run.
-      variables: the variables to check; only those of floating-point types are.
       group_bytes: how many bytes of variables are read at a time.
     """
     float_variables = [variable for variable in variables if variable.dtype.base_dtype.is_floating]
@@ -234,11 +208,6 @@ class _PositionFile:
     """The base class of positions in the data. It reads and writes the file `input-N.json` of the position of step N.
 
     The file has a digest of the data to which the position belongs, and other values of the position.
-
-    Args:
-      ops: the handles of the graph's input.
-      files: the paths of the files that this run reads.
-      order: {name: JSON value} of the other options that decide which examples are read in which order.
     """
 
     _suffix = ""  # follows `input-N` in the names of the files, before the extension
@@ -256,17 +225,7 @@ class _PositionFile:
         storage.write(f"{path}.json", json.dumps({"data": self._digest, **values}))
 
     def _read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
-        """Reads the file `path`.json.
-
-        Args:
-          path: the path without extension, as from `_path`.
-          step: the step of the position, named in the warning.
-          use: called with the content of the file; raises RunError if it cannot be used.
-
-        Returns:
-          Whether the position was used. If it was not, because the file is missing, damaged or belongs to other data,
-          the log has a warning.
-        """
+        """Reads the file `path`.json."""
         try:
             use(self._read_content(f"{path}.json"))
         except (tf.errors.OpError, RunError) as error:
@@ -303,8 +262,6 @@ class ShardPosition(_PositionFile):
     A resumed run does not read these shards again.
 
     Args:
-      ops: the handles of the graph's input, which numbers the shards.
-      files: the paths of the shards that this run reads.
       order: {name: JSON value} of the other options that decide in which order shards are read.
       num_epochs: number of passes over the files; None for no limit.
     """
@@ -335,10 +292,6 @@ class ShardPosition(_PositionFile):
         """Reads `input-N.json` of a step, and logs the epoch and the shard at which reading continues.
 
         If the file cannot be used, the log has a warning, and the data are read from their beginning.
-
-        Args:
-          model_dir: the folder of the run.
-          step: the step of the checkpoint.
 
         Returns:
           {tensor: value} to feed when the iterator is initialised: the number of shards to skip.
@@ -375,8 +328,6 @@ class Position(_PositionFile):
     """The exact position in the data, which is the state of the data iterator (--exact_resume).
 
     Args:
-      ops: the handles of the graph's input.
-      files: the paths of the files that this run reads.
       order: {name: JSON value} of the other options that decide which examples are read in which order (batch size,
         seed, ...).
       replica: the index of this replica. The chief, replica 0, writes the files `input-N`, replica R the files
@@ -394,11 +345,7 @@ class Position(_PositionFile):
         self.first_step = 0
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> bool:
-        """Writes `input-N.json` and the state of the iterator, `input-N.index` and `input-N.data-...`.
-
-        Returns:
-          Whether the state is sound. If it holds an error of the input, it is not kept.
-        """
+        """Writes `input-N.json` and the state of the iterator, `input-N.index` and `input-N.data-...`."""
         path = self._path(model_dir, step)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
         has_failed = failed_input.discard_failed_state(path)
@@ -441,9 +388,7 @@ class Position(_PositionFile):
         """Saves the position of a worker of a cluster for a checkpoint, whose other files the chief saves.
 
         Args:
-          session: the session of the run.
           model_dir: the folder of the run, local or gs://.
-          step: the step of the checkpoint.
         """
         folder = sending.local_folder_for(model_dir)
         storage.makedirs(model_dir)

@@ -26,9 +26,6 @@ class Best(NamedTuple):
     """How the best checkpoint is chosen and kept.
 
     Attributes:
-      metric: the name of the metric by which checkpoints are compared, or `loss`.
-      higher_is_better: whether a higher value of the metric is better.
-      keep: called with the path and the validation's values of each checkpoint that is better than all earlier ones.
       checkpoint_of: returns the path of the checkpoint that was validated at a given step, or None if it was deleted.
       patience: training ends after this number of validations without a better one; None for no limit.
     """
@@ -46,7 +43,6 @@ class History:
     A new validation is compared only with earlier ones on the same data that computed the metric of `best`.
 
     Args:
-      folder: the run's folder.
       best: how the best checkpoint is chosen; None if none is chosen.
       data: describes the validation data: the values of --eval_data_pattern and --eval_max_videos, as `pattern` and
         `max_videos`, and a `fingerprint` of the content of the files; None if the data are not known.
@@ -87,12 +83,6 @@ class History:
 
         If the validation data or the metric have changed, this also decides which of the earlier validations are still
         compared with new ones, logs that, and writes the file again. Without a file nothing happens.
-
-        Args:
-          step: the step at which the run resumes.
-
-        Raises:
-          RunError: the file is damaged.
         """
         try:
             saved = storage.read_json(self._path)
@@ -135,19 +125,13 @@ class History:
         """Writes into the file that a validation begins.
 
         Args:
-          step: the step of the validation.
           epochs: the number of epochs that are completed at this step; 0 if they are not counted by shard numbers.
         """
         self.pending, self.pending_epochs = step, epochs
         self._write()
 
     def add(self, values: StepValues, epochs: int) -> None:
-        """Writes the values of the validation that has begun into the file, after those of earlier validations.
-
-        Args:
-          values: the loss and the metrics.
-          epochs: the number of epochs that are completed at the step of the validation; as for `begin`.
-        """
+        """Writes the values of the validation that has begun into the file, after those of earlier validations."""
         finite = {name: value if math.isfinite(value) else None for name, value in row_of(values).items()}
         self.rows.append({"step": values.step, **finite})
         self._epochs.append(epochs)
@@ -189,10 +173,6 @@ class History:
         """Keeps the checkpoint of an earlier validation that is best by the new metric.
 
         If it was deleted, or no earlier validation computed the metric, all are excluded from the comparison.
-
-        Args:
-          why: what has changed, for the log.
-          best: how the best checkpoint is chosen now.
         """
         row = self.since_best()[1]
         checkpoint = best.checkpoint_of(row["step"]) if row else None
@@ -231,9 +211,6 @@ def forgotten_in(folder: str) -> set[int]:
 
     Args:
       folder: the run's folder. A run without validations gives an empty set.
-
-    Raises:
-      RunError: the file is damaged.
     """
     history = History(folder)
     history.read(sys.maxsize)

@@ -31,10 +31,6 @@ class _LimitedStream:
 
     `tarfile` keeps the headers between two files in memory. The limit keeps an archive with huge headers from filling
     the memory.
-
-    Args:
-      file: the stream that unzips the archive.
-      source: the path of the archive, for the error message.
     """
 
     def __init__(self, file: gzip.GzipFile, source: str) -> None:
@@ -63,17 +59,6 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
     Args:
       tgz_path: path of the archive, local or gs://.
       folder: path of the new folder; it must be empty if it exists.
-      max_bytes: limit on the unpacked size of all files together.
-      max_members: limit on the number of files and folders.
-
-    Returns:
-      The names of the files, relative to `folder`.
-
-    Raises:
-      UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
-        the same name twice, huge headers, or more than the limits; or it is a pipe; or `folder` is remote, exists and
-        is not an empty folder, or is reached through a symbolic link of another user. No unpacked file is left.
-      RunError: there is no archive, it is damaged, or the disk is full. No unpacked file is left.
     """
     _refuse_used_folder(folder)
     names: list[str] = []
@@ -108,11 +93,7 @@ def _refuse_used_folder(folder: str) -> None:
 
 
 def _links_on(path: str) -> Iterator[str]:
-    """Yields the symbolic links that the system follows on the way to `path`, including links that point to links.
-
-    Raises:
-      UsageError: there are more than `_MOST_LINKS` links, perhaps in a circle.
-    """
+    """Yields the symbolic links that the system follows on the way to `path`, including links that point to links."""
     resolved, components, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while components:
         component = components.pop(0)
@@ -147,18 +128,7 @@ def _name_damage(source: str) -> Iterator[None]:
 def _checked_members(
     raw: BinaryIO, source: str, folder: str, max_bytes: int, max_members: int
 ) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo, str]]:
-    """Checks each member of an archive, then yields it as (archive, member, normalised name).
-
-    Args:
-      raw: the archive, read from its start.
-      source: the path of the archive, for error messages.
-      folder: the folder that the archive is unpacked into.
-      max_bytes: limit on the unpacked size of all files together.
-      max_members: limit on the number of files and folders.
-
-    Raises:
-      UsageError: a member is refused, or a limit is exceeded; see `safe_extract`.
-    """
+    """Checks each member of an archive, then yields it as (archive, member, normalised name)."""
     names: set[str] = set()
     bytes_left = max_bytes
     with gzip.GzipFile(fileobj=raw, mode="rb") as unzipped:
@@ -187,11 +157,6 @@ def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
 
     This is stricter than `tarfile.data_filter`, which makes absolute names relative, clears set-user-id bits, and
     accepts links and sparse files.
-
-    Args:
-      member: the member.
-      source: the path of the archive, for the error message.
-      folder: the folder that the archive is unpacked into; a member whose path leads out of it is refused.
     """
     fault = ""
     if member.name.startswith("/") or "\0" in member.name:
@@ -224,13 +189,8 @@ def make_tgz(folder: str, path: str) -> None:
     """Packs the files of a local folder; the same files give the same bytes.
 
     Args:
-      folder: all plain files in this folder and below are packed, under names relative to the folder.
       path: path of the archive, local or gs://; the file appears complete or not at all. If the path lies in `folder`,
         an older archive of that name is not packed.
-
-    Raises:
-      UsageError: there is no such folder, or it holds something that is neither a plain file nor a folder.
-      RunError: a file cannot be read, or the archive cannot be written.
     """
     if not storage.is_dir(folder):
         raise UsageError(f"cannot pack {folder}: there is no such folder; name the folder of a model")
@@ -261,13 +221,7 @@ def _is_same_file(path: str, other: str) -> bool:
 
 
 def _add_file(archive: tarfile.TarFile, path: str, name: str) -> None:
-    """Adds a file to an archive, with a fixed owner, mode and time instead of its own.
-
-    Args:
-      archive: the archive, opened for writing.
-      path: the path of the file.
-      name: the name that the file gets in the archive.
-    """
+    """Adds a file to an archive, with a fixed owner, mode and time instead of its own."""
     member = tarfile.TarInfo(name)
     member.size = storage.size(path)
     with storage.open_read(path) as content:

@@ -18,20 +18,7 @@ from yt8m.storage import copies
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
-    """Copies a checkpoint to `train_dir`/best if none is kept there, or if the new GAP is above the kept one's.
-
-    Args:
-      train_dir: the run's folder.
-      checkpoint: the path prefix of the checkpoint.
-      step: the global step of the checkpoint.
-      gap: the GAP of the checkpoint.
-
-    Returns:
-      Whether the checkpoint was copied.
-
-    Raises:
-      NotFoundError: training deleted the checkpoint before it was copied.
-    """
+    """Copies a checkpoint to `train_dir`/best if none is kept there, or if the new GAP is above the kept one's."""
     if _number_in_note(storage.join(train_dir, BEST_FOLDER), "gap") >= gap:
         return False
     replace_best(train_dir, checkpoint, step, {"gap": gap})
@@ -49,13 +36,7 @@ def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[st
     interrupted call left are removed too. Other files, such as those of an evaluation of this folder, stay.
 
     Args:
-      train_dir: the run's folder.
-      checkpoint: the path prefix of the checkpoint.
-      step: the global step of the checkpoint.
       figures: further entries of the note, such as {"gap": 0.83}.
-
-    Raises:
-      NotFoundError: training deleted the checkpoint before it was copied.
     """
     folder = storage.join(train_dir, BEST_FOLDER)
     storage.makedirs(folder)
@@ -71,10 +52,6 @@ def replace_best(train_dir: str, checkpoint: str, step: int, figures: Mapping[st
 
 def best_step(folder: str, steps: Sequence[int]) -> int:
     """Finds the step of the best checkpoint.
-
-    Args:
-      folder: best/ in the run's folder.
-      steps: the steps of the checkpoints in `folder`, newest first.
 
     Returns:
       The step that the note (best.json) names, if it is one of `steps`; else the newest step, or -1 if there is none.

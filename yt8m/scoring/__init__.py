@@ -44,16 +44,10 @@ def open(
         gs://.
       checkpoint: which checkpoint of a run: `last`, `best`, or a step. In a folder without checkpoints `last` is its
         inference model or its newest export.
-      trust_code: import the code that the run names, even if this user did not train it on this machine.
       config: how a run or an archive reads records, such as the number of bad records to tolerate; None for the
         defaults. Exports and ONNX files ignore this argument.
       first_input: the kind of input for which the graph of a run or an archive is built at once: `records`, `parsed
         records` or `floats`. Graphs for other kinds are built at their first use. Exports and ONNX files ignore this.
-
-    Raises:
-      UsageError: there is no such model, `checkpoint` is given for a model that is not a run, or the model names code
-        that is not trusted.
-      RunError: the model cannot be read.
     """
     is_run = False
     if not path.endswith((*ARCHIVES, ONNX)):

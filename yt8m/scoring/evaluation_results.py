@@ -41,16 +41,8 @@ class EvaluationResult(NamedTuple):
     """The result of evaluating one checkpoint.
 
     Attributes:
-      checkpoint: path of the checkpoint.
-      step: its training step.
-      figures: the metric values, under the names of `EvaluationMetrics.get`.
-      num_examples: number of evaluated examples.
-      metric_classes: the metrics that were computed.
-      names: the names of the classes.
       sample: a sample of the videos; None without --report and --require, like `chosen` and `calibration`.
-      chosen: the thresholds of the classes.
       calibration: how scores become probabilities; also None if half of the sampled videos are not enough to fit it.
-      verdicts: for each requirement of --require, whether it is met.
     """
 
     checkpoint: str
@@ -70,11 +62,7 @@ class EvaluationResult(NamedTuple):
         return [(metric, self.figures[metric.figure_key()]) for metric in defined]
 
     def samples(self, run: TrainConfig) -> EvalSamples | None:
-        """The content of videos.npz: the sampled videos with the results; None if no video was sampled.
-
-        Args:
-          run: the config that the run was trained with.
-        """
+        """The content of videos.npz: the sampled videos with the results; None if no video was sampled."""
         videos = self.sample.videos() if self.sample else None
         if self.sample is None or self.chosen is None or videos is None:
             return None
@@ -88,13 +76,7 @@ def evaluation_result(
     """The result of evaluating a checkpoint.
 
     Args:
-      checkpoint: path of the checkpoint.
-      outcome: the outcome of the evaluation, which holds the metrics and the evaluator.
-      names: the names of the classes.
       config: says which thresholds are chosen if the evaluation sampled videos; None for those with the best F1.
-
-    Raises:
-      RunError: the data hold no example.
     """
     results = outcome.results
     if not results.get("examples"):
@@ -122,9 +104,6 @@ def write(folder: str, events: EventFile, result: EvaluationResult, model: str) 
     """Writes the result of one checkpoint to the log, standard output, eval/ in a folder, and TensorBoard.
 
     Args:
-      folder: path of the folder of the run, or that of --eval_dir.
-      events: the event file of TensorBoard.
-      result: the result.
       model: name of the model class, such as `LogisticModel`.
     """
     write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), result, model)
@@ -216,18 +195,7 @@ def _write_summaries(events: EventFile, result: EvaluationResult) -> None:
 
 
 class GuaranteeSummary(NamedTuple):
-    """What the thresholds of an evaluation guarantee; the content of `guarantee` in report.json.
-
-    Attributes:
-      target: the precision on new videos, and the confidence in it.
-      precision_of: `class` if the tags of each class by itself have that precision, `all` if all tags together have it.
-      testing_videos: number of videos on which the thresholds were tested; the others only served to plan the tests.
-      classes: number of classes with a threshold of their own.
-      too_few_labels: number of classes that abstain (are never a tag) because they have too few labels.
-      below_target: number of classes that abstain because no threshold is sure to reach the target.
-      labels_needed: the least number of labels, in all evaluated videos, that a class needs to have a threshold.
-      for_all: the threshold for all classes.
-    """
+    """What the thresholds of an evaluation guarantee; the content of `guarantee` in report.json."""
 
     target: PrecisionTarget
     precision_of: str

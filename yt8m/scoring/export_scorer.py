@@ -32,9 +32,6 @@ def find_export(folder: str) -> str:
 
     This is `folder` itself, `saved_model/` in it (an export of `yt8m export`), or the folder with the highest step in
     `export/` (the exports of a training); the first of these that has a SavedModel.
-
-    Raises:
-      UsageError: there is no SavedModel.
     """
     steps = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
     newest = [storage.join(folder, "export", max(steps, key=int))] if steps else []
@@ -52,11 +49,7 @@ def is_export(path: str) -> bool:
 
 
 def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
-    """Refuses options that need a run, because `config.train_dir` is an export.
-
-    Raises:
-      UsageError: such an option is given.
-    """
+    """Refuses options that need a run, because `config.train_dir` is an export."""
     for name in options.paths_where(config, needs_run=True):
         if getattr(config, name):
             raise UsageError(
@@ -65,11 +58,7 @@ def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
 
 
 def open_export(folder: str) -> ExportScorer:
-    """Loads the SavedModel that `find_export` finds; if a training deletes that one meanwhile, loads the next one.
-
-    Raises:
-      UsageError, RunError: for the reasons of `find_export` and `ExportScorer`.
-    """
+    """Loads the SavedModel that `find_export` finds; if a training deletes that one meanwhile, loads the next one."""
     export_folder = find_export(folder)
     try:
         return ExportScorer(folder, export_folder)
@@ -85,14 +74,6 @@ class ExportScorer(ArrayScorer):
 
     A SavedModel can execute any code that its graph contains. So the log warns of it, unless this user is known to have
     exported it on this machine from a run of their own.
-
-    Args:
-      path: the path that the user named.
-      folder: the folder with `saved_model.pb`.
-
-    Raises:
-      UsageError: this project did not export the model.
-      RunError: the model cannot be loaded.
     """
 
     def __init__(self, path: str, folder: str) -> None:
@@ -112,12 +93,7 @@ class ExportScorer(ArrayScorer):
         super().__init__(path, takes, names, folder, about)
 
     def _load(self, folder: str, local_folder: str) -> dict[str, Any]:
-        """Loads the model in `folder` from its local copy into the session; returns its description.
-
-        Raises:
-          UsageError: this project did not export the model.
-          RunError: the model cannot be loaded, or a newer version of this project wrote it.
-        """
+        """Loads the model in `folder` from its local copy into the session; returns its description."""
         try:
             with self._session.graph.as_default():
                 loaded = tf.saved_model.loader.load(self._session, [tf.saved_model.tag_constants.SERVING], local_folder)
@@ -141,12 +117,7 @@ class ExportScorer(ArrayScorer):
         return about
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
-        """See `Scorer.compute`.
-
-        Raises:
-          UsageError: the videos are given as numbers of cached records.
-          RunError: the model scores the rated segments of records rather than the records.
-        """
+        """See `Scorer.compute`."""
         if isinstance(videos, np.ndarray):
             raise UsageError(f"{self.path} is an export, which cannot read a cache: name its run.")
         padded_videos = padded(videos, rows)

@@ -40,21 +40,12 @@ class FedGraph:
     """A model with its weights, in a graph and a session of its own. Several threads may call `run` at once.
 
     Args:
-      model: the model.
-      data: the format of the records, and how they are read.
-      mode: infer, or eval for a graph with labels and a loss.
-      top_k: number of best classes of each video that an evaluation uses.
       dtypes: the type of each feature, for a graph that is fed with arrays; None for a graph that parses records.
       cached: records in a cache, for a graph that is fed with their numbers; None for any other graph.
 
     Attributes:
-      modeler: builds the graph; its `completed` turns the reports of a step into those that an evaluator takes.
-      scores: what `run` computes for a prediction: ids and scores.
       reports: what `run` computes for an evaluation: arrays for the metrics, number of examples, and the loss if the
         graph has one.
-
-    Raises:
-      RunError: the checkpoint belongs to another model, or cannot be read.
     """
 
     def __init__(
@@ -115,13 +106,8 @@ class FedGraph:
         """Computes the values of a group of tensors for some videos.
 
         Args:
-          fetches: the attribute `scores` or `reports`, or a part of it.
           videos: the videos, of the kind for which the graph was built: serialized records, arrays, or numbers of
             cached records.
-
-        Raises:
-          DamagedError: a record cannot be parsed; the message names file and record.
-          RunError: the model fails on the videos.
         """
         try:
             return self._session.run(fetches, self._feed(videos))
@@ -173,16 +159,8 @@ def _placeholders(data: DataConfig, dtypes: Sequence[np.dtype[Any]]) -> Batch:
 class GraphScorer(Scorer):
     """A `Scorer` with a graph for each kind of input, which is built at the first use of that kind.
 
-    Args:
-      path: the path that the user named.
-      model: the model.
-      config: how records are read: limits, and what is done with damaged ones.
-      first_input: the kind of input whose graph the constructor builds; with a cache it builds none.
-
     Attributes:
-      trained: the argument `model`; the attribute `model` is the model's name.
       resources: what `close` closes too, such as the temporary folder of an archive.
-      data: the data config for reading records.
     """
 
     def __init__(
@@ -206,15 +184,9 @@ class GraphScorer(Scorer):
         """Returns the graph for a kind of input, and builds it at the first call.
 
         Args:
-          mode: infer or eval, see `FedGraph`.
           dtypes: the types of the features, if the graph is fed with arrays; else None.
-          settings: the settings of an evaluation; `USUAL_SETTINGS` for predictions.
           is_cached: whether the graph is fed with numbers of cached records; otherwise, if `dtypes` is None, it is fed
             with serialized records.
-
-        Raises:
-          UsageError: the scorer is closed.
-          RunError: the weights cannot be read.
         """
         with self._lock:
             if self._is_closed:
@@ -278,11 +250,7 @@ class GraphScorer(Scorer):
         return self._context.copy().run(readers.reader_for, self.data)
 
     def refuse_other_data(self, data: Records) -> None:
-        """Refuses records that the reader of the run (see `reader`) cannot parse.
-
-        Raises:
-          UsageError: features, their ranges or the vocabulary differ from the model's.
-        """
+        """Refuses records that the reader of the run (see `reader`) cannot parse."""
         self.check(data)
         if not self.reads(data):
             raise UsageError(OTHER_RANGES)
@@ -300,13 +268,7 @@ class Evaluation:
     """Evaluates a scorer on batches with labels, and computes the metrics over all of them.
 
     Args:
-      scorer: the model.
-      settings: how batches are evaluated.
       metric_classes: the classes of the metrics to compute; None for the built-in ones.
-
-    Attributes:
-      evaluator: computes the metrics.
-      examples: number of examples in the batches so far.
     """
 
     def __init__(
@@ -319,15 +281,7 @@ class Evaluation:
         self.evaluator = VideoEvaluator(modeler)
 
     def add(self, videos: Videos, rows: int = 0) -> None:
-        """Evaluates a batch and adds it to the metrics.
-
-        Args:
-          videos: the batch, with labels.
-          rows: number of rows that the model computes, as for `Scorer.scores`.
-
-        Raises:
-          UsageError, RunError: for the reasons of `Scorer.evaluated`.
-        """
+        """Evaluates a batch and adds it to the metrics."""
         step = self._scorer.evaluated(videos, rows, self._settings)
         self.evaluator.accumulate(step.reports, step.loss)
         self.examples += step.examples

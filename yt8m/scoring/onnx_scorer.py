@@ -21,10 +21,6 @@ class OnnxScorer(ArrayScorer):
 
     Args:
       path: the file, local or gs://.
-
-    Raises:
-      UsageError: this project did not write the file, it is damaged, or onnxruntime is not installed.
-      RunError: the file cannot be read, or a newer version of this project wrote it.
     """
 
     def __init__(self, path: str) -> None:

@@ -104,14 +104,7 @@ def _describe_refusal(status: int, reason: str) -> dict[str, Any]:
 
 
 def create(service: Service) -> Observed:
-    """Creates the HTTP application of the service. Its answers are JSON, except for /metrics.
-
-    Args:
-      service: computes the predictions, and has the flags and the metrics.
-
-    Returns:
-      The ASGI application, which counts its answers in the metrics of the service.
-    """
+    """Creates the HTTP application of the service. Its answers are JSON, except for /metrics."""
     app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
     _add_error_handlers(app)
     _add_status_routes(app, service)
@@ -205,10 +198,6 @@ async def _answer_predict(service: Service, request: Request) -> JSONResponse:
 
     A request that takes too long is refused, but counts as in progress as long as a thread or a child process works on
     it.
-
-    Raises:
-      RefusedError: too many requests are in progress, this request is not valid or takes too long, or the service shuts
-        down before the answer.
     """
     config = service.config
     if service.at_work >= config.max_requests:
@@ -244,11 +233,7 @@ def _count_ended(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
 
 
 async def _read_request(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
-    """Reads and checks a request; returns (content type, body, top_k).
-
-    Raises:
-      RefusedError: the content type, the size of the body or `top_k` is not valid, or the body does not arrive in time.
-    """
+    """Reads and checks a request; returns (content type, body, top_k)."""
     body, length = await _read_body(request, config.body_size, config, config.timeout)
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     top_k = request.query_params.get("top_k", str(config.top_k))
@@ -272,16 +257,10 @@ async def _read_body(request: Request, most: int, config: ServeConfig, seconds: 
     Reading stops after four times the size that --max_megabytes allows.
 
     Args:
-      request: the request.
       most: number of bytes to keep.
-      config: the flags of the service.
-      seconds: time limit for the whole body.
 
     Returns:
       (the first `most` bytes of the body, number of bytes received).
-
-    Raises:
-      RefusedError: the body did not arrive within `seconds`, or the connection ended.
     """
     body, length = bytearray(), 0
     try:

@@ -71,15 +71,7 @@ class Parsed(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The service refuses a request.
-
-    Args:
-      status: the HTTP status of the answer.
-      text: one sentence that says why the request is refused.
-
-    Attributes:
-      status: the argument of this name.
-    """
+    """The service refuses a request."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -95,13 +87,7 @@ def parse_body(content_type: str, body: bytes, feature_size: int, limits: BodyLi
     """Parses a body.
 
     Args:
-      content_type: `JSON`, or one of `RECORDS`.
       body: the bytes.
-      feature_size: number of values of a frame that the model takes; checked for JSON.
-      limits: the limits of the body.
-
-    Raises:
-      RefusedError: the body is not valid, or exceeds a limit.
     """
     if content_type in RECORDS:
         return Parsed(records_in(body, limits), [], [])
@@ -109,12 +95,7 @@ def parse_body(content_type: str, body: bytes, feature_size: int, limits: BodyLi
 
 
 def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
-    """The records of a body: one serialized record, or a whole TFRecord file.
-
-    Raises:
-      RefusedError: there are too many records; or a record is damaged, holds no feature, has too many fields or frames,
-        or has values that are not finite or too large.
-    """
+    """The records of a body: one serialized record, or a whole TFRecord file."""
     records = [body]
     if len(body) >= 12 and body[8:12] == checksums.masked_crc(body[:8]):
         try:
@@ -146,12 +127,7 @@ def _refuse_unparsable(where: str) -> Iterator[None]:
 
 
 def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
-    """Checks a serialized record; `where` names it in messages.
-
-    Raises:
-      RefusedError: the record has too many frames, or values that are not finite or too large.
-      ValueError: the record cannot be parsed, or holds no feature.
-    """
+    """Checks a serialized record; `where` names it in messages."""
     record = shards.parse(payload)
     longest = max(map(len, record.lists.values()), default=0)
     if longest > limits.max_frames:
@@ -178,10 +154,6 @@ def features_body(size: int, limits: BodyLimits) -> type[BaseModel]:
     """Creates the pydantic model of a JSON body: {"videos": [{"id": "abcd", "rgb_and_audio": [FRAME, ...]}, ...]}.
 
     A FRAME is a list of numbers. The id may be missing, and is then empty.
-
-    Args:
-      size: number of values of a frame.
-      limits: the limits of the body.
     """
     frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
     frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
@@ -195,15 +167,9 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
 
     Args:
       body: the bytes.
-      size: number of values of a frame.
-      limits: the limits of the body.
 
     Returns:
       (the ids of the videos, their features, each float32 [T, size]).
-
-    Raises:
-      RefusedError: the body is not JSON as `features_body` describes it, exceeds a limit, or has values that are not
-        finite or too large.
     """
     if body.count(b'"') > _QUOTES * (limits.max_videos + 1):
         raise RefusedError(413, f"too many strings for a request of {limits.max_videos} videos (--max_videos).")

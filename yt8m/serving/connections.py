@@ -45,10 +45,6 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
     Args:
       host: the name or the address of this machine; 0.0.0.0 for all of its addresses.
       port: the port; 0 for a free one.
-
-    Raises:
-      UsageError: `host` can be neither a host name nor an address, because of its form.
-      RunError: the host is unknown or another machine, or the port is in use or may not be opened.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -88,10 +84,8 @@ class Connection(H11Protocol):
     """uvicorn's HTTP/1.1 connection with deadlines, and with refusals as JSON.
 
     Args:
-      rules: the rules of the server.
       idle: the connections without a request in progress, as keys, the longest idle first. All connections of a server
         share this dictionary, and each adds and removes itself.
-      settings: the arguments that uvicorn passes.
     """
 
     def __init__(self, rules: Rules, idle: dict[Connection, None], **settings: Any) -> None:
@@ -239,13 +233,6 @@ def run(app: Any, opened: socket.socket, rules: Rules, last_resort: LastResort, 
     """Serves until SIGTERM or Ctrl-C, then finishes the requests in progress and returns.
 
     Requests that are still in progress `rules.timeout` seconds after the signal are cancelled.
-
-    Args:
-      app: the ASGI application.
-      opened: the listening socket.
-      rules: the rules of the connections; `most` is lowered if this process may not open so many files.
-      last_resort: kills the process if it does not end in time after the signal.
-      greeting: the text to print when the server is ready to handle signals.
 
     Raises:
       KeyboardInterrupt: Ctrl-C stopped the server.

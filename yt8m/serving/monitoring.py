@@ -33,11 +33,7 @@ _NO_ANSWER = 499  # the status that is counted and logged if a client disconnect
 
 
 class Monitor:
-    """Counts the requests and the steps of the model of a service, as metrics for Prometheus.
-
-    Args:
-      gauges: for each name in `_GAUGES`, a function that returns the current value.
-    """
+    """Counts the requests and the steps of the model of a service, as metrics for Prometheus."""
 
     def __init__(self, **gauges: Callable[[], float]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # no second series with the time of creation for each metric
@@ -59,9 +55,6 @@ class Monitor:
 
         Args:
           method: the method of the request, such as GET.
-          path: the path of the request.
-          status: the HTTP status of the answer.
-          seconds: the time from the request's headers to the end of the answer.
         """
         path = path if path in _PATHS else "other"
         self._requests.labels(method if method in _METHODS else "other", path, str(status)).inc()
@@ -100,13 +93,7 @@ _GAUGES = {
 
 
 class Observed:
-    """An ASGI application that passes requests to another application, and counts the answers of the latter.
-
-    Args:
-      app: the application that answers.
-      monitor: counts the answers.
-      logs: whether to log a line for each answer.
-    """
+    """An ASGI application that passes requests to another application, and counts the answers of the latter."""
 
     def __init__(self, app: Asgi, monitor: Monitor, logs: bool) -> None:
         self._app, self._monitor, self._logs = app, monitor, logs

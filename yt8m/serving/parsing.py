@@ -40,8 +40,6 @@ class ParserSettings(NamedTuple):
     """The settings of a child, which it gets as JSON on its command line.
 
     Attributes:
-      limits: (max_videos, max_frames) of `BodyLimits`.
-      feature_size: number of values of a frame.
       body_size: limit on the bytes of a body.
     """
 
@@ -113,12 +111,6 @@ class _ParserProcess:
     """A child process, and its successors: if the process dies, another one takes its place.
 
     Only one thread may call `ask`; any thread may call `kill` and `close`.
-
-    Args:
-      settings: the settings of the child.
-
-    Attributes:
-      replaced: how often a new process has replaced a dead one.
     """
 
     def __init__(self, settings: ParserSettings) -> None:
@@ -207,7 +199,6 @@ class _ParseJob:
     """A body that waits for a child, or that a child is parsing.
 
     Args:
-      content_type: the content type of the body.
       body: the bytes.
     """
 
@@ -241,11 +232,7 @@ class Parsers:
     """A pool of child processes. There are as many threads, each of which waits for the results of one child.
 
     Args:
-      settings: the settings of the children.
       count: number of children; 0 for as many as there are CPU cores, but at least two and at most four.
-
-    Raises:
-      RunError: the children do not start.
     """
 
     def __init__(self, settings: ParserSettings, count: int = 0) -> None:
@@ -265,11 +252,7 @@ class Parsers:
         If the calling task is cancelled, this kills the child that is parsing the body, and ends after that.
 
         Args:
-          content_type: `JSON`, or one of `RECORDS`.
           body: the bytes.
-
-        Raises:
-          RefusedError: the body is refused, or the child died while it parsed the body, or did not start.
         """
         job = _ParseJob(content_type, body)
         future = self._threads.submit(self._run, job)

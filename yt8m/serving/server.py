@@ -17,9 +17,6 @@ from yt8m.serving.serve_config import ServeConfig
 def run(config: ServeConfig) -> int:
     """Serves until SIGTERM or Ctrl-C; after SIGTERM, prints how many requests got predictions, and returns status 0.
 
-    Args:
-      config: the flags.
-
     Raises:
       KeyboardInterrupt: Ctrl-C stopped the server.
       UsageError: there is no such model, vocabulary or file of thresholds, the vocabulary does not fit the model, the

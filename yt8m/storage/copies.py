@@ -52,12 +52,6 @@ def private_folder(prefix: str) -> Iterator[str]:
     """Yields the path of a new folder with mode 0700 in the system's temporary folder, and removes it after the block.
 
     Before that, it removes folders with this prefix that killed processes of this user left there.
-
-    Args:
-      prefix: the start of the folder's name.
-
-    Raises:
-      RunError: the folder cannot be made.
     """
     parent = tempfile.gettempdir()
     with naming_errors("make a folder in", parent):
@@ -71,25 +65,12 @@ def private_folder(prefix: str) -> Iterator[str]:
 
 
 def folder_for(purpose: str, path: str) -> str:
-    """The path of a folder in the workspace for files that belong to `path`; the folder may not exist yet.
-
-    Args:
-      purpose: tells folders of different purposes for the same `path` apart.
-      path: a path or prefix, which is hashed.
-    """
+    """The path of a folder in the workspace for files that belong to `path`; the folder may not exist yet."""
     return os.path.join(workspace(), purpose, hashlib.sha256(path.encode()).hexdigest()[:24])
 
 
 def rescue(files: list[str], name: str) -> str:
-    """Moves files out of the workspace, so that they outlive this process.
-
-    Args:
-      files: the paths of the files.
-      name: the start of the new folder's name.
-
-    Returns:
-      The path of the new folder, which is in the folder `unsent` of `base.cache_dir()`.
-    """
+    """Moves files out of the workspace, so that they outlive this process."""
     parent = os.path.join(base.cache_dir(), "unsent")
     os.makedirs(parent, exist_ok=True)
     rescued_folder = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
@@ -99,11 +80,7 @@ def rescue(files: list[str], name: str) -> str:
 
 
 def _make_locked_folder(parent: str, prefix: str = "") -> tuple[str, int]:
-    """Makes a folder with a lock file that stays locked while this process lives.
-
-    Returns:
-      (the path of the folder, the open descriptor of the lock file).
-    """
+    """Makes a folder with a lock file that stays locked while this process lives."""
     folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
@@ -146,13 +123,6 @@ def copy_of(prefix: str) -> str:
     Args:
       prefix: the path of the files up to the dot after their common name, local or gs://. For example, the files of the
         checkpoint `run/model.ckpt-5` are `run/model.ckpt-5.index` and others.
-
-    Returns:
-      `prefix` itself if it is local, or the same through a link that TensorFlow can read; else that of the copies.
-
-    Raises:
-      NotFoundError: there are no such files, or they are being deleted.
-      RunError: the files cannot be fetched.
     """
     if prefix in _held:
         return _held[prefix]
@@ -174,10 +144,6 @@ def hold(prefix: str) -> Iterator[None]:
 
     Files in a bucket are copied into the workspace. Local files get hard links there, or are copied if the workspace is
     on another file system.
-
-    Raises:
-      NotFoundError: there are no such files, or they are being deleted.
-      RunError: the files cannot be fetched, linked or copied, for example because the disk is full.
     """
     _held[prefix] = copy_of(prefix) if is_remote(prefix) else _hard_links(prefix)
     try:
@@ -198,10 +164,6 @@ def _hard_links(prefix: str) -> str:
 
     The index, `prefix.index`, is linked last. Whoever deletes a checkpoint deletes the index first. So if the index
     still exists at the end, no other file had been deleted when it was linked.
-
-    Raises:
-      NotFoundError: there is no `prefix.index`.
-      RunError: the links cannot be made.
     """
     folder, name = os.path.split(prefix)
     link_folder = folder_for("held", os.path.abspath(prefix))
@@ -232,10 +194,6 @@ def folder_copy(folder: str) -> str:
     """A local folder with all content of `folder`: `folder` itself or a link to it, or a copy of one in a bucket.
 
     The copy is fetched again only if a file of the folder in the bucket has changed.
-
-    Raises:
-      NotFoundError: there is no such folder in the bucket, or its files are being deleted.
-      RunError: the files cannot be fetched, or the name of one leads out of the folder.
     """
     if not is_remote(folder):
         return _readable_folder(folder)
@@ -252,9 +210,6 @@ def _readable_folder(folder: str) -> str:
     """A path of a local folder in which TensorFlow finds checkpoints: `folder` itself, or a link in the workspace.
 
     TensorFlow takes the path of a checkpoint for a pattern, and `run[1]` or `a\\b` as a pattern does not match itself.
-
-    Raises:
-      RunError: the link cannot be made.
     """
     if not _NOT_LITERAL.search(folder):
         return folder
@@ -271,11 +226,6 @@ def _fetch_versions(copied_path: str, folder: str, versions: Mapping[str, int]) 
     """The local folder with copies of some files of a bucket, in the given versions.
 
     If there is no such folder yet, the files are fetched, and copies of other versions are removed.
-
-    Args:
-      copied_path: the prefix or folder in the bucket that is copied.
-      folder: the folder of the files in the bucket.
-      versions: {name in the folder: generation}.
     """
     local_folder = _copy_folder(copied_path, versions)
     if not os.path.isdir(local_folder):
@@ -288,9 +238,6 @@ def file_copy(path: str) -> str:
     """The local path of a file: `path` itself if it is local, else that of a copy in the workspace.
 
     A copy is fetched once per process, even if the file changes in the bucket.
-
-    Raises:
-      RunError: the file cannot be fetched.
     """
     if not is_remote(path):
         return path
@@ -301,12 +248,7 @@ def file_copy(path: str) -> str:
 
 
 def keep(prefix: str, files: Sequence[str]) -> None:
-    """Makes local files the copies that `copy_of(prefix)` returns, so that it does not fetch what was just uploaded.
-
-    Args:
-      prefix: the prefix in the bucket.
-      files: the paths of the local files, which were uploaded as `prefix.*`; they are moved into the workspace.
-    """
+    """Makes local files the copies that `copy_of(prefix)` returns, so that it does not fetch what was just uploaded."""
     folder, _, name = prefix.rpartition("/")
     copy_folder = _copy_folder(prefix, _versions(folder, f"{name}."))
     os.makedirs(copy_folder, exist_ok=True)
@@ -327,13 +269,7 @@ def _copy_folder(prefix: str, versions: Mapping[str, int]) -> str:
 
 
 def _fetch_all(folder: str, names: Sequence[str], local_folder: str) -> None:
-    """Fetches files of a folder in a bucket; the local folder exists only when all of them are complete.
-
-    Args:
-      folder: the folder in the bucket.
-      names: the paths of the files relative to that folder.
-      local_folder: the path of the local folder, which must not exist.
-    """
+    """Fetches files of a folder in a bucket; the local folder exists only when all of them are complete."""
     partial_folder = f"{local_folder}.part"
     shutil.rmtree(partial_folder, ignore_errors=True)
     with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:

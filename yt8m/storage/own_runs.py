@@ -26,10 +26,6 @@ def note(content: str | bytes) -> None:
 
     Args:
       content: the text of the run's config.json, or the bytes of the graph.
-
-    Raises:
-      RunError: the record cannot be written: there is no home folder, no permission or no space, or the folder of the
-        records belongs to another user or is writable for others.
     """
     folder = _folder()
     with naming_errors("write to", folder):

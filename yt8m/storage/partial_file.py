@@ -21,11 +21,7 @@ class PartialFile:
       path: the path of the growing file, which is made if missing; bytes that an earlier start wrote are kept.
 
     Attributes:
-      path: the argument of this name.
       size: number of bytes written so far, by all starts.
-
-    Raises:
-      RunError: the constructor, `append`, `clear` or `complete` cannot write (full disk, no permission).
     """
 
     def __init__(self, path: str) -> None:

@@ -28,16 +28,8 @@ def send(local: str, path: str, generation: int | None = None) -> int:
     """Uploads a file as an object; an existing object is replaced.
 
     Args:
-      local: the path of the local file.
       path: the object, gs://bucket/name.
       generation: generation of the object that is replaced; 0 if there must be no object; None to ask the server.
-
-    Returns:
-      The generation of the new object.
-
-    Raises:
-      RunError: the file cannot be uploaded, or another program has written the object meanwhile.
-      UsageError: there is no such bucket, or no permission.
     """
     from yt8m.storage import gcs_client
 
@@ -64,9 +56,6 @@ def replaced_folder(folder: str) -> Iterator[str]:
 
     A bucket cannot rename a folder. So the files that tell that a model is complete (`_COMPLETION_FILES`) are removed
     first and uploaded last. A reader that finds none of them knows that the folder has old and new files.
-
-    Raises:
-      RunError: a file cannot be uploaded, or another program has written it meanwhile.
     """
     with tempfile.TemporaryDirectory(dir=workspace()) as parent:
         local_folder = os.path.join(parent, os.path.basename(folder.rstrip("/")))
@@ -82,9 +71,6 @@ def staged_folder(folder: str) -> Iterator[str]:
     For a `folder` in a bucket, the caller's block must upload the files. If the block succeeds, the folder in the cache
     is removed. If it raises an error or the process is killed, that folder stays, so that a later start can continue
     with its files.
-
-    Raises:
-      Locked: another process of this machine uses the folder in the cache.
     """
     if not storage.is_remote(folder):
         yield folder
@@ -102,11 +88,7 @@ def send_changed(local: str, folder: str) -> None:
     If this is called again after an interruption, it uploads only what is missing.
 
     Args:
-      local: the path of the local folder.
       folder: the remote folder, gs://bucket/name.
-
-    Raises:
-      RunError: as for `send`.
     """
     sent, names = contents(folder), sorted(_names_below(local))
     for name in sorted(sent.keys() - set(names)):
@@ -173,10 +155,6 @@ class GrowingFile:
       path: the path of the file, local or gs://.
       go_on: for a path in a bucket, whether the local file begins with the present content of the object; if False, it
         begins empty. A local file stays as it is.
-
-    Attributes:
-      path: the argument of this name.
-      local: the path of the local file to which the program appends; `path` itself if that is local.
     """
 
     def __init__(self, path: str, go_on: bool = False) -> None:
@@ -198,11 +176,7 @@ class GrowingFile:
             gcs_client.fetch(self.path, self.local)
 
     def send(self) -> None:
-        """Uploads the file if its path is in a bucket and it has grown since the last upload.
-
-        Raises:
-          RunError: the file cannot be uploaded.
-        """
+        """Uploads the file if its path is in a bucket and it has grown since the last upload."""
         if self.local == self.path or not os.path.exists(self.local):
             return
         size = os.path.getsize(self.local)
@@ -242,7 +216,6 @@ def send_files(files: Sequence[str], folder: str) -> None:
     """Uploads local files into a remote folder, in this order; raises like `send`.
 
     Args:
-      files: the paths of the local files.
       folder: the remote folder, gs://bucket/name.
     """
     for path in files:

@@ -27,7 +27,6 @@ class _Shard(NamedTuple):
     """A shard in the cache that is completely fetched.
 
     Attributes:
-      path: the path of its file in the cache.
       size: the size of the file in bytes.
     """
 
@@ -77,16 +76,9 @@ class Stage:
     def take(self, path: str) -> str:
         """Waits until a shard is fetched, and links its copy into the workspace.
 
-        Args:
-          path: the path of the shard.
-
         Returns:
           The path of the link, which the caller must open before `take` is called for many other shards; a local path
           is returned as it is.
-
-        Raises:
-          UsageError: there is no permission, or no such bucket.
-          RunError: the file cannot be fetched, or there is no space for it.
         """
         if not is_remote(path):
             return path
@@ -140,18 +132,7 @@ class Stage:
             fetch.set_exception(error)
 
     def _link(self, path: str, shard: _Shard) -> str:
-        """Makes a link to a shard's file in the workspace; removes the oldest links if there are too many.
-
-        Args:
-          path: the path of the shard in the bucket.
-          shard: its file in the cache.
-
-        Returns:
-          The path of the link.
-
-        Raises:
-          FileNotFoundError: another process has removed the file from the cache.
-        """
+        """Makes a link to a shard's file in the workspace; removes the oldest links if there are too many."""
         link = self._link_path(path)
         with self._state_changed:
             makedirs(os.path.dirname(link))
@@ -202,12 +183,7 @@ class Stage:
         If a call of `take` waits for the shard, this waits until there is space.
 
         Args:
-          path: the path of the shard.
           size: its size in bytes.
-
-        Raises:
-          _NoRoomYet: there is no space for a shard that is only announced; `take` fetches it later.
-          RunError: the cache is too small.
         """
         with self._state_changed:
             while True:
@@ -251,7 +227,6 @@ class Stage:
 
         Args:
           max_bytes: number of bytes that may stay.
-          even_announced: whether announced files are removed too, the last announced first; `take` fetches them again.
         """
         protected = {shard.path for shard in self._reading.values()}
         protected |= {self._targets[path] for path in self._demanded if path in self._targets}

@@ -16,9 +16,6 @@ def sync_tree(path: str) -> None:
 
     The name of the file or folder is not synced, because it is an entry of the folder above: see `sync_folder`. The
     function also serves for files that TensorFlow wrote: TensorFlow does not sync them.
-
-    Raises:
-      OSError: there is no such file, or the disk reports an error.
     """
     if not os.path.isdir(path):
         _sync_file(path)

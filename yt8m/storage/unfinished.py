@@ -32,8 +32,6 @@ class Unfinished(NamedTuple):
     """A file or folder that is not complete.
 
     Attributes:
-      path: the hidden path.
-      pid: the number of the process that writes the file.
       host: the machine of that process, as `_HOST` is for this machine; None if the file's name does not have it.
     """
 

@@ -29,7 +29,6 @@ class MetaGraphModeler(VideoModeler):
 
     Args:
       prefix: the prefix of the files, without `.meta`.
-      top_k: number of best scores that are kept of each video.
       label_loss: the loss for evaluation; None for inference.
     """
 
@@ -40,11 +39,7 @@ class MetaGraphModeler(VideoModeler):
         super().__init__(None, label_loss, self._file.num_classes, top_k)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """Imports the graph with the batch as its input, for evaluation or inference.
-
-        Raises:
-          ValueError: the mode is training.
-        """
+        """Imports the graph with the batch as its input, for evaluation or inference."""
         if is_training:
             raise ValueError("an imported model is for evaluation and inference")
         raw = join_features(batch)
@@ -71,7 +66,6 @@ class InferenceGraph:
       prefix: the prefix of the files, without `.meta`.
 
     Attributes:
-      meta_graph: the MetaGraphDef.
       tensors: {field of `PredictOps`: shape and type of the tensor in the file that the field stands for}.
     """
 
@@ -95,7 +89,6 @@ class InferenceGraph:
         Args:
           raw: the dequantised features, float32 [B, D] or [B, T, D].
           num_frames: int [B], number of frames of each video.
-          scope: the name scope, which no earlier import has.
           variables: {name of a variable in the file: the tensor of an earlier import to use in its place}.
 
         Returns:

@@ -91,9 +91,7 @@ def _cached(name: str, shape: Any, compute: Callable[[], tf.Tensor]) -> tf.Tenso
     """The result of `compute`, which only the first step of a session runs; later steps read it from a local variable.
 
     Args:
-      name: name of the variable.
       shape: shape of the result.
-      compute: builds the ops of the result, which is float32.
     """
     cached = _local_variable(tf.zeros(shape), name)
     is_cached = _local_variable(tf.constant(False), f"is_{name}_cached")
@@ -208,7 +206,6 @@ def reports_of_videos(batch: Batch, scores: tf.Tensor, positives: tf.Tensor) -> 
     """The reports of single videos for the page of an evaluation; see `VideoSample.add`.
 
     Args:
-      batch: B examples.
       scores: float32 [B, C]; -inf for a pair that was not rated.
       positives: bool [B, C].
     """

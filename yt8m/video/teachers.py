@@ -30,10 +30,6 @@ class PredictionTeacher:
 
     When the session opens, the file becomes a hash table {id: line}, which takes about as much memory as the file. A
     line is parsed when its video is in a batch.
-
-    Args:
-      path: local path of a `VideoId,LabelConfidencePairs` file, whose lines must have been checked.
-      num_classes: number of classes, C.
     """
 
     def __init__(self, path: str, num_classes: int) -> None:
@@ -88,12 +84,6 @@ class ModelTeacher:
 
     Args:
       prefix: the prefix of the inference model's files, without `.meta`.
-      num_classes: number of classes of the training run.
-      width: total size of the features of the training run.
-      has_frames: whether the training run reads frames.
-
-    Raises:
-      UsageError: the teacher's classes or features differ from those of the run.
     """
 
     def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool) -> None:
@@ -168,7 +158,6 @@ def with_teacher_loss(output: ModelOutput, target: tf.Tensor, weight: float) -> 
     (sigmoid(z) - target) / B. Label weights do not apply to it: a teacher scores every class.
 
     Args:
-      output: the output of the modeler, including its loss.
       target: the probabilities of the teacher, float32 [B, C]; they are not differentiated.
       weight: the teacher's share in the loss, 0..1.
     """
@@ -194,8 +183,6 @@ class TrainingModeler(VideoModeler):
     If videos are mixed, the teacher's probabilities are mixed in the same way.
 
     Args:
-      *arguments: the arguments of `VideoModeler`.
-      augmentation: says how the features are changed at random.
       teacher: gives the probabilities to learn; None if there is no teacher.
       distill_weight: the teacher's share in the loss.
     """

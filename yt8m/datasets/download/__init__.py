@@ -120,16 +120,7 @@ class _MissingFile(NamedTuple):
 
 
 def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
-    """Finds out which files are missing, and fetches them, unless --dry_run is given or the disk has too little space.
-
-    Args:
-      config: the flags.
-      client: sends the requests.
-      jobs: all files that the flags choose.
-
-    Raises:
-      UsageError, RunError: as for `run`.
-    """
+    """Finds out which files are missing, and fetches them, unless --dry_run is given or the disk is too small."""
     workers = _Workers(client, config.jobs)
 
     def find_missing(job: Job) -> _MissingFile | None:
@@ -163,13 +154,7 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
 
 
 def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _MissingFile]) -> None:
-    """Fetches files. Shows a progress bar on a terminal; elsewhere it prints a line on stderr for each file.
-
-    Args:
-      client: sends the requests.
-      workers: the threads that fetch; their attribute `failed` gets the files that fail.
-      missing_files: the files to fetch.
-    """
+    """Fetches files. Shows a progress bar on a terminal; elsewhere it prints a line on stderr for each file."""
     bar = bars.Progress(
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
@@ -199,30 +184,14 @@ def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _M
 
 
 class _Workers:
-    """Threads that work on several files at the same time; if one file fails, the others continue.
-
-    Args:
-      client: sends the requests; it is stopped if `map` is interrupted.
-      count: number of files at the same time.
-
-    Attributes:
-      failed: {path of a file that failed: error message}.
-    """
+    """Threads that work on several files at the same time; if one file fails, the others continue."""
 
     def __init__(self, client: Client, count: int) -> None:
         self._client, self._count = client, count
         self.failed: dict[str, str] = {}
 
     def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
-        """Calls a function for each file; a `RunError` or `UsageError` that it raises is noted in `failed`.
-
-        Args:
-          work: the function.
-          jobs: the files.
-
-        Returns:
-          {file: result of `work`} of the files for which it raised no error.
-        """
+        """Calls a function for each file; a `RunError` or `UsageError` that it raises is noted in `failed`."""
         results: dict[Job, T] = {}
         pool = concurrent.futures.ThreadPoolExecutor(self._count)
         try:
@@ -265,10 +234,6 @@ def parse_plan(content: bytes, source: str) -> list[PlannedFile]:
 
     Args:
       content: the plan, JSON such as `{"files": {"trainaa.tfrecord": "<md5>", ...}}`.
-      source: the address of the plan, for error messages.
-
-    Raises:
-      RunError: `content` is not a plan (for example a proxy's error page), or it has an invalid name or md5.
     """
     try:
         files = storage.parse_json(content)["files"]
@@ -297,7 +262,6 @@ def in_shard(files: Iterable[PlannedFile], shard: tuple[int, ...]) -> list[Plann
     A file is in part X of Y if the md5 of its *name*, as an integer, is X - 1 modulo Y.
 
     Args:
-      files: the files of the plan.
       shard: (X, Y), with X from 1 to Y; empty for all files.
     """
     if not shard:
@@ -315,9 +279,6 @@ def saved_name(name: str) -> str:
 
     The last two characters of the published name before `.tfrecord` are a number in base 62, whose digits are a-z, A-Z
     and 0-9 in this order.
-
-    Raises:
-      ValueError: `name` is not a published name.
     """
     match = _NAME.fullmatch(name)
     if match is None:

@@ -36,16 +36,7 @@ class Weights(NamedTuple):
 
 
 def find(extractor: Extractor, name: str) -> Weights:
-    """Finds the weights of an extractor. Fetches a file if the user gave no path and the cache does not have it.
-
-    Args:
-      extractor: the extractor.
-      name: the name by which the user chose it, for messages.
-
-    Raises:
-      UsageError: a path that the user gave does not exist, or the user must give a path because no file is published.
-      RunError: a file cannot be fetched, or differs from the published file, or from the file at its first use.
-    """
+    """Finds the weights of an extractor. Fetches a file if the user gave no path and the cache does not have it."""
     paths, sums, settings = {}, {}, dict[str, Any]()
     for field, source in extractor.weight_files().items():
         path = str(getattr(extractor, field))
@@ -88,19 +79,7 @@ def _digest(path: str, kind: str) -> str:
 
 
 def _find_in_cache(source: PublishedFile, extractor: str, field: str) -> tuple[str, str]:
-    """Finds a published file in the cache; fetches it if it is not there.
-
-    Args:
-      source: where the file is published.
-      extractor: `extractor NAME`, for messages.
-      field: the flag by which the user may give a path instead, without dashes.
-
-    Returns:
-      (path of the file, its sha256).
-
-    Raises:
-      RunError: the file cannot be fetched, or differs from the published file, or from the file at its first use.
-    """
+    """Finds a published file in the cache; fetches it if it is not there."""
     path = os.path.join(base.cache_dir(), "weights", source.file)
     pin_path = f"{path}.sha256"
     if not storage.exists(path):
@@ -130,13 +109,7 @@ def _check_published(source: PublishedFile, path: str) -> None:
 
 
 def _fetch(source: PublishedFile, path: str, extractor: str, field: str) -> None:
-    """Downloads a published file to `path`; raises `RunError` with a remedy if that fails.
-
-    Args:
-      source: where the file is published.
-      path: the file to write.
-      extractor, field: as for `_find_in_cache`.
-    """
+    """Downloads a published file to `path`; raises `RunError` with a remedy if that fails."""
     print(f"fetching {source.address}", file=sys.stderr)
     client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
     try:

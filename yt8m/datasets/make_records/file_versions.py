@@ -15,8 +15,6 @@ class FileVersions(NamedTuple):
 
     Attributes:
       newest: the largest version (see `Stamp`) of the files; 0 for none.
-      existing: number of files that exist.
-      digest: a hash of the paths, sizes and versions of these files.
     """
 
     newest: int

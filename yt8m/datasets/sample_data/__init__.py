@@ -38,9 +38,6 @@ EDITION = 4
 def run(config: SampleConfig) -> int:
     """Writes the data set, and prints a command that trains on it; returns the exit status.
 
-    Args:
-      config: the flags.
-
     Raises:
       UsageError, RunError: see `generate`.
     """
@@ -116,10 +113,6 @@ def generate(config: SampleConfig) -> None:
     """Writes the vocabulary and the shards that `config` describes, and a manifest for each folder.
 
     Each file appears only when it is complete.
-
-    Raises:
-      UsageError: the folder has other shards, or the vocabulary of other data; nothing was written.
-      RunError: the folder cannot be written.
     """
     splits_to_write = []
     for level in config.levels():
@@ -147,13 +140,7 @@ def generate(config: SampleConfig) -> None:
 
 
 def _data_format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
-    """The format of the records of a level, for the manifest.
-
-    Args:
-      config: the flags.
-      level: video, frame or segment.
-      has_labels: whether the records have labels and, at segment level, ratings.
-    """
+    """The format of the records of a level, for the manifest."""
     if level == "video":
         features = manifest.FeatureFormat("mean_rgb", RGB), manifest.FeatureFormat("mean_audio", AUDIO)
         return manifest.DataFormat(level, features, num_classes=config.num_classes)
@@ -163,11 +150,7 @@ def _data_format(config: SampleConfig, level: str, has_labels: bool) -> manifest
 
 
 def _write_vocabulary(path: str, num_classes: int) -> None:
-    """Writes the first `num_classes` classes of YouTube-8M as vocabulary.csv.
-
-    Raises:
-      UsageError: the file exists and has other classes.
-    """
+    """Writes the first `num_classes` classes of YouTube-8M as vocabulary.csv."""
     if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
         raise UsageError(f"{path} already exists and has other classes than YouTube-8M's; name another --out")
     youtube8m = vocabulary.load()
@@ -193,15 +176,7 @@ def _show_progress(text: str, total: int) -> Iterator[Callable[[], None]]:
 def _generate_records(
     config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]
 ) -> Iterator[bytes]:
-    """Yields the serialized records of the videos of a split.
-
-    Args:
-      config: the flags.
-      level: video, frame or segment.
-      split: train, validate or test.
-      count: number of videos.
-      advance: function that is called after each video.
-    """
+    """Yields the serialized records of the videos of a split."""
     videos = synthetic_videos.videos(
         config.seed,
         SPLITS.index(split),
@@ -217,14 +192,7 @@ def _generate_records(
 
 
 def _encode_video(video: Video, level: str, config: SampleConfig, is_labelled: bool) -> bytes:
-    """Generates the features of a video, and serializes the video as a record of the level.
-
-    Args:
-      video: the video.
-      level: video, frame or segment.
-      config: the flags.
-      is_labelled: whether the record gets labels and ratings.
-    """
+    """Generates the features of a video, and serializes the video as a record of the level."""
     context = {"id": shards.bytes_feature(video.id)}
     if is_labelled:
         context["labels"] = shards.int64_feature(video.labels)
@@ -254,12 +222,6 @@ def default_sample_data(level: str) -> str:
 
     The folder is in XDG_CACHE_HOME or, if that is not set, in ~/.cache. If another process is generating the same data,
     the call waits for it.
-
-    Args:
-      level: video, frame or segment.
-
-    Returns:
-      A folder D with the shards D/<level>/<split>/<split>NNNN.tfrecord.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     config = SampleConfig("cached", level)
@@ -275,9 +237,6 @@ def generate_once(config: SampleConfig) -> str:
 
     The file complete.json, which is written last, marks a complete folder. If another process is generating the data,
     the call waits for it.
-
-    Raises:
-      RunError: the folder cannot be written.
     """
     marker = storage.join(config.out, "complete.json")
     while not storage.exists(marker):

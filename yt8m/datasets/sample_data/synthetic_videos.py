@@ -68,7 +68,6 @@ class Video:
       amplitudes: float32 [L], how strongly each label shows.
       num_frames: number of frames; 120 to 300 by default.
       offset: float32 [SIZE], what distinguishes this video from others with the same labels.
-      noise: standard deviation of the noise in a feature of a frame.
     """
 
     key: tuple[int, int, int]
@@ -103,13 +102,9 @@ def videos(
     """Yields the first `count` videos of a split.
 
     Args:
-      seed: seed of the data set.
       split: number of the split, from 0.
-      count: number of videos.
       num_classes: the classes are 0 to num_classes - 1.
       segments: whether each video gets at least one class for which segments are rated.
-      lengths: number of frames of the shortest and of the longest video.
-      noise: standard deviation of the noise in a feature of a frame.
     """
     for start in range(0, count, _BLOCK):
         key = (seed, split, start)
@@ -130,13 +125,7 @@ def videos(
 
 
 def draw_classes(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Draws classes with the frequencies that they have in the training videos of YouTube-8M.
-
-    Args:
-      stream: the random stream.
-      classes: the classes to draw from.
-      count: number of draws; a class may be drawn more than once.
-    """
+    """Draws classes with the frequencies that they have in the training videos of YouTube-8M."""
     cumulated = np.cumsum(vocabulary.load().counts[classes])
     drawn = np.searchsorted(cumulated, stream.integers(0, cumulated[-1], count), side="right")
     return np.asarray(classes[drawn])
@@ -160,7 +149,6 @@ def mean_features(video: Video, temporal: bool = False) -> Floats:
     """The mean over the video's frames, float32 [SIZE].
 
     Args:
-      video: the video.
       temporal: whether classes can be recognised only by how the frames change over time (see `_add_temporal_class`).
         If so, the frames are generated and averaged. Otherwise the mean is computed without frames, and its noise is
         that of a frame divided by the square root of the number of frames.
@@ -181,9 +169,7 @@ def frames(
     """The quantised frames, uint8 [num_frames, SIZE]: q is such that q * 4/255 + 4/512 - 2 is nearest to the feature.
 
     Args:
-      video: the video.
       activity: float32 [num_frames, L], factor of each label in each frame; None for 1 everywhere.
-      temporal: whether classes show as `_add_temporal_class` says; then `activity` has no effect.
       extra: float32 [SIZE] or [num_frames, SIZE], added to the features before they are quantised; 0 adds nothing.
     """
     features = _float_frames(video, activity, temporal) + np.float32(extra)
@@ -216,9 +202,6 @@ def _add_temporal_class(features: Floats, label: int, amplitude: np.float32, str
 
     Args:
       features: float32 [num_frames, SIZE], the frames, to which the class is added in place.
-      label: the class.
-      amplitude: how strongly the class shows.
-      stream: draws the frames in which a class 4k + 2 or 4k + 3 shows.
     """
     class_vectors, _ = prototypes()
     half = len(features) // 2
@@ -234,7 +217,6 @@ def activity(video: Video, event_frames: int = 0) -> NDArray[np.bool_]:
     """Whether each label shows in each frame, bool [num_frames, L]; a label shows in about two frames of five.
 
     Args:
-      video: the video.
       event_frames: number of frames for which a label shows at a time; this may begin at any frame. 0: a label shows
         in whole segments.
     """
@@ -275,9 +257,7 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
     the video has a second class for which segments are rated, the first two of the five segments are rated for it too.
 
     Args:
-      video: the video.
       shown: bool [segments, L], whether each label shows in each segment.
-      num_classes: number of classes.
     """
     stream = video.stream(_RATINGS)
     label_indices = np.flatnonzero(np.isin(video.labels, rated_classes(num_classes)))
@@ -297,9 +277,7 @@ def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> 
     """The frames with surroundings and decoys, uint8 [num_frames, SIZE].
 
     Args:
-      video: the video.
       shown: bool [num_frames, L], the result of `activity`.
-      num_classes: number of classes, of which the decoys are drawn.
     """
     return frames(video, shown.astype(np.float32), extra=surroundings(video) + decoys(video, num_classes))
 

@@ -51,11 +51,7 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
     would neither save checkpoints nor count examples.
 
     Args:
-      mode: train, eval or infer.
       names: names of callbacks to add, or `package.module:Class`; `-name` removes a default callback.
-
-    Raises:
-      UsageError: a callback belongs to another mode, is named twice, or cannot be removed.
     """
     defaults = DEFAULTS[mode]
     for index, name in enumerate(names):
@@ -83,14 +79,9 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
     Args:
       config: the names and options of the callbacks. A callback that only `config.options` names is added after the
         others.
-      context: the context of the run.
 
     Returns:
       The callbacks, in the order in which they are called.
-
-    Raises:
-      UsageError: a callback does not exist, is not a SessionRunHook, belongs to another mode, is named twice, or cannot
-        be removed; or its constructor does not accept its options.
     """
     names = names_for(context.config.mode, config.names)
     names += [name for name in config.options if name not in names]
@@ -101,12 +92,7 @@ def check(mode: str, names: Sequence[str]) -> None:
     """Checks the names of callbacks before the graph is built. This imports the user's own callbacks.
 
     Args:
-      mode: train, eval or infer.
       names: names of callbacks, or `package.module:Class`; `-name` removes a default callback of the mode.
-
-    Raises:
-      UsageError: a callback does not exist, is not a SessionRunHook, belongs to another mode, is named twice, or cannot
-        be removed.
     """
     for name in names_for(mode, names):
         callback = callbacks.get(name)

@@ -28,9 +28,6 @@ class OneStepBehind:
 
     NumPy and TensorFlow release Python's global lock while they compute, so the function and the next step run at the
     same time.
-
-    Args:
-      work: the function.
     """
 
     def __init__(self, work: Callable[..., Any]) -> None:
@@ -73,13 +70,7 @@ class TrainLoss(Callback):
 
 
 class _ExampleCounter(Callback):
-    """The base class of callbacks that count examples, beginning when the session is ready.
-
-    Attributes:
-      examples: number of examples that were counted since the time `since`.
-      since: the value of `time.monotonic()` when counting began.
-      is_due: whether the current step gets a log line.
-    """
+    """The base class of callbacks that count examples, beginning when the session is ready."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -245,7 +236,6 @@ class InferWriter(_BackgroundCallback):
     """Passes the reports of each step to a consumer, in the order of the data.
 
     Args:
-      context: the context of the run.
       consumer: called with {name of a report: array [B, ...]}, the result of `Modeler.completed`, always in the same
         background thread.
     """
@@ -278,12 +268,7 @@ def published_spelling(name: str) -> str:
 
 
 class EvalSummary(Callback):
-    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code.
-
-    Args:
-      context: the context of the run.
-      events: the event file, which the caller closes.
-    """
+    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code."""
 
     def __init__(self, context: Context, events: EventFile) -> None:
         super().__init__(context)
@@ -306,7 +291,6 @@ class TrainSummary(Callback):
     fetched together with a training step, so they need no batch of their own.
 
     Args:
-      context: the context of the run.
       folder: the folder of the event file; empty for the folder of the run.
       hyper_parameters: {name: value} for TensorBoard's table of runs; None to leave the run out of the table.
     """
@@ -321,11 +305,7 @@ class TrainSummary(Callback):
         context.line.listen(self._write_line)
 
     def begin(self) -> None:
-        """Checks that each pattern in `summary_names` matches a summary of the graph.
-
-        Raises:
-          UsageError: a pattern matches none; the message lists the summaries.
-        """
+        """Checks that each pattern in `summary_names` matches a summary of the graph."""
         tags = summary_tags(self.context.ops.summary_op)
         for name in self.context.config.summary_names:
             if not any(fnmatch.fnmatchcase(tag, name) for tag in tags):

@@ -20,7 +20,6 @@ class Progress(Callback):
     """Draws the progress bar of a run; other output of the run appears above it.
 
     Args:
-      context: the context of the run; `context.line.last_step` is the end of the bar, if it is known.
       console: the terminal to draw on; by default the error stream.
     """
 

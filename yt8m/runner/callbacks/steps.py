@@ -28,11 +28,7 @@ class TrainGuard(Callback):
         return tf.train.SessionRunArgs({"norms": ops.gradient_norms, **tower})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Checks the norms of the step.
-
-        Raises:
-          RunError: a norm is not finite; the message names the step, the tower and the first such variable.
-        """
+        """Checks the norms of the step."""
         norms, tower = run_values.results["norms"], run_values.results.get("tower", -1)
         if np.isfinite(norms).all():
             return
@@ -79,11 +75,7 @@ class TrainBasic(Callback):
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if is_saved else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Saves a checkpoint if one is due; requests a stop after the last step.
-
-        Raises:
-          RunError: the loss is not finite.
-        """
+        """Saves a checkpoint if one is due; requests a stop after the last step."""
         loss = run_values.results
         if loss is not None and not np.isfinite(loss):
             raise RunError(
@@ -115,7 +107,6 @@ class TrainExport(Callback):
     """Saves a checkpoint and exports the model, every `export_model_steps` steps and at the end.
 
     Args:
-      context: the context of the run.
       exporter: exports the model; it is called with the path and the step of the checkpoint, and with whether this
         start of the run took that step itself. It must build a graph of its own, because the graph of the run is
         finalized.
@@ -162,9 +153,6 @@ class TrainProfile(Callback):
     `first` or later writes none.
 
     Args:
-      context: the context of the run.
-      first: the first step to record.
-      last: the last step to record. If the run ends before this step, the trace ends there.
       folder: TensorBoard's log folder; empty for the folder of the run.
     """
 

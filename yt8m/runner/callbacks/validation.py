@@ -29,7 +29,6 @@ class TrainValidation(Callback):
     A validation saves a checkpoint and evaluates it on the validation data.
 
     Args:
-      context: the context of the run.
       validate: evaluates a checkpoint. It is called with the checkpoint's path and the signals that may stop the run,
         and returns the loss and the metrics, or None if a signal ended the evaluation.
       epochs: number of epochs between two validations; ignored if `steps` is given.
@@ -65,11 +64,7 @@ class TrainValidation(Callback):
         context.line.listen(self._write_scalars, validations=True)
 
     def begin(self) -> None:
-        """Checks that epochs can be counted, if validations are to follow epochs.
-
-        Raises:
-          UsageError: neither the records nor the shards of an epoch can be counted.
-        """
+        """Checks that epochs can be counted, if validations are to follow epochs."""
         countable = self.context.records or self.context.ops.input.last_shard is not None
         if not self._counts_steps and not countable:
             raise UsageError(
@@ -144,9 +139,6 @@ class TrainValidation(Callback):
         """Saves a checkpoint, validates it unless a signal has asked the run to stop, and writes down the result.
 
         The checkpoint is kept as the best one if it is better than all before.
-
-        Raises:
-          RunError: the validation did not compute the metric that chooses the best checkpoint.
         """
         context, signals = self.context, self.context.signals
         assert signals is not None

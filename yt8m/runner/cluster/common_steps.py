@@ -29,9 +29,6 @@ class Rounds:
     """The calls of `session.run`, besides the training steps, in which all replicas must take part.
 
     Create this after the training step was built, so that all replicas build their collectives in the same order.
-
-    Args:
-      collectives: builds the collectives of this replica.
     """
 
     def __init__(self, collectives: AllReduce) -> None:
@@ -43,19 +40,7 @@ class Rounds:
         self._barrier = collectives.gather(tf.ones([], tf.int64))
 
     def greet(self, session: tf.Session, config: RunnerConfig, is_resumed: bool) -> bool:
-        """Compares the options of all replicas, and the names and shapes of their variables.
-
-        Args:
-          session: the session of this replica.
-          config: the config of the run.
-          is_resumed: whether this replica resumes a run.
-
-        Returns:
-          Whether the chief resumes a run.
-
-        Raises:
-          UsageError: a replica differs from the chief.
-        """
+        """Compares the options of all replicas, and the names and shapes of their variables."""
         greeting = [fingerprint(config, self._variables), int(is_resumed)]
         greetings = session.run(self._greeting, {self._values: greeting}, Round.GREETING.options())
         indices = np.flatnonzero(greetings[:, 0] != greetings[0, 0])
@@ -79,16 +64,7 @@ class Rounds:
             logging.debug("another replica has already ended: %s", error)
 
     def check(self, session: tf.Session, config: RunnerConfig, step: int) -> None:
-        """Compares the values of all variables between all replicas.
-
-        Args:
-          session: the session of this replica.
-          config: the config of the run.
-          step: the last completed step, named in the message.
-
-        Raises:
-          RunError: a value differs; the message names the variable and the replica.
-        """
+        """Compares the values of all variables between all replicas."""
         digests = session.run(self._digests, options=Round.CHECK.options())
         differences = np.argwhere(digests != digests[0])
         if len(differences):
@@ -107,17 +83,8 @@ class Team:
     """The state that the hooks of one replica share: parts of the run, and what all replicas have agreed on.
 
     Attributes:
-      collectives: the collectives of a training step.
-      rounds: the other calls in which all replicas take part.
-      context: the context of this replica's run.
-      signals: the `StopSignals` of this replica's run.
       waiting: int64 scalar tensor, the microseconds that this replica spends in the collectives of a step.
       position: the `Position` in the data; None if positions are not saved.
-      requested: whether all replicas end after the current step. `run_steps` reads the attribute of this name.
-      by_signal: whether the replicas end because one of them got a signal.
-      has_read_all: whether all replicas have read all their data.
-      wants_to_stop: whether a callback of this replica has requested a stop, which is announced in the next step.
-      waited: microseconds that this replica spent in the collectives of its last step.
     """
 
     collectives: AllReduce
@@ -134,12 +101,7 @@ class Team:
 
 
 class CommonContext(tf.train.SessionRunContext):
-    """The run context of the callbacks of a replica, in which `request_stop` ends all replicas after the next step.
-
-    Args:
-      session: the session of this replica.
-      team: the state of this replica.
-    """
+    """The run context of the callbacks of a replica, in which `request_stop` ends all replicas after the next step."""
 
     def __init__(self, session: tf.Session, team: Team) -> None:
         super().__init__(tf.train.SessionRunArgs(None), session)
@@ -154,9 +116,6 @@ class AgreeHook(tf.train.SessionRunHook):
     """Reads the announcements of all replicas after each step, before any callback uses the results of the step.
 
     This hook comes after the hooks that start the input and count the step.
-
-    Args:
-      team: the state of this replica.
     """
 
     def __init__(self, team: Team) -> None:
@@ -221,9 +180,6 @@ class AnnounceHook(tf.train.SessionRunHook):
     """Announces in each step whether this replica wants to stop or to save.
 
     This hook comes after all callbacks, which write into the context what they plan.
-
-    Args:
-      team: the state of this replica.
     """
 
     def __init__(self, team: Team) -> None:

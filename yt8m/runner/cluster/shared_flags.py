@@ -34,12 +34,7 @@ _OPTIONS_OF_SEPARATE_STEPS = {
 
 
 def fingerprint(config: RunnerConfig, variables: Sequence[tf.Variable]) -> int:
-    """A number from 0 to 2^63 - 1 that two replicas share only if they fit together.
-
-    Args:
-      config: the config of the run, with the cluster.
-      variables: the variables of this replica; the number depends on their names, dtypes and shapes.
-    """
+    """A number from 0 to 2^63 - 1 that two replicas share only if they fit together."""
     names = [variable.op.name for variable in variables]
     shapes = [[str(variable.dtype.base_dtype.name), *variable.shape.as_list()] for variable in variables]
     values = [names, shapes, *_common_settings(config)]
