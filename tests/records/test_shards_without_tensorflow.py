@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
 import pathlib
 import re
+import zlib
 from collections.abc import Iterable
 
 import numpy as np
@@ -117,6 +120,10 @@ WHOLE = b"".join(map(shards.framed, PAYLOADS))
         (WHOLE[:-1] + bytes([WHOLE[-1] ^ 1]), 2, "its checksum is wrong"),
         (b"\x1f\x8b" + WHOLE, 0, "the file is compressed by gzip, and read as plain; unpack it (gunzip)"),
         (WHOLE[:16] + b"\x1f\x8b" + WHOLE[18:], 1, "its length is damaged or cut short"),
+        (zlib.compress(WHOLE), 0, "the file is compressed by zlib, and read as plain; write the records again without"),
+        (zlib.compress(WHOLE, 1), 0, "the file is compressed by zlib"),
+        (bz2.compress(WHOLE), 0, "the file is compressed by bzip2"),
+        (lzma.compress(WHOLE), 0, "the file is compressed by xz"),
     ],
 )
 def test_damage_names_file_record_and_what_is_wrong(
@@ -125,9 +132,12 @@ def test_damage_names_file_record_and_what_is_wrong(
     path = tmp_path / "a"
     path.write_bytes(content)
     found = []
-    with pytest.raises(DamagedError, match=rf"^{re.escape(str(path))}: record {read}: {re.escape(what)}; ") as damaged:
+    with pytest.raises(
+        DamagedError, match=rf"^{re.escape(str(path))}: record {read}: {re.escape(what)}.*; "
+    ) as damaged:
         found.extend(shards.read_shard(str(path)))  # what came before was read
-    assert (damaged.value.path, damaged.value.record, damaged.value.what) == (str(path), read, what)
+    assert (damaged.value.path, damaged.value.record) == (str(path), read)
+    assert damaged.value.what.startswith(what)
 
 
 @pytest.mark.parametrize(("length", "is_there"), [(0, True), (1 << 40, False), ((1 << 24) + 10, False)])

@@ -141,3 +141,26 @@ def test_labels_beyond_the_classes_are_named(tmp_path: pathlib.Path, capsys: pyt
     flags = [f"--predictions={tmp_path}/p.csv", f"--eval_data_pattern={tmp_path}/*.tfrecord"]
     assert cli.main(["score", "--num_classes=5", *flags]) == 1
     assert "outside of 0..4" in capsys.readouterr().err
+
+
+def test_videos_without_a_line_or_a_label_are_counted_in_warnings(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores, labels = world(tmp_path)
+    (tmp_path / "p.csv").write_text(csv_of(scores, 20, list(range(50))))
+    assert run(f"--predictions={tmp_path}/p.csv", f"--data={tmp_path}/?.tfrecord") == 0
+    said = capsys.readouterr().err
+    assert "--predictions has no line for 10 of the 60 videos of --data" in said
+    unlabelled = (~labels.any(axis=1)).sum()
+    assert unlabelled
+    assert f"{unlabelled} of the 60 videos of --data have no label" in said
+
+
+def test_labels_under_another_name_are_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_shard(tmp_path / "a.tfrecord", [video_record(id=[b"v000"], label=[3])])
+    (tmp_path / "p.csv").write_text("VideoId,LabelConfidencePairs\nv000,3 0.5\n")
+    assert run(f"--predictions={tmp_path}/p.csv", f"--data={tmp_path}/a.tfrecord") == 1
+    said = capsys.readouterr().err
+    assert "holds no label" in said
+    assert "a feature label ([3])" in said
+    assert "--data" in said

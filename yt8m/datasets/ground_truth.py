@@ -15,7 +15,7 @@ from yt8m import storage
 from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats64, Ints64
-from yt8m.records import prediction_files, shards, vocabulary
+from yt8m.records import label_check, prediction_files, shards, vocabulary
 from yt8m.records.deep_check import label_problems, rating_problems
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
@@ -109,9 +109,12 @@ def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLab
         labels.append(_sort_labels(record.values("labels"), num_classes, f"{location}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
+        problem = label_check.describe_problem(check_files(flag, pattern))
         raise RunError(
-            f"{pattern} holds no label, so there is nothing to compare predictions with; name shards with labels."
+            f"{pattern} holds no label, so there is nothing to compare predictions with{problem and f' ({problem})'}; "
+            f"name shards with labels by --{flag}."
         )
+    label_check.warn(check_files(flag, pattern))
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from yt8m import storage
 from yt8m.datasets import ground_truth
@@ -284,6 +285,7 @@ def halves(
       RunError: a video is not in the records, or a half has no labels.
     """
     videos_of_halves: tuple[list[_ScoredVideo], list[_ScoredVideo]] = ([], [])
+    number = -1
     for number, rows in enumerate(videos):  # goes on to the end of the files, because reading them checks them
         if number >= MOST_VIDEOS:
             continue
@@ -295,6 +297,11 @@ def halves(
         classes, scores = aligned(rows, by_rank, k)
         videos_of_halves[zlib.crc32(video_id.encode()) & 1].append((scores, np.isin(classes, labels), len(labels)))
     fit_half, test_half = map(ScoredPairs.stack, videos_of_halves)
+    if missing := len(truth.rows) - number - 1:
+        logging.warning(
+            f"the files have no line for {missing} of the {len(truth.rows)} videos of --data: these are left out, so "
+            "GAP is that of the other videos."
+        )
     if not (fit_half.num_positives and test_half.num_positives):
         raise RunError(
             "there are too few labelled videos to fit weights on one half and test them on the other; give more, or "

@@ -46,7 +46,17 @@ EMPTY = "the file is empty: it holds no example"
 _MAX_UNCHECKED = 1 << 24  # bytes; before a longer read, `_has_bytes_left` checks that the file has as many
 _MIN_RECORDS = 16  # if a block of `_BLOCK` bytes has fewer records, `read_blocks` reads the records one by one
 _BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they fit into a core's cache
-_GZIP = b"\x1f\x8b"  # the first bytes of a file that gzip has compressed
+# {the first bytes of a compressed file: (what compressed it, what to do)}. The second byte of zlib says how well it was
+# compressed; TensorFlow's writers name it ZLIB.
+_REWRITE = "write the records again without compression"
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "unpack it (gunzip)"),
+    **{bytes((0x78, level)): ("zlib", _REWRITE) for level in (0x01, 0x5E, 0x9C, 0xDA)},
+    b"\x28\xb5\x2f\xfd": ("zstd", "unpack it (unzstd)"),
+    b"BZh": ("bzip2", "unpack it (bunzip2)"),
+    b"\xfd7zXZ": ("xz", "unpack it (unxz)"),
+    b"PK\x03\x04": ("zip", "unpack it (unzip)"),
+}
 
 # An id, and ids on lines, that `id_text` does not change: printable ASCII without the backslash.
 _ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")
@@ -270,8 +280,9 @@ def _sound_records(data: bytes, records: list[bytes], crcs: list[int], ends: lis
 
 
 def _header_damage(header: bytes, number: int) -> str:
-    if number == 0 and header.startswith(_GZIP):
-        return "the file is compressed by gzip, and read as plain; unpack it (gunzip)"
+    for start, (program, remedy) in _COMPRESSED.items() if number == 0 else ():
+        if header.startswith(start):
+            return f"the file is compressed by {program}, and read as plain; {remedy}"
     return "its length is damaged or cut short"
 
 

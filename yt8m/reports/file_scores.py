@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from yt8m import options, storage, terminal
 from yt8m.config import data_fit
@@ -56,6 +57,11 @@ def score_predictions(config: ScoreConfig) -> int:
     """
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
+    if unlabelled := (np.diff(truth.splits) == 0).sum():
+        logging.warning(
+            f"{unlabelled} of the {len(truth.rows)} videos of --data have no label: every prediction for them counts "
+            "as wrong. Leave them out if their labels are not known."
+        )
     rows = prediction_files.read_predictions(config.predictions, num_classes)
     names = vocabulary.shown_for(num_classes, vocabulary.of_data("", storage.glob(config.eval_data_pattern)))
     class_counts = data_fit.training_counts(names, DataConfig(num_classes=num_classes))
@@ -115,6 +121,11 @@ def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list
             yield batch
             batch = []
     yield batch
+    if is_missing.any():
+        logging.warning(
+            f"--predictions has no line for {is_missing.sum()} of the {len(is_missing)} videos of --data: their labels "
+            "count as missed. Give the predictions of all videos, or name the records of the predicted ones by --data."
+        )
     no_predictions = np.zeros(0, np.int32), np.zeros(0, np.float32)
     missing_rows = np.flatnonzero(is_missing).tolist()
     for start in range(0, len(missing_rows), _BATCH_SIZE):

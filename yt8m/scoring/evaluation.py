@@ -25,7 +25,7 @@ from yt8m.export import derived_runs
 from yt8m.export.saved_model import write_model_of_run
 from yt8m.lazy import tf
 from yt8m.readers.input_check import CountedShards, check_input
-from yt8m.records import thresholds, vocabulary
+from yt8m.records import label_check, manifest, thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links, report_writer, verdicts
 from yt8m.runner import callbacks, checkpoints
@@ -142,6 +142,7 @@ def _evaluate_export(config: EvalConfig) -> int:
     ):
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
+        label_check.warn(manifest.shards_at(config.eval_data_pattern))
         batches = scorer.batches(config.eval_data_pattern, size)
         result = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
         evaluation_results.write(folder, events, result, scorer.model)
@@ -333,7 +334,10 @@ def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tu
     names = run.names_for(data, where, remedy)
     flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
     files = storage.glob(data.data_pattern)
-    return data_fit.fit_data(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy), names
+    fitted = data_fit.fit_data(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy)
+    if not data.reader:
+        label_check.warn(files, label_check.RATINGS if segments else label_check.LABELS)
+    return fitted, names
 
 
 def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
@@ -22,7 +22,8 @@ from yt8m.export import model_card
 from yt8m.export.saved_model import ModelFacts, copy_saved_model, export_saved_model
 from yt8m.options import shown
 from yt8m.readers.input_check import check_input
-from yt8m.records import manifest, vocabulary
+from yt8m.records import label_check, manifest, vocabulary
+from yt8m.records.label_check import LABELS, RATINGS
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
@@ -114,6 +115,7 @@ def train(
     workload = training_workload.create_training(config)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
+    _refuse_data_without_labels(config, workload.inputter.files())
     workload.inputter.log_settings()
     settings = runner_config(config, cluster)
     start = training_workload.find_checkpoint(config) if config.init_from else ""
@@ -140,6 +142,20 @@ def train(
             raise
         run_dir.note_end(config.train_dir, Ended(outcome.status, outcome.global_step, outcome.message))
     return config, outcome
+
+
+def _refuse_data_without_labels(config: TrainConfig, files: Sequence[str]) -> None:
+    """Raises `UsageError` if the training needs labels, but the data have none, or something else in their place."""
+    distillation = config.distillation
+    has_teacher = bool(distillation.teacher or distillation.distill_from)
+    if config.data.reader or (has_teacher and distillation.distill_weight == 1):
+        return
+    problem = label_check.describe_problem(files, RATINGS if config.data.segment_labels else LABELS)
+    if problem:
+        raise UsageError(
+            f"{problem}. Training learns from labels: name other files by --train_data_pattern, or write the records "
+            "again with labels; a teacher alone (--teacher with --distill_weight=1) needs none."
+        )
 
 
 def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
