@@ -241,9 +241,15 @@ def _role_and_index(
             f"{variable}: task is {_format_value(task)}; expected an object with type and index of this process. "
             f"{_format_example(variable)}"
         )
-    job, index = task["type"], task.get("index", 0)
+    job, index = task["type"], task.get("index")
     if not isinstance(job, str) or job not in jobs:
         raise UsageError(_format_unknown_job(variable, job, jobs))
+    if index is None:
+        # Not 0 by default: two workers without an index would both take themselves for worker 0.
+        raise UsageError(
+            f"{variable}: the task has the type {job}, but no index; give each process of the job its number, from 0. "
+            f"{_format_example(variable)}"
+        )
     role = jobs[job]
     # The cluster need not list its evaluator, because no process connects to it.
     count = len(addresses[role]) or int(role == EVALUATOR)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m import deploy
+from yt8m.errors import UsageError
 from yt8m.graph.protocols import InputOps, Inputter, Reduction, Report
 from yt8m.lazy import tf
 
@@ -75,11 +76,32 @@ def reduce_reports(reports: Sequence[Mapping[str, Report]], shares: Sequence[Row
 
     Returns:
       {name: tensor, reduced as the report declares}.
+
+    Raises:
+      UsageError: a report cannot be reduced so. It is refused for one tower too, although nothing is reduced then.
     """
+    for name, report in reports[0].items():
+        _check_reduction(name, report)
     return {
-        name: reduce_values([tower[name].tensor for tower in reports], shares, first.reduction)
+        name: reduce_values([tower[name].tensor for tower in reports], shares, Reduction(first.reduction))
         for name, first in reports[0].items()
     }
+
+
+def _check_reduction(name: str, report: Report) -> None:
+    """Raises `UsageError` if the values of several towers could not be reduced as the report declares."""
+    tensor, reduction = tf.convert_to_tensor(report.tensor), report.reduction
+    if reduction not in tuple(Reduction):
+        problem = f"expected one of {', '.join(Reduction)}"
+    elif reduction in (Reduction.ROWS, Reduction.LIST) and tensor.shape.rank == 0:
+        problem = "but the tensor is a scalar, without rows to concatenate; use Reduction.MEAN or Reduction.SUM"
+    elif reduction == Reduction.MEAN and not tensor.dtype.is_floating:
+        problem = f"but the tensor is {tensor.dtype.name}; cast it to a float type"
+    elif reduction == Reduction.SUM and tensor.dtype in (tf.bool, tf.string):
+        problem = f"but the tensor is {tensor.dtype.name}, which cannot be added; cast it to a number"
+    else:
+        return
+    raise UsageError(f"the report {name!r} is reduced over the towers by {str(reduction)!r}, {problem}.")
 
 
 def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduction: Reduction) -> tf.Tensor:
@@ -96,7 +118,9 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
         counts = [count_rows(v) * tf.cast(share.rows > 0, tf.int64) for v, share in zip(values, shares, strict=True)]
         return tf.concat([value[:count] for value, count in zip(values, counts, strict=True)], axis=0)
     if reduction is Reduction.MEAN:
-        return tf.add_n([value * share.weight for value, share in zip(values, shares, strict=True)])
+        return tf.add_n(
+            [value * tf.cast(share.weight, value.dtype) for value, share in zip(values, shares, strict=True)]
+        )
     return tf.add_n([value * tf.cast(share.rows > 0, value.dtype) for value, share in zip(values, shares, strict=True)])
 
 

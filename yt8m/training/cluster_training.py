@@ -15,12 +15,13 @@ from yt8m.deploy import cluster as clusters
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster import exchange, failures, servers
 from yt8m.runner.cluster.peers import answering_at, answers
 from yt8m.runner.run_config import check_for_cluster
 from yt8m.training import training_run, training_workload
 
 POLL_SECONDS = 2.0  # between two looks of the evaluator for a new checkpoint
+_SERVER_PATIENCE = 20.0  # a replica that cannot begin waits for so long for the servers that it tells of the error
 
 
 def train(config: TrainConfig) -> int:
@@ -40,12 +41,17 @@ def train(config: TrainConfig) -> int:
         return _evaluate_checkpoints(config, cluster)
     if cluster.role == clusters.PS:
         servers.serve(cluster, stall_timeout=config.distributed.stall_timeout)
-    if cluster.role == clusters.WORKER:
-        return _train_as_worker(config, cluster)
     if not cluster.is_distributed:
         return _train_alone(config, cluster)
     servers.check_port(cluster)  # before the folder of the run is changed
-    return training_run.show_outcome(*training_run.train(config, cluster))
+    try:
+        if cluster.role == clusters.WORKER:
+            return _train_as_worker(config, cluster)
+        return training_run.show_outcome(*training_run.train(config, cluster))
+    except (RunError, UsageError) as error:
+        # A replica that cannot even begin is missed too. A runner has already told the servers of its own errors.
+        failures.report(cluster, error, config.distributed.sync_replicas, _SERVER_PATIENCE)
+        raise
 
 
 def check_flags(config: TrainConfig, cluster: ClusterConfig) -> None:
@@ -121,7 +127,7 @@ def _follow_checkpoints(train_dir: str, patience: float, chief: str) -> Iterator
       chief: `host:port`, where the chief accepts connections while it trains.
 
     Raises:
-      RunError: the chief did not answer for `patience` seconds.
+      RunError: the training failed, or the chief did not answer for `patience` seconds.
     """
     last, since = -1, time.monotonic()
     while True:
@@ -137,6 +143,8 @@ def _follow_checkpoints(train_dir: str, patience: float, chief: str) -> Iterator
         if last >= 0 and marker is not None and marker.ended is not None:
             logging.info("training has ended at step %d", marker.ended)
             return
+        if marker is not None and marker.failed:
+            raise RunError(f"{train_dir}: {marker.failed}")
         if answers(chief):
             since = time.monotonic()
         elif time.monotonic() - since > patience:

@@ -57,6 +57,30 @@ def test_a_server_is_left_if_nobody_answers_any_more(address: str) -> None:
     assert server.end_status(set()) is None
 
 
+@pytest.mark.promise("P8")
+def test_a_server_ends_once_a_job_is_over_and_all_have_learned_it(
+    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that has not told the server of its end may not have started yet."""
+    server, name = awaited([address])
+    failed = {name(1): "the disk is broken"}
+    assert server.end_status(set(), failed, "worker 0 failed") is None
+    assert server.end_status(set(), {**failed, name(0): "worker 0 failed"}, "worker 0 failed") == 1
+    assert "worker 0 failed. This ends the whole job" in caplog.text
+    monkeypatch.setattr(servers, "OVER_SECONDS", 0.0)
+    assert server.end_status(set(), failed, "worker 0 failed") == 1
+
+
+@pytest.mark.promise("P8")
+def test_a_server_ends_with_the_error_of_a_chief_whose_workers_have_ended_too(address: str) -> None:
+    (gone,) = free_addresses(1)
+    server, name = awaited([gone], 3600.0)
+    assert server.end_status({name(1)}, {}) is None
+    assert server.end_status({name(1)}, {name(0): "the disk is broken"}) == 1
+    server, name = awaited([address, gone], 3600.0)
+    assert server.end_status(set(), {name(0): "the disk is broken"}) is None  # the workers go on
+
+
 @pytest.mark.promise("P4")
 def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pathlib.Path) -> None:
     """Not those of another run, not without a chief's note, and not after the end."""
@@ -68,6 +92,7 @@ def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pat
     live: set[str] = set()
     creator = WorkerCreator("", None, Context(), None, lambda: False)  # type: ignore[arg-type]
     creator._is_live = lambda _, run: run in live  # type: ignore[method-assign]
+    creator._check_job = lambda _: None  # type: ignore[method-assign]
     assert not creator._is_ready(None)
     ours = exchange.begin_run_marker(str(tmp_path))
     live.add("another run")

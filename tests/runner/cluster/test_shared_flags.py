@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from clusters import Cluster, Process
 
 from yt8m.deploy.cluster import WORKER, ClusterConfig
 from yt8m.lazy import tf
@@ -42,43 +40,3 @@ def test_what_changes_the_steps_changes_the_fingerprint(options: dict[str, Any])
 def test_the_role_the_log_the_paths_and_the_size_of_a_machine_do_not(options: dict[str, Any]) -> None:
     assert fingerprint_of(**options) == fingerprint_of()
     assert 0 <= fingerprint_of(**options) < 2**63
-
-
-@pytest.fixture
-def refused(cluster: Callable[..., Cluster]) -> tuple[Cluster, Process, Process]:
-    """A cluster that trains without its worker, which had another model; its server and its chief."""
-    given = {"signature": {"model": "LogisticModel"}}
-    made, differing = cluster(**given), cluster(signature={"model": "MoeModel"})
-    differing.jobs = made.jobs
-    server, chief = made.start("ps"), made.start("chief")
-    chief.wait_for_step(1)
-    worker = differing.start("worker")
-    assert worker.end() == 2
-    assert f"worker 0 ({made.jobs['worker'][0]}) and the chief differ in the model, or in flags" in worker.log()
-    assert "start all with the same flags" in worker.log()
-    chief.wait_for(r"WARNING worker 0 \(.*\) and the chief differ in the model.* Training goes on without that worker")
-    return made, server, chief
-
-
-@pytest.mark.long
-def test_a_chief_does_not_wait_at_its_end_for_a_worker_that_was_refused(
-    refused: tuple[Cluster, Process, Process], stop: Callable[[], None]
-) -> None:
-    _, server, chief = refused
-    stop()
-    assert chief.outcome()[0] == "finished"
-    assert "NO LONGER WAITING" not in chief.log()
-    assert server.end() == 0
-
-
-@pytest.mark.long
-@pytest.mark.heavy
-def test_a_worker_that_was_refused_may_come_back_with_the_flags_of_the_chief(
-    refused: tuple[Cluster, Process, Process], stop: Callable[[], None]
-) -> None:
-    made, server, chief = refused
-    worker = made.start("worker")
-    worker.wait_for_step(1)
-    stop()
-    assert chief.outcome()[0] == worker.outcome()[0] == "finished"
-    assert server.end() == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from yt8m.config.run_options import CheckpointConfig
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy.cluster import from_environment
 from yt8m.lazy import tf
+from yt8m.runner.cluster import failures, replica_hooks
 from yt8m.runner.cluster.servers import serve
 
 
@@ -51,6 +53,8 @@ class Steps(runner.Callback):
         time.sleep(float(os.environ.get("LAG", "0")))  # a slow machine
         if self.context.step == int(os.environ.get("TAMPER", "-1")):  # a faulty memory
             tf.global_variables("weights")[0].load(np.ones([FEATURES, CLASSES]), run_context.session)
+        if self.context.step >= int(os.environ.get("FAIL_AT", sys.maxsize)):
+            raise RuntimeError("the disk is broken.")
         if self.stop.exists():
             run_context.request_stop()
 
@@ -61,17 +65,22 @@ class Steps(runner.Callback):
 
 
 def run(text: str) -> int:
+    failures.DEAD_SECONDS = float(os.environ.get("DEAD", failures.DEAD_SECONDS))
+    replica_hooks.REMIND_SECONDS = float(os.environ.get("REMIND", replica_hooks.REMIND_SECONDS))
     cluster = from_environment()
     if cluster.role == "ps":
         serve(cluster, float(os.environ.get("GRACE", "3")), float(os.environ.get("STALL", "inf")))
     given = json.loads(text)
+    modeler = TinyModeler()
+    if "NO_MODEL" in os.environ:
+        modeler.build = None  # the first call of it fails
     inputter = Files(given.pop("data"), given.pop("epochs", None))
     steps = {"stop": given.pop("stop"), "pause": given.pop("pause", 0.02)}
     callbacks = runner.CallbackConfig(options={"tiny_replica:Steps": steps})
     given["checkpoints"] = CheckpointConfig(**given.get("checkpoints", {}))
     given["optimizer"] = OptimizerConfig(**given.get("optimizer", {}))
     config = runner.RunnerConfig(cluster=cluster, **{"stall_timeout": 240.0, **given})
-    outcome = runner.build(config, inputter, TinyModeler(), callbacks).run()
+    outcome = runner.build(config, inputter, modeler, callbacks).run()
     print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
     return outcome.exit_code
 

@@ -13,19 +13,20 @@ checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
 
 from yt8m import deploy
 from yt8m.deploy.collective import collective_config
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation, failed_input
-from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster import exchange, failures, servers
 from yt8m.runner.cluster.peers import Watch, find_lost, message_of_loss, responds, wait_for_all
 from yt8m.runner.cluster.replica import ChiefCreator, StoppedWaiting, WorkerCreator, build_replica
 from yt8m.runner.cluster.shared_flags import fingerprint
@@ -44,6 +45,7 @@ LAST_STEP_SECONDS = 20.0  # time for which a chief at max_steps waits for the ot
 _LINGER_SECONDS = 3.0
 # A session waits for its threads for this time when it is closed. The thread that sums gradients never ends by itself.
 _STOP_SECONDS = 2
+_SERVER_PATIENCE = 2.0  # a replica that failed looks for so long for a parameter server that it tells of the error
 # The callbacks that only the chief has, because only the chief may write files.
 _CHIEF_CALLBACKS = ("train_summary", "train_export")
 
@@ -55,6 +57,7 @@ class ReplicaRunner(Runner):
     """
 
     _flags: int | None = None  # the `fingerprint` that the chief writes into cluster.json; None with all-reduce
+    _marker: exchange.RunMarker | None = None  # what the chief has written into cluster.json; None on a worker
 
     def _take_share(self) -> list[str]:
         """Limits the inputter to this replica's part of the data; returns the files of that part."""
@@ -90,7 +93,7 @@ class ReplicaRunner(Runner):
         The chief writes into cluster.json that the run has ended, unless a signal ended it: the run may then go on.
         """
         outcome = outcome_of(context, signals)
-        if self.config.members.is_chief and outcome.status is not Status.STOPPED:
+        if self._marker is not None and outcome.status is not Status.STOPPED:
             exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
         return outcome
 
@@ -100,8 +103,26 @@ class ClusterRunner(ReplicaRunner):
 
     If a parameter server is lost, MonitoredSession opens a new session, for which the chief restores the newest
     checkpoint. The chief saves checkpoints, writes summaries, exports the model, and ends last. A worker only logs; it
-    ends if the chief ends.
+    ends if the chief ends. A replica that fails tells the parameter servers; `failures` says what that means.
     """
+
+    def run(self) -> Outcome:
+        """Runs to the end, as in `Runner`; tells the parameter servers of an error."""
+        try:
+            outcome = super().run()
+        except UsageError as error:
+            self._report(error)
+            raise
+        if outcome.error is not None:
+            self._report(outcome.error)
+        return outcome
+
+    def _report(self, error: Exception) -> None:
+        """Tells the parameter servers that this replica ends with an error; the chief also tells the evaluator."""
+        is_sync = self.config.distributed.sync_replicas
+        failures.report(self.config.members, error, is_sync, _SERVER_PATIENCE)
+        if self._marker is not None and (is_sync or isinstance(error, failures.JobOverError)):
+            exchange.fail_run_marker(self.config.model_dir, self._marker, first_line(error))
 
     def _run(self, signals: StopSignals) -> Outcome:
         """Trains, and then tells the parameter servers that this replica no longer needs them."""
@@ -110,6 +131,8 @@ class ClusterRunner(ReplicaRunner):
         cluster = self.config.members
         servers_by_name = {f"parameter server {i} ({address})": address for i, address in enumerate(cluster.servers)}
         with Watch(servers_by_name | cluster.others, self.config.distributed.stall_timeout) as self._watch:
+            if self.config.distributed.sync_replicas:
+                self._watch.need_once_seen(cluster.others, failures.DEAD_SECONDS, self._end_job_without)
             self._signals, self._files = signals, self._take_share()
             self._graph = build_replica(self.config, self.inputter, self.modeler)
             # A worker may have no moving averages, which are not trainable.
@@ -133,7 +156,7 @@ class ClusterRunner(ReplicaRunner):
 
     def _session_creator(self, target: str) -> Any:
         """The object that opens this replica's sessions on its own TensorFlow server, whose address is `target`."""
-        if self.config.members.is_chief:
+        if self._marker is not None:
             return ChiefCreator(target, self._graph, self._context, self._marker.run, self.modeler)
         return WorkerCreator(target, self._graph, self._context, self._flags, lambda: self._signals.requested)
 
@@ -146,10 +169,14 @@ class ClusterRunner(ReplicaRunner):
         """
         cluster, signals, context = self.config.members, self._signals, self._context
         try:
-            with tf.train.MonitoredSession(self._session_creator(target), list(hooks), _STOP_SECONDS) as session:
+            with (
+                tf.train.MonitoredSession(self._session_creator(target), list(hooks), _STOP_SECONDS) as session,
+                self._saving_if_over(),
+            ):
                 is_end = self._run_steps(session)
                 if is_end:
                     self._step_idly(session)
+                self._watch.need_none()
                 if not signals.requested:
                     self._call_in_session(session, lambda raw: self._graph.state.set_ended(raw, cluster.replica))
                     if cluster.is_chief:
@@ -164,6 +191,28 @@ class ClusterRunner(ReplicaRunner):
         context.has_read_all = is_end
         return self._finish(context, signals)
 
+    def _end_job_without(self, names: Sequence[str]) -> None:
+        """Ends the whole job because the replicas called `names` died, without which no common step is possible."""
+        failures.end_job(
+            self.config.members,
+            f"lost {', '.join(names)}: no connection has been accepted there for {failures.DEAD_SECONDS:g} s, and with "
+            "--sync_replicas no step is possible without it",
+            names,
+        )
+
+    @contextlib.contextmanager
+    def _saving_if_over(self) -> Iterator[None]:
+        """A context in which the chief saves its last step before `JobOverError` goes on."""
+        try:
+            yield
+        except failures.JobOverError:
+            context, session = self._context, self._replica_hook.session
+            if self.config.members.is_chief and session is not None:
+                logging.info("the job is over: saving the last step")
+                context.step = context.global_step = int(session.run(self._graph.ops.global_step))
+                context.saver.save(session, context.step)
+            raise
+
     def _run_steps(self, session: Any) -> bool:
         """Runs steps until all data were read, or a hook or a signal requests a stop.
 
@@ -176,12 +225,15 @@ class ClusterRunner(ReplicaRunner):
         Raises:
           RunError: an OutOfRangeError has another cause than the end of the data. MonitoredSession would take that
             error for the end of the data.
+          JobOverError: the job is over because of another process.
         """
         try:
             while not session.should_stop() and not self._signals.requested:
                 session.run(self._graph.ops.train_op)
         except tf.errors.OutOfRangeError as error:
             if not is_end_of_data(error):
+                # It may come from the queue of common steps, which is closed if the job is over.
+                self._call_in_session(session, self._replica_hook.check_job)
                 raise RunError(explain(error)) from error
             return True
         return False
@@ -237,11 +289,15 @@ class ClusterRunner(ReplicaRunner):
         """Finds out how far the workers are, and saves a checkpoint if one is due.
 
         Returns:
-          The indices of the workers that have not read all their data, without those that were refused; and the
-          global step.
+          The indices of the workers that have not read all their data, without those that failed; and the global
+          step.
+
+        Raises:
+          JobOverError: the job is over because of another process.
         """
+        self._replica_hook.check_job(session)
         missing = set(range(1, len(self.config.members.replicas))) - self._graph.state.ended(session)
-        missing -= self._replica_hook.find_refused(session)
+        missing -= self._replica_hook.failed_workers(session)
         context = self._context
         context.step = context.global_step = int(session.run(self._graph.ops.global_step))
         for hook in self._hooks:

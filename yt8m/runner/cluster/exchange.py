@@ -2,11 +2,11 @@
 
     from            through                            to                  message
     chief, workers  table on parameter server 0        chief, workers      the run whose variables the servers hold;
-                                                                           which replicas have read all their data;
-                                                                           which workers were refused
-    chief, workers  table on each parameter server     that server         that the sender no longer needs the server
+                                                                           which replicas have read all their data
+    chief, workers  table on each parameter server     that server, chief, that the sender no longer needs the server,
+                                                       workers             or has failed; why the job is over
     chief           cluster.json in the run's folder   workers, evaluator  the name of the run; a fingerprint of its
-                                                                           flags; the step at its end
+                                                                           flags; the step at its end, or why it failed
 
 The table and the file survive different failures:
 
@@ -14,8 +14,9 @@ The table and the file survive different failures:
   a server that restarts has neither. The chief writes the name of the run when the variables have values, and removes
   the name before it restores the variables. A worker uses the variables only if the table has the name of its own run.
   A replica that has read all its data writes `ended`; the chief waits for that before it saves the last checkpoint. A
-  replica that has closed its last session writes `done` on every server. A server ends when its own table has `done`
-  from all replicas; it does not ask the other servers, which it may not be able to reach.
+  replica that has closed its last session writes `done` on every server, one that ends with an error `failed`. A server
+  ends when its own table has one of both from all replicas; it does not ask the other servers, which it may not be able
+  to reach. `over` says that the whole job ends because of an error of one replica (see `failures`).
 - **`RunMarker`, the file cluster.json in the run's folder.** It can be read before a session is open, and after all
   processes have ended. It tells a late worker that training is over, or that the worker has other flags than the chief,
   and the evaluator that no checkpoint will follow.
@@ -41,7 +42,8 @@ from yt8m.lazy import tf
 WORKER_JOB, PS_JOB = "worker", "ps"
 MARKER_NAME = "cluster.json"  # the name of the file that has the `RunMarker`
 # How the keys of the table begin; see the methods of `SharedState`.
-_RUN, _ENDED, _DONE, _REFUSED = "run:", "ended:", "done:", "refused:"
+_RUN, _ENDED, _DONE, _FAILED, _OVER = "run:", "ended:", "done:", "failed:", "over:"
+_REASON_CHARACTERS = 1000  # a longer reason of a failure is cut
 REMIND_SECONDS = 60.0  # the interval of the log messages of a process that waits for others
 
 
@@ -82,9 +84,10 @@ class SharedState:
     def clear(self, session: tf.Session, run: str) -> None:
         """Records that the variables have no values.
 
-        If the table does not have the name of the run `run`, all its messages are of other runs and are removed too.
+        If the table does not have the name of the run `run`, other messages are of other runs and are removed too;
+        except that of a replica that failed, which may have failed before the chief began.
         """
-        keys = self._read_keys(session)
+        keys = [key for key in self._read_keys(session) if not key.startswith((_FAILED, _OVER))]
         is_own_table = f"{_RUN}{run}" in keys
         self._change(session, self._remove, *(key for key in keys if key.startswith(_RUN) or not is_own_table))
 
@@ -102,19 +105,26 @@ class SharedState:
         """
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
-    def refused(self, session: tf.Session) -> set[int]:
-        """The indices of the workers that were refused because they have other flags than the chief."""
-        return {int(number) for number in self._read_suffixes(session, _REFUSED)}
+    def failed(self, session: tf.Session) -> dict[str, str]:
+        """{name of a process that ended with an error: the error}."""
+        return dict(text.split("\n", 1) for text in sorted(self._read_suffixes(session, _FAILED)))
 
-    def set_refused(self, session: tf.Session, replica: int, is_refused: bool = True) -> None:
-        """Records whether a worker was refused.
+    def set_failed(self, session: tf.Session, name: str, reason: str) -> None:
+        """Records that the process `name` ended with the error `reason`."""
+        self._change(session, self._insert, f"{_FAILED}{name}\n{reason[:_REASON_CHARACTERS]}")
 
-        Args:
-          session: a session of this process.
-          replica: the index of the worker among the replicas.
-          is_refused: False for a worker that has started again with the flags of the chief.
-        """
-        self._change(session, self._insert if is_refused else self._remove, f"{_REFUSED}{replica}")
+    def clear_failed(self, session: tf.Session, name: str) -> None:
+        """Removes what `set_failed` recorded of the process `name`, which has started again."""
+        keys = self._read_keys(session)
+        self._change(session, self._remove, *(key for key in keys if key.startswith(f"{_FAILED}{name}\n")))
+
+    def why_over(self, session: tf.Session) -> str:
+        """Why the whole job ends; empty if it goes on."""
+        return min(self._read_suffixes(session, _OVER), default="")
+
+    def set_over(self, session: tf.Session, reason: str) -> None:
+        """Records that the whole job ends, and why."""
+        self._change(session, self._insert, f"{_OVER}{reason[:_REASON_CHARACTERS]}")
 
     def done(self, session: tf.Session) -> set[str]:
         """The names of the processes that no longer need this server."""
@@ -163,18 +173,20 @@ class RunMarker(NamedTuple):
       run: a unique name of the run; a resumed run keeps its name.
       ended: the last step of the run; None until the run ends.
       flags: the `shared_flags.fingerprint` of the chief; None if the training has no workers on parameter servers.
+      failed: why the whole job ended with an error; empty if it did not.
     """
 
     run: str
     ended: int | None = None
     flags: int | None = None
+    failed: str = ""
 
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
     """The content of cluster.json in a run's folder; None if the file is missing or cannot be read."""
     try:
         values = storage.read_json(storage.join(model_dir, MARKER_NAME))
-        return RunMarker(str(values["run"]), values.get("ended"), values.get("flags"))
+        return RunMarker(str(values["run"]), values.get("ended"), values.get("flags"), str(values.get("failed") or ""))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -204,6 +216,17 @@ def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
       step: the last step of the run.
     """
     _write_run_marker(model_dir, marker._replace(ended=step))
+
+
+def fail_run_marker(model_dir: str, marker: RunMarker, reason: str) -> None:
+    """Writes into cluster.json that the whole job has ended with an error.
+
+    Args:
+      model_dir: the folder of the run.
+      marker: what `begin_run_marker` returned.
+      reason: the error.
+    """
+    _write_run_marker(model_dir, marker._replace(failed=reason))
 
 
 def _write_run_marker(model_dir: str, marker: RunMarker) -> None:

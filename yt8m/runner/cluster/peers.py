@@ -169,6 +169,12 @@ def message_of_loss(names: Sequence[str]) -> str:
     )
 
 
+def _end_without(names: Sequence[str]) -> None:
+    """Ends this process with status 1, because the processes called `names` have died."""
+    logging.error("%s", message_of_loss(names))
+    end_process(1)
+
+
 class Watch:
     """A context with a thread that ends this process if it makes no progress, or if a process that it needs died.
 
@@ -189,6 +195,9 @@ class Watch:
         self._alone_since: float | None = None
         self._is_fine: Callable[[], bool] = lambda: True
         self._seen: dict[str, float] = {}  # {a process that this one needs: when it was last seen alive}
+        self._needed: Mapping[str, str] = {}  # {name: address} of processes that this one needs once they were seen
+        self._dead_seconds = DEAD_SECONDS
+        self._act_on_deaths: Callable[[Sequence[str]], None] = _end_without
         self._is_over = threading.Event()
 
     def beat(self) -> None:
@@ -203,9 +212,21 @@ class Watch:
         """
         self._seen = dict.fromkeys(self._addresses, time.monotonic())
 
+    def need_once_seen(
+        self, addresses: Mapping[str, str], seconds: float, act: Callable[[Sequence[str]], None]
+    ) -> None:
+        """From now on, this process needs others that have been alive.
+
+        Args:
+          addresses: {name: address} of these processes; they may not have started yet.
+          seconds: a process that accepts no connection for so long is dead, unless it never did.
+          act: called once, in the thread, with the names of the dead processes.
+        """
+        self._seen, self._needed, self._dead_seconds, self._act_on_deaths = {}, addresses, seconds, act
+
     def need_none(self) -> None:
         """From now on, the other processes may end."""
-        self._seen = {}
+        self._seen, self._needed = {}, {}
 
     def leave_alone(self, is_fine: Callable[[], bool]) -> None:
         """From now on, this process may take any time without a call of `beat`, as long as `is_fine` returns True.
@@ -253,17 +274,18 @@ class Watch:
             logging.warning("the run makes progress again")
 
     def _check_deaths(self, seen: dict[str, float]) -> None:
-        """Ends this process if a process that it needs has accepted no connection for `DEAD_SECONDS`.
+        """Acts if a process that this one needs is dead: it has accepted no connection for some time.
 
         Args:
-          seen: {name of a process that this one needs: when it was last seen alive}, which is updated. The process is
-            not ended if `need_all` or `need_none` replaced this dict during the check.
+          seen: {name of a process that this one needs: when it was last seen alive}, which is updated. Nothing is done
+            if `need_all`, `need_once_seen` or `need_none` replaced this dict during the check.
         """
-        seen.update((name, time.monotonic()) for name in seen if answers(self._addresses[name]))
-        dead = [name for name, last in seen.items() if time.monotonic() - last > DEAD_SECONDS]
+        names = {**dict.fromkeys(seen), **dict.fromkeys(self._needed)}
+        seen.update((name, time.monotonic()) for name in names if answers(self._addresses[name]))
+        dead = [name for name, last in seen.items() if time.monotonic() - last > self._dead_seconds]
         if dead and seen is self._seen:
-            logging.error("%s", message_of_loss(dead))
-            end_process(1)
+            self.need_none()
+            self._act_on_deaths(dead)
 
 
 class Stragglers:

@@ -20,7 +20,7 @@ from yt8m.errors import UsageError
 from yt8m.graph import Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
-from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster import exchange, failures
 from yt8m.runner.cluster.exchange import REMIND_SECONDS, SharedState, server_device
 from yt8m.runner.cluster.peers import responds
 from yt8m.runner.cluster.shared_flags import message_of_difference
@@ -149,6 +149,12 @@ class _SessionCreator:
             stack.pop_all()
         return session
 
+    def _check_job(self, session: tf.Session) -> None:
+        """Raises `JobOverError` if the job is over."""
+        reason = self._graph.state.why_over(session)
+        if reason:
+            raise failures.JobOverError(failures.message_of_end(reason))
+
     def _is_live(self, session: tf.Session, run: str) -> bool:
         """Whether all variables on the servers have values, and these belong to the run named `run`."""
         return not len(session.run(self._graph.missing)) and self._graph.state.is_live(session, run)
@@ -178,7 +184,12 @@ class ChiefCreator(_SessionCreator):
         return self._open_session_if(self._fill_variables)
 
     def _fill_variables(self, session: tf.Session) -> bool:
-        """Gives the variables on the servers values, unless they have those of this run; returns True."""
+        """Gives the variables on the servers values, unless they have those of this run; returns True.
+
+        Raises:
+          JobOverError: another process failed without which the training cannot begin.
+        """
+        self._check_job(session)
         config = self._context.config
         newest = checkpoints.newest_readable(config.model_dir)
         saved_step = checkpoints.step_of(newest) if newest else -1
@@ -222,6 +233,7 @@ class WorkerCreator(_SessionCreator):
         Raises:
           StoppedWaiting: a signal asked the process to stop, or training had ended before the worker started.
           UsageError: this worker has another model than the chief, or other flags.
+          JobOverError: another process failed without which the training cannot begin.
         """
         while not self._is_stopped():
             session = self._open_session_if(self._is_ready)
@@ -234,7 +246,8 @@ class WorkerCreator(_SessionCreator):
 
     def _is_ready(self, session: tf.Session) -> bool:
         """Whether the chief has given the variables their values; raises for the reasons of `create_session`."""
-        self._refuse_other_flags(session)
+        self._check_job(session)
+        self._refuse_other_flags()
         marker = exchange.read_run_marker(self._context.config.model_dir)
         self._context.is_resumed = True  # for a worker the variables always have values, as in a resumed run
         if marker is None or not self._is_live(session, marker.run):
@@ -243,8 +256,16 @@ class WorkerCreator(_SessionCreator):
             raise StoppedWaiting(f"training had ended at step {marker.ended} before this worker started")
         return True
 
-    def _refuse_other_flags(self, session: tf.Session) -> None:
-        """Raises `UsageError` if the flags of the chief differ, after it has told the chief.
+    def _check_job(self, session: tf.Session) -> None:
+        """Raises `JobOverError` if the job is over, or if the chief failed, which alone can start the training."""
+        super()._check_job(session)
+        chief = self._context.config.members.replica_name(0)
+        failed = self._graph.state.failed(session)
+        if chief in failed:
+            raise failures.JobOverError(failures.message_of_end(f"{chief} failed: {failed[chief]}"))
+
+    def _refuse_other_flags(self) -> None:
+        """Raises `UsageError` if the flags of the chief differ, after it has told all processes.
 
         The flags in cluster.json may be those of an earlier start. They are the chief's if it answers, because it
         writes them before it starts its server; so they are read again after it has answered.
@@ -253,8 +274,9 @@ class WorkerCreator(_SessionCreator):
             return
         cluster = self._context.config.members
         if responds(cluster.replicas[0]) and not self._has_same_flags():
-            self._graph.state.set_refused(session, cluster.replica)
-            raise UsageError(message_of_difference([cluster.replica_name(cluster.replica)]))
+            message = message_of_difference([cluster.replica_name(cluster.replica)])
+            failures.end_job(cluster, message)
+            raise UsageError(message)
 
     def _has_same_flags(self) -> bool:
         marker = exchange.read_run_marker(self._context.config.model_dir)

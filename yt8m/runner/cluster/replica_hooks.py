@@ -10,12 +10,12 @@ from absl import logging
 from yt8m.deploy import ClusterConfig
 from yt8m.graph import Synchrony
 from yt8m.lazy import tf
-from yt8m.runner.cluster.exchange import SharedState
-from yt8m.runner.cluster.peers import Watch
-from yt8m.runner.cluster.shared_flags import message_of_difference
+from yt8m.runner.cluster.exchange import REMIND_SECONDS, SharedState
+from yt8m.runner.cluster.failures import JobOverError, describe_missing, message_of_end
+from yt8m.runner.cluster.peers import Watch, find_silent
 from yt8m.runner.signals import StopSignals
 
-_REFUSED_SECONDS = 5.0  # the interval at which a chief looks for workers that were refused
+_LOOK_SECONDS = 5.0  # the interval at which a replica looks whether the job is over
 
 
 class ReplicaHook(tf.train.SessionRunHook):
@@ -43,15 +43,15 @@ class ReplicaHook(tf.train.SessionRunHook):
     ) -> None:
         self._cluster, self._state, self._signals, self._synchrony = cluster, state, signals, synchrony
         self.is_idle, self.steps = False, 0
-        self._refused: set[int] = set()
-        self._asked = time.monotonic()
+        self._name = cluster.replica_name(cluster.replica)
+        self._looked = self._reminded = time.monotonic()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Registers the new session with the `StopSignals`, and records that this replica trains."""
         self.session = session
         self._signals.guard(session)
         self._state.set_ended(session, self._cluster.replica, False)
-        self._state.set_refused(session, self._cluster.replica, False)
+        self._state.clear_failed(session, self._name)
         if self._synchrony is not None:
             self._synchrony.start(session, coord, self._cluster.is_chief)
 
@@ -64,26 +64,42 @@ class ReplicaHook(tf.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Requests a stop of an idle replica after a synchronous step in which no replica had an example.
 
-        On the chief it also logs which workers were refused.
+        Every few seconds it looks whether the job is over; on the chief it also logs which workers are missing.
+
+        Raises:
+          JobOverError: the job is over because of another process.
         """
         if self.is_idle:
             self.steps += 1
             if int(run_values.results) == 0:
                 run_context.request_stop()
-        if self._cluster.is_chief and time.monotonic() - self._asked > _REFUSED_SECONDS:
-            self._asked = time.monotonic()
-            self.find_refused(run_context.session)
+        if time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self.check_job(run_context.session)
 
-    def find_refused(self, session: tf.Session) -> set[int]:
-        """The indices of the workers that were refused because of their flags; each is logged once."""
-        refused = self._state.refused(session)
-        for replica in sorted(refused - self._refused):
-            logging.warning(
-                "%s Training goes on without that worker until it is started again with the flags of the chief",
-                message_of_difference([self._cluster.replica_name(replica)]),
-            )
-        self._refused = refused
-        return refused
+    def check_job(self, session: tf.Session) -> None:
+        """Raises `JobOverError` if the job is over; on the chief, logs once a minute which workers are missing."""
+        reason = self._state.why_over(session)
+        if reason:
+            raise JobOverError(message_of_end(reason))
+        if self._cluster.is_chief and time.monotonic() - self._reminded > REMIND_SECONDS:
+            self._reminded = time.monotonic()
+            missing = self._describe_missing(session)
+            if missing:
+                logging.warning("%s", missing)
+
+    def failed_workers(self, session: tf.Session) -> set[int]:
+        """The indices of the workers that ended with an error and have not started again."""
+        failed = self._state.failed(session)
+        return {index for index, name in enumerate(self._cluster.named_replicas) if index and name in failed}
+
+    def _describe_missing(self, session: tf.Session) -> str:
+        """A sentence that names the workers that failed or accept no connection, without those that read all data."""
+        ended, cluster = self._state.ended(session), self._cluster
+        needed = {name: address for i, (name, address) in enumerate(cluster.named_replicas.items()) if i not in ended}
+        needed.pop(self._name, None)
+        failed = {name: reason for name, reason in self._state.failed(session).items() if name in needed}
+        return describe_missing(failed, find_silent({name: needed[name] for name in needed.keys() - failed.keys()}))
 
 
 class BeatHook(tf.train.SessionRunHook):

@@ -7,7 +7,8 @@ import math
 import signal
 import socket
 import time
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from absl import logging
@@ -17,11 +18,13 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.runner.cluster import exchange, peers
 from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
+from yt8m.runner.cluster.failures import message_of_end
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5  # the interval at which a server looks whether other processes still need it
 # How long a server waits for workers that do not answer after the chief is done, and for all others after a signal.
 GRACE_SECONDS = 20.0
+OVER_SECONDS = 30.0  # how long a server waits for the other processes after the whole job is over
 _CHECK_SECONDS = 5.0  # interval of the checks whether the chief or a worker is alive
 # After a signal, a server waits for the other processes during this share of its grace period. It ends itself in the
 # rest of the period.
@@ -95,8 +98,9 @@ def _format_refusal(cluster: ClusterConfig, reason: str) -> str:
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_timeout: float = math.inf) -> NoReturn:
     """Runs a parameter server, and then ends the process.
 
-    The server ends with status 0 when the chief is done and every worker is done or no longer answers. The function
-    does not return, because TensorFlow's server cannot be stopped and Python would wait for its threads.
+    The server ends with status 0 when the chief is done and every worker is done or no longer answers; with status 1 if
+    the chief failed and no worker goes on, or if the whole job is over (see `failures`). The function does not return,
+    because TensorFlow's server cannot be stopped and Python would wait for its threads.
 
     If the chief was killed or stopped by a signal, the server waits for it, because it may be started again. If the
     server itself gets a signal, it continues while the chief or a worker is alive, for at most `grace_seconds`, so that
@@ -120,7 +124,7 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
         with tf.Session(runtime.target, config=own_device_only) as session:
             while status is None and not signals.requested:
                 time.sleep(POLL_SECONDS)
-                status = awaited.end_status(state.done(session))
+                status = awaited.end_status(state.done(session), state.failed(session), state.why_over(session))
         if status is None:
             awaited.wait_until_gone(_WAITING_SHARE * grace_seconds)
             status = 128 + (signals.signal or signal.SIGTERM)
@@ -144,31 +148,52 @@ class _AwaitedProcesses:
         self._server, self._chief, self._missing = cluster.name, cluster.replica_name(0), cluster.named_replicas
         self._grace, self._stall_timeout = grace_seconds, stall_timeout
         self._last_answer = self._last_check = time.monotonic()
+        self._over_since = 0.0  # time.monotonic() when the job was first seen to be over; 0 before
 
-    def end_status(self, done: Set[str]) -> int | None:
+    def end_status(
+        self, done: Set[str], failed: Mapping[str, str] = MappingProxyType({}), why_over: str = ""
+    ) -> int | None:
         """The exit status with which the server can end now; None if it must continue.
 
         Args:
           done: the names of the processes that no longer need the server.
+          failed: {name of a process that ended with an error: the error}. It may be started again.
+          why_over: why the whole job ends; empty if it goes on.
         """
         for name in sorted(self._missing.keys() & done):
             logging.info("%s is done", name)
             del self._missing[name]
+        if why_over:
+            return self._end_of_job(why_over, failed)
         is_chief_done = self._chief not in self._missing
+        has_failed = self._chief in failed and self._missing.keys() <= failed.keys()
         if not self._missing:
             logging.info("%s ends: training is over", self._server)
-        elif not self._is_silent(self._grace if is_chief_done else self._stall_timeout):
+        elif not self._is_silent(self._grace if is_chief_done or has_failed else self._stall_timeout):
             return None
         elif is_chief_done:
             logging.warning("%s ends: no longer waiting for %s", self._server, ", ".join(sorted(self._missing)))
         else:
+            reason = f"neither the chief nor a worker has answered for {self._stall_timeout:g} s (--stall_timeout)"
+            if has_failed:
+                reason = "; ".join(f"{name} failed: {error.rstrip('.')}" for name, error in failed.items())
             logging.error(
-                "%s ends: neither the chief nor a worker has answered for %g s (--stall_timeout). Start all processes "
-                "again; training resumes from the newest checkpoint",
-                *(self._server, self._stall_timeout),
+                "%s ends: %s. Start all processes again; training resumes from the newest checkpoint",
+                *(self._server, reason),
             )
             return 1
         return 0
+
+    def _end_of_job(self, why_over: str, failed: Mapping[str, str]) -> int | None:
+        """1 if all processes have ended, or had time to learn that the job is over; else None.
+
+        A process that accepts no connection may not have started yet, and then has to learn it too.
+        """
+        self._over_since = self._over_since or time.monotonic()
+        if self._missing.keys() - failed.keys() and time.monotonic() - self._over_since < OVER_SECONDS:
+            return None
+        logging.error("%s ends: %s", self._server, message_of_end(why_over))
+        return 1
 
     def _is_silent(self, patience: float) -> bool:
         """Whether none of the processes has answered for `patience` seconds.
