@@ -28,7 +28,7 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test quick-tests check test-fast test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
+.PHONY: help venv demo test quick-tests check test-fast test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures release clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -52,6 +52,7 @@ help:
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
 	@echo 'make pictures the pictures of the README, from its own commands, and those of the architecture; needs chromium'
+	@echo 'make release the files of a release, checked, in dist/; VERSION=0.1.0; it uploads nothing'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)
@@ -179,6 +180,13 @@ recipes: $(INSTALLED)
 
 docs: $(DOCUMENTED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The tools of a release have an environment of their own: one of them brings a package that changes how requests works.
+release: | $(BIN)/python
+	@[ -n "$(VERSION)" ] || { echo 'make: name the version: make release VERSION=0.1.0'; exit 2; }
+	$(BIN)/python -m venv build/release
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build setuptools twine cyclonedx-bom
+	build/release/bin/python .ci/release.py $(VERSION)
 
 pictures: $(INSTALLED)
 	$(BIN)/python docs/pictures

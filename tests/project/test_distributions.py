@@ -12,6 +12,8 @@ import zipfile
 
 import pytest
 
+from yt8m import version
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -40,7 +42,7 @@ def tracked() -> set[str]:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(folder: pathlib.Path, tracked: set[str]) -> None:
-    (wheel,) = folder.glob("yt8m-*.whl")
+    (wheel,) = folder.glob(f"yt8m-{version.__version__}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))

@@ -39,7 +39,7 @@ def lines_of(function):
     return function.end_lineno - function.lineno + 1 - told
 
 
-FOLDERS = {".ci", "benchmarks", "docker", "docs", "examples", "recipes", "tests", "yt8m"}
+FOLDERS = {".ci", ".github", "benchmarks", "docker", "docs", "examples", "recipes", "tests", "yt8m"}
 
 
 def test_nothing_that_a_command_wrote_is_tracked():
