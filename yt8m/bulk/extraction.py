@@ -116,7 +116,7 @@ class _Worker:
     def __init__(self, settings: _Settings) -> None:
         self.settings, self._bad = settings, 0
         config = settings.config
-        self._journal = Journal(config.out, settings.inputs, list(settings.folders))
+        self._journal = Journal(config.out, settings.inputs, settings.folders)
         located = locate(extract.choose(config.extractors, settings.extractor_settings))
         for (name, _, own_weights), expected in zip(located, settings.weights_sha256, strict=True):
             if own_weights.sha256 != expected:

@@ -25,6 +25,7 @@ from yt8m.datasets.extract.shard_extraction import (
     ProgressLine,
     ShardExtractor,
     TableRow,
+    floats_folder,
     quantize_shards,
     ranges_of,
     settings_of,
@@ -197,14 +198,22 @@ class Extraction:
         self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
         files = FileVersions.from_stamps(self._stamps)
         state = {level: output.resume(inputs, config.overwrite, files) for level, output in outputs.items()}
-        unfinished_outputs = {level: output for level, output in outputs.items() if state[level] != "made"}
+        for level, output in outputs.items():
+            if state[level] == "written":
+                output.install(self._classes)
+        unfinished_outputs = {
+            level: output for level, output in outputs.items() if state[level] not in ("made", "written")
+        }
         for level, output in unfinished_outputs.items():
             if state[level] != "begun":
                 output.begin(inputs, [])
-        journal = Journal(config.out, inputs, ["frame"] if LEARNED in self._ranges else list(unfinished_outputs))
+        folders = {level: output.making for level, output in unfinished_outputs.items()}
+        if LEARNED in self._ranges:
+            folders = {"frame": floats_folder(config.out)}
+        journal = Journal(config.out, inputs, folders)
         if unfinished_outputs:
             warn_of_labels(self._scan.names, self._classes, config)
-            self._extract(journal, unfinished_outputs)
+            self._extract(journal, unfinished_outputs, folders)
         for output in outputs.values():
             output.restore_vocabulary(self._classes)
         # The journal is removed even if all records were complete already: an earlier start may have been killed before
@@ -233,7 +242,7 @@ class Extraction:
         fixed_ranges = [None if bounds == LEARNED else bounds for bounds in ranges]
         return describe_extractors(self._located, fixed_ranges, settings_of(self._config, self._located))
 
-    def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
+    def _extract(self, journal: Journal, outputs: dict[str, Output], folders: Mapping[str, str]) -> None:
         """Extracts the shards that are not in the journal and writes extract.jsonl; then completes the outputs.
 
         After an error, extract.jsonl is written too.
@@ -248,9 +257,6 @@ class Extraction:
         }
         if journal.finished:
             print(f"continuing: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
-        folders = {level: output.making for level, output in outputs.items()}
-        if LEARNED in self._ranges:
-            folders = {"frame": journal.floats}
         with ShardExtractor(self._config, self._located, folders) as extractor:
             try:
                 self._refuse_many_bad(journal)

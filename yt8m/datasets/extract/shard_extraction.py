@@ -87,27 +87,27 @@ class Journal:
     Args:
       out: the folder of the data set.
       inputs: hash of all inputs that determine the records.
-      levels: the levels at which shards are written.
+      folders: {level: the folder in which its shards are written}.
 
     Attributes:
-      inputs: the argument of this name.
+      out, inputs: the arguments of these names.
       finished: {shard: its entry} of the finished shards that were added, or loaded from files of an earlier start.
     """
 
-    def __init__(self, out: str, inputs: str, levels: Sequence[str]) -> None:
-        self._out, self._folder = out, storage.join(out, _FOLDER)
-        self.inputs, self._levels = inputs, list(levels)
+    def __init__(self, out: str, inputs: str, folders: Mapping[str, str]) -> None:
+        self.out, self._folder = out, storage.join(out, _FOLDER)
+        self.inputs, self._folders = inputs, dict(folders)
         self.finished: dict[str, FinishedShard] = {}
 
     def new_entry(self, versions: Sequence[int]) -> FinishedShard:
         """An empty entry for a shard; for `versions` see `FinishedShard`."""
-        return FinishedShard(self.inputs, self._levels, versions=versions)
+        return FinishedShard(self.inputs, list(self._folders), versions=versions)
 
     def load(self, shard: str, versions: Sequence[int]) -> bool:
         """Loads the entry of a shard if the shard is finished; returns whether it is.
 
-        A shard is not finished if it was made from other inputs, if a level lacks it, or if one of its video files was
-        replaced later.
+        A shard is not finished if it was made from other inputs, if a level lacks it or its file, or if one of its
+        video files was replaced later.
 
         Args:
           shard: path of the shard in the folder of a level.
@@ -118,11 +118,20 @@ class Journal:
             finished is None
             or finished.inputs != self.inputs
             or finished.has_changed_videos(versions)
-            or not set(self._levels) <= set(finished.written)
+            or not set(self._folders) <= set(finished.written)
+            or not self._has_files(shard, finished)
         ):
             return False
         self.finished[shard] = finished
         return True
+
+    def _has_files(self, shard: str, entry: FinishedShard) -> bool:
+        """Whether the files of a shard are there, as long as they were written; the folder may have been removed."""
+        paths = {level: storage.join(folder, shard) for level, folder in self._folders.items() if level in entry.levels}
+        return all(
+            storage.exists(path) and storage.size(path) == WrittenShard(*entry.levels[level]).size
+            for level, path in paths.items()
+        )
 
     def add(self, shard: str, entry: FinishedShard) -> None:
         """Records that a shard is finished: writes its entry to its file."""
@@ -133,11 +142,6 @@ class Journal:
         """Puts the entries into the order of `shards`, so that reports do not depend on the order of the extraction."""
         self.finished = {shard: self.finished[shard] for shard in shards if shard in self.finished}
 
-    @property
-    def floats(self) -> str:
-        """The folder of the shards with frames as floats, which are written while the ranges are not yet learned."""
-        return storage.join(self._folder, "floats")
-
     def path(self, shard: str) -> str:
         """The path of the journal's file about `shard`, the path of a shard in the folder of a level.
 
@@ -147,7 +151,7 @@ class Journal:
 
     def remove(self) -> None:
         """Removes the folder of the journal if no level has records that are not yet in their final folder."""
-        is_unfinished = any(name.endswith(".making") for name in storage.names_in(self._out))
+        is_unfinished = any(name.endswith(".making") for name in storage.names_in(self.out))
         if storage.exists(self._folder) and not is_unfinished:
             storage.remove_tree(self._folder)
 
@@ -180,6 +184,15 @@ class Journal:
     def report_lines(self) -> list[Mapping[str, Any]]:
         """The lines of extract.jsonl about the videos of finished shards."""
         return [line for entry in self.finished.values() for line in entry.videos]
+
+
+def floats_folder(out: str) -> str:
+    """The folder of the shards with frames as floats, which are written while the ranges are not yet learned.
+
+    Args:
+      out: the folder of the data set.
+    """
+    return storage.join(out, _FOLDER, "floats")
 
 
 class ProgressLine(terminal.CountedWork):
@@ -440,4 +453,4 @@ def _read_floats(journal: Journal, shard: str, parser: RecordParser) -> Iterator
       parser: parses frame-level records of floats.
     """
     if journal.finished[shard].levels:
-        yield from map(parser.frames, shards.read_shard(storage.join(journal.floats, shard)))
+        yield from map(parser.frames, shards.read_shard(storage.join(floats_folder(journal.out), shard)))

@@ -145,6 +145,8 @@ class _RecordsMaker:
         if state == "made":
             output.restore_vocabulary(self._classes)
             print(f"{output.final} already has all these records; nothing was written.", file=sys.stderr)
+        elif state == "written":
+            output.install(self._classes)
         else:
             if state == "begun":
                 output.truncate_shards()

@@ -204,8 +204,9 @@ class Output:
           files: the versions of the videos' files now.
 
         Returns:
-          `made` if the records are complete, `begun` if the earlier start was interrupted, and an empty text if all
-          records must be made.
+          `made` if the records are complete, `written` if they are complete but still in the hidden folder, so that
+          only `install` is left to do, `begun` if the earlier start was interrupted before that, and an empty text if
+          all records must be made.
 
         Raises:
           UsageError: the folder holds other records, or damaged ones.
@@ -217,6 +218,7 @@ class Output:
             damage = finished.damage(self.final)
             if not damage:
                 self.progress = finished
+                self._remove_old()
                 return "made"
         if damage and not overwrite:
             raise UsageError(
@@ -233,7 +235,7 @@ class Output:
             damage = begun.damage(self.making)
             if not damage:
                 self.progress = begun
-                return "begun"
+                return "written" if begun.complete else "begun"
             logging.warning("the interrupted run cannot be continued: %s. All records are made again.", damage)
         if storage.exists(self.making):
             storage.remove_tree(self.making)
@@ -402,6 +404,13 @@ class Output:
         storage.write(storage.join(self.making, SUMMARY), summary)
         self.progress.complete = True
         self._save_progress()
+        self.install(classes)
+
+    def install(self, classes: Classes) -> None:
+        """Moves complete records from the hidden folder to their final one, and completes the files of the data set.
+
+        An earlier start may have done a part of it before it was killed.
+        """
         if self.making != self._hidden:
             storage.refuse_lost_lock(self._out)
             sending.send_changed(self.making, self._hidden)
@@ -409,11 +418,14 @@ class Output:
         self._write_vocabulary(classes)
         # The other levels are updated before the folder is renamed: after a kill in between, the next start repeats it.
         self._update_other_levels(classes.size)
-        if storage.exists(self._old):
-            storage.remove_tree(self._old)
         if storage.exists(self.final):
+            self._remove_old()
             storage.rename(self.final, self._old)
         storage.rename(self._hidden, self.final)
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        """Removes the replaced records; if an earlier start was killed meanwhile, a part of them may be left."""
         if storage.exists(self._old):
             storage.remove_tree(self._old)
 
