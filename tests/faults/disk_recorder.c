@@ -6,12 +6,16 @@
 
    A copy is taken when the content is synced, and before the file gets another name or loses one. Writes are not
    recorded: what a file holds without being synced is seen in its next copy. Each call holds a lock from before it
-   is made until it is recorded, so the order of the lines is the order of the calls, over all threads and processes. */
+   is made until it is recorded, so the order of the lines is the order of the calls, over all threads and processes.
+
+   With $DISK_COUNT in place of $DISK_RECORD, the calls are only counted: each but the creation of a file appends a byte
+   to the file of that name. Before the call of the number $DISK_KILL_AT, the process $DISK_KILLED is killed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,8 +64,25 @@ static int is_inside(const char *path) {
   return length && !strncmp(path, root, length) && path[length] == '/';
 }
 
-static int lock(void) {
+static void count(void) {
+  const char *path = getenv("DISK_COUNT"), *last = getenv("DISK_KILL_AT"), *process = getenv("DISK_KILLED");
+  if (path == NULL) return;
+  int before = errno, file = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
+  flock(file, LOCK_EX);
+  syscall(SYS_write, file, "x", 1);
+  if (last && process && lseek(file, 0, SEEK_END) == atol(last)) {
+    kill(atoi(process), SIGKILL);
+    kill(getpid(), SIGKILL);
+  }
+  syscall(SYS_close, file);
+  errno = before;
+}
+
+/* Begins a call; the result is -1 if the calls are not recorded. */
+static int lock(int is_counted) {
   char path[PATH_MAX];
+  if (is_counted) count();
+  if (getenv("DISK_RECORD") == NULL) return -1;
   snprintf(path, sizeof path, "%s/log", getenv("DISK_RECORD"));
   int log = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
   flock(log, LOCK_EX);
@@ -73,7 +94,7 @@ static void copy(const char *path, int log, char *name) {
   char target[PATH_MAX], block[1 << 16];
   struct stat status;
   name[0] = 0;
-  if (lstat(path, &status) || !S_ISREG(status.st_mode)) return;
+  if (log < 0 || lstat(path, &status) || !S_ISREG(status.st_mode)) return;
   int from = raw_open(path, O_RDONLY | O_CLOEXEC);
   if (from < 0) return;
   sprintf(name, "copy-%lld", (long long)lseek(log, 0, SEEK_END));
@@ -94,6 +115,7 @@ static void record(int log, int is_done, const char *operation, long long inode,
                    const char *name) {
   char line[3 * PATH_MAX];
   int before = errno;
+  if (log < 0) return;
   if (is_done) {
     int length = snprintf(line, sizeof line, "%s\t%lld\t%s\t%s\t%s\n", operation, inode, path, second, name);
     syscall(SYS_write, log, line, length);
@@ -107,7 +129,7 @@ static int synced(int descriptor, int (*real)(int)) {
   path_of(descriptor, path);
   const char *root = getenv("DISK_ROOT");
   if (!is_inside(path) && !(root && !strcmp(path, root))) return real(descriptor);
-  int log = lock();
+  int log = lock(1);
   struct stat status;
   fstat(descriptor, &status);
   copy(path, log, name);
@@ -124,7 +146,7 @@ static int renamed(int from, const char *source, int to, const char *target, uns
   resolve(from, source, before);
   resolve(to, target, after);
   if (!is_inside(before) && !is_inside(after)) return syscall(SYS_renameat2, from, source, to, target, flags);
-  int log = lock();
+  int log = lock(1);
   long long inode = inode_of(before);
   copy(before, log, name);
   int result = syscall(SYS_renameat2, from, source, to, target, flags);
@@ -142,7 +164,7 @@ static int removed(int folder, const char *path, int flags) {
   char whole[PATH_MAX], name[64];
   resolve(folder, path, whole);
   if (!is_inside(whole)) return syscall(SYS_unlinkat, folder, path, flags);
-  int log = lock();
+  int log = lock(1);
   long long inode = inode_of(whole);
   copy(whole, log, name);
   int result = syscall(SYS_unlinkat, folder, path, flags);
@@ -162,7 +184,7 @@ int mkdirat(int folder, const char *path, mode_t mode) {
   char whole[PATH_MAX];
   resolve(folder, path, whole);
   if (!is_inside(whole)) return syscall(SYS_mkdirat, folder, path, mode);
-  int log = lock(), result = syscall(SYS_mkdirat, folder, path, mode);
+  int log = lock(1), result = syscall(SYS_mkdirat, folder, path, mode);
   record(log, !result, "mkdir", inode_of(whole), whole, "", "");
   return result;
 }
@@ -174,7 +196,7 @@ int linkat(int from, const char *source, int to, const char *target, int flags) 
   resolve(from, source, before);
   resolve(to, target, after);
   if (!is_inside(after)) return syscall(SYS_linkat, from, source, to, target, flags);
-  int log = lock();
+  int log = lock(1);
   copy(before, log, name);
   int result = syscall(SYS_linkat, from, source, to, target, flags);
   record(log, !result, "link", inode_of(after), before, after, name);
@@ -188,7 +210,7 @@ static int opened(int folder, const char *path, int flags, mode_t mode) {
   if (!(flags & O_CREAT)) return syscall(SYS_openat, folder, path, flags, mode);
   resolve(folder, path, whole);
   if (!is_inside(whole)) return syscall(SYS_openat, folder, path, flags, mode);
-  int log = lock(), is_new = !inode_of(whole), result = syscall(SYS_openat, folder, path, flags, mode);
+  int log = lock(0), is_new = !inode_of(whole), result = syscall(SYS_openat, folder, path, flags, mode);
   record(log, result >= 0 && is_new, "create", inode_of(whole), whole, "", "");
   return result;
 }

@@ -87,7 +87,8 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the manifest.
       RunError: the file named by --manifest is not a valid manifest, or cannot be written.
     """
-    paths, expected = storage.named_files(patterns, manifest.shards_among), _manifest_to_check(config)
+    paths = storage.named_files(patterns, manifest.shards_among, by_name=True)  # the manifest lists names
+    expected = _manifest_to_check(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     formats = {path: _declared_format(config, path) for path in paths} if config.deep else {}
     results = [

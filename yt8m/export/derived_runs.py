@@ -25,7 +25,7 @@ from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.score_calibration import Calibration, PlattScaling
-from yt8m.export.saved_model import refuse_used, replaced_folder
+from yt8m.export.saved_model import replaced_folder
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.restore import assign
@@ -36,6 +36,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import Status, checkpoints
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.storage import copies
+from yt8m.storage.new_outputs import new_output
 from yt8m.video import workload
 
 
@@ -104,14 +105,16 @@ def run(config: AverageConfig) -> int:
       UsageError: there is no such run or checkpoint, the run has fewer checkpoints than --last, or `--out` exists.
       RunError: a checkpoint cannot be read or belongs to another model, or the folder cannot be written.
     """
-    refuse_used(config.out)
-    run = open_run(config.train_dir, trust_code=config.trust_code)
-    names = names_of_weights(run.config)
+    with new_output(config.out, repr(config)) as is_done:
+        if is_done:
+            return 0
+        run = open_run(config.train_dir, trust_code=config.trust_code)
+        names = names_of_weights(run.config)
 
-    def choose() -> list[str]:
-        return _choose_checkpoints(run, config)
+        def choose() -> list[str]:
+            return _choose_checkpoints(run, config)
 
-    checkpoints.with_newer(choose(), choose, list, lambda paths: _average(config, run, paths, names))
+        checkpoints.with_newer(choose(), choose, list, lambda paths: _average(config, run, paths, names))
     return 0
 
 
@@ -181,13 +184,12 @@ def _mean_of_variable(name: str, readers: dict[str, Any]) -> np.ndarray:
 _MODEL, _WEIGHTS, _BIASES = "LogisticModel", "tower/fully_connected/weights", "tower/fully_connected/biases"
 
 
-def check_calibrated(out: str, run: OpenedRun) -> None:
-    """Refuses a run whose weights cannot absorb a calibration, and an output folder that exists.
+def check_calibrated(run: OpenedRun) -> None:
+    """Refuses a run whose weights cannot absorb a calibration.
 
     Raises:
-      UsageError: the model of the run is no LogisticModel, or `out` exists.
+      UsageError: the model of the run is no LogisticModel.
     """
-    refuse_used(out, "calibrated_run")
     if run.config.model.model != _MODEL:
         raise UsageError(
             f"--calibrated_run needs a {_MODEL} (such as yt8m from-text writes), whose weights can absorb the scaling; "

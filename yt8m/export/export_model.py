@@ -24,12 +24,13 @@ from yt8m.eval_util import EvaluationMetrics
 from yt8m.export import model_card, onnx_file, web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.onnx_file import OnnxFile
-from yt8m.export.saved_model import ModelFacts, export_saved_model, refuse_used, replaced_folder, write_inference_model
+from yt8m.export.saved_model import ModelFacts, export_saved_model, replaced_folder, write_inference_model
 from yt8m.records import thresholds
 from yt8m.records.batches import read_records
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
 from yt8m.runs.trained_model import TrainedModel
+from yt8m.storage.new_outputs import new_output
 from yt8m.video import workload
 
 SAVED_MODEL = "saved_model"  # the default of --format, and the folder of the SavedModel
@@ -47,12 +48,13 @@ def run(config: ExportConfig) -> int:
         installed.
       RunError: the checkpoint cannot be read, the model cannot be converted, or `--out` cannot be written.
     """
-    refuse_used(config.out)
-    write_model = {SAVED_MODEL: _export_folder, "onnx": _export_onnx, "web": _export_page}[config.format]
-    run = open_run(config.train_dir, trust_code=config.trust_code)
-    trained_model.with_newer(
-        lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: write_model(config, model)
-    )
+    with new_output(config.out, repr(config)) as is_done:
+        if not is_done:
+            write_model = {SAVED_MODEL: _export_folder, "onnx": _export_onnx, "web": _export_page}[config.format]
+            run = open_run(config.train_dir, trust_code=config.trust_code)
+            trained_model.with_newer(
+                lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: write_model(config, model)
+            )
     return 0
 
 

@@ -16,7 +16,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.ensemble_config import EnsembleConfig
 from yt8m.export.onnx_export import export_onnx
-from yt8m.export.saved_model import ModelFacts, export_saved_model, refuse_used, write_inference_model
+from yt8m.export.saved_model import ModelFacts, export_saved_model, write_inference_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import assign, name_of_weights
@@ -29,6 +29,7 @@ from yt8m.runs import archive
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.storage import copies
+from yt8m.storage.new_outputs import new_output
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
 
@@ -50,21 +51,22 @@ def export(config: EnsembleConfig) -> None:
         tf2onnx, which writes ONNX files, is not installed.
       RunError: a run has no checkpoint, the ensemble cannot be converted to ONNX, or a file cannot be written.
     """
-    if config.out:
-        refuse_used(config.out)
-    runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
-    _refuse_different(runs)
-    names = _joint_names(runs)
+    is_new = new_output(config.out, repr(config)) if config.out else contextlib.nullcontext(False)
+    with is_new as is_done:
+        runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
+        _refuse_different(runs)
+        names = _joint_names(runs)
 
-    def choose() -> list[TrainedModel]:
-        return [TrainedModel(run, run.checkpoint(config.checkpoint)) for run in runs]
+        def choose() -> list[TrainedModel]:
+            return [TrainedModel(run, run.checkpoint(config.checkpoint)) for run in runs]
 
-    checkpoints.with_newer(
-        choose(),
-        choose,
-        lambda members: [member.weights for member in members],
-        lambda members: _export(config, members, names),
-    )
+        missing = dataclasses.replace(config, out="") if is_done else config
+        checkpoints.with_newer(
+            choose(),
+            choose,
+            lambda members: [member.weights for member in members],
+            lambda members: _export(missing, members, names),
+        )
 
 
 def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Vocabulary) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.run_dir import INFERENCE_MODEL
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, first_line
 from yt8m.export import model_card
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
@@ -340,20 +340,6 @@ def _copy_folder(source: str, target: str) -> None:
             continue
         with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
             shutil.copyfileobj(file, copy)
-
-
-def refuse_used(out: str, flag: str = "out") -> None:
-    """Refuses an output file or folder that exists already.
-
-    Args:
-      out: the path that the user named.
-      flag: the flag by which the user named it.
-
-    Raises:
-      UsageError: `out` exists.
-    """
-    if storage.exists(out) or storage.is_dir(out):
-        raise UsageError(f"--{flag}={out} exists already; name another, or remove it first.")
 
 
 @contextlib.contextmanager

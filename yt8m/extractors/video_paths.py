@@ -53,7 +53,7 @@ def find(patterns: str | Sequence[str]) -> FoundVideos:
     texts = [patterns] if isinstance(patterns, str) else patterns
     for text in texts:
         folders += [_folder_of(pattern, paths) for pattern, paths in storage.paths_by_pattern(text)]
-    paths = sorted(storage.named_files(texts, videos_among, "video file"))
+    paths = sorted(storage.named_files(texts, videos_among, "video file", by_name=True))
     return FoundVideos(paths, _common_folder(folders), passed_over)
 
 

@@ -254,5 +254,7 @@ def _missing_shards(files: Sequence[str], expected: Manifest, data: DataConfig) 
     return [
         f"{path} is gone, but the manifest names it"
         for path in expected.shards
-        if path not in existing and any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+        if path not in existing
+        and any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+        and not storage.exists(path)  # it exists if it is another name of a file that is read
     ]

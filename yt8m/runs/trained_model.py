@@ -128,7 +128,7 @@ def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
     return TrainedModel(run, newest or run.newest_checkpoint())
 
 
-def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedModel:
+def of_archive(tgz: str, folder: str, *, trust_code: bool = False, is_unpacked: bool = False) -> TrainedModel:
     """Unpacks an archive and finds its inference model.
 
     The model is in the root of the archive or, in archives of the published code, in a folder there.
@@ -137,13 +137,15 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False) -> TrainedMod
       tgz: the path of the archive, local or gs://.
       folder: the local folder to unpack into, which must be new or empty.
       trust_code: whether code that the config in the archive names may be imported, see `run_dir.read`.
+      is_unpacked: whether the archive was unpacked into the folder before.
 
     Raises:
       UsageError: the archive or the folder is refused, see `archive.safe_extract`; the vocabulary has another number of
         classes; or the code that the config names is not trusted.
       RunError: the archive does not exist, holds no model, or is damaged.
     """
-    archive.safe_extract(tgz, folder)
+    if not is_unpacked:
+        archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
     for inner in (folder, *storage.glob_in(folder, "*")):
         prefix = os.path.join(inner, INFERENCE_MODEL)

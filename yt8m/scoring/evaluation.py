@@ -7,6 +7,7 @@ TensorBoard and, with --report, an HTML page.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -40,6 +41,7 @@ from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.graph_scorer import Evaluation
 from yt8m.scoring.model_input import Videos
 from yt8m.storage import copies, local
+from yt8m.storage.new_outputs import new_output
 from yt8m.termination import terminable
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
@@ -95,6 +97,14 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
     """
     if is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config)
+    if not config.calibrated_run:
+        return _evaluate_run(config, checkpoints)
+    with new_output(config.calibrated_run, repr(config), "calibrated_run") as is_done:
+        return _evaluate_run(dataclasses.replace(config, calibrated_run="") if is_done else config, checkpoints)
+
+
+def _evaluate_run(config: EvalConfig, checkpoints: Iterator[str] | None) -> int:
+    """Evaluates the checkpoints of a run; see `evaluate`."""
     run, task = prepare(config)
     folder = config.eval_dir or run.folder
     deleted: set[str] = set()
@@ -274,7 +284,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
     _refuse_read_only(config.eval_dir or train_dir)
     run = open_run(train_dir, config, trust_code=config.trust_code)
     if config.calibrated_run:
-        derived_runs.check_calibrated(config.calibrated_run, run)
+        derived_runs.check_calibrated(run)
     if config.target and run.config.data.segment_labels:
         raise UsageError(
             f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments; leave it out."

@@ -29,6 +29,7 @@ from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.scorer import write_predictions
 from yt8m.storage import copies
+from yt8m.storage.new_outputs import begun, was_begun
 from yt8m.termination import terminable
 from yt8m.video.modeler import VideoModeler
 
@@ -49,8 +50,9 @@ def infer(config: InferenceConfig) -> int:
     if is_export(config.train_dir):
         return _infer_with_export(config)
     if config.input_model_tgz:
-        with _unpack_folder(config.untar_model_dir) as folder:
-            return _infer_with_model(config, trained_model.of_archive(config.input_model_tgz, folder))
+        with _unpack_folder(config) as (folder, is_unpacked):
+            model = trained_model.of_archive(config.input_model_tgz, folder, is_unpacked=is_unpacked)
+            return _infer_with_model(config, model)
     run = open_run(config.train_dir, config, trust_code=config.trust_code)
     return trained_model.with_newer(
         lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer_with_model(config, model)
@@ -84,17 +86,19 @@ def _infer_with_export(config: InferenceConfig) -> int:
 
 
 @contextlib.contextmanager
-def _unpack_folder(folder_in_flag: str) -> Iterator[str]:
-    """Yields the folder to unpack an archive into.
+def _unpack_folder(config: InferenceConfig) -> Iterator[tuple[str, bool]]:
+    """Yields the folder to unpack an archive into, and whether a killed start of this command has unpacked it there.
 
-    If `folder_in_flag` is empty, this is a temporary folder, which is removed after the block; a folder that the user
-    names is kept.
+    If --untar_model_dir is not given, this is a temporary folder, which is removed after the block; a folder that the
+    user names is kept.
     """
-    if folder_in_flag:
-        yield folder_in_flag
+    if folder := config.untar_model_dir:
+        is_unpacked = os.path.isdir(folder) and bool(os.listdir(folder)) and was_begun(folder, repr(config))
+        with begun(folder, repr(config)):
+            yield folder, is_unpacked
         return
     with terminable(), copies.private_folder("yt8m-model-") as folder:
-        yield os.path.join(folder, "model")
+        yield os.path.join(folder, "model"), False
 
 
 def _infer_with_model(config: InferenceConfig, model: TrainedModel) -> int:

@@ -62,14 +62,14 @@ _HOME = re.compile(r"(^|,)\s*(~[^/,]*)")  # `~` or `~user` at the start of a pat
 
 
 def glob(pattern: str) -> list[str]:
-    """The paths of the files and folders that match `pattern`, sorted and without duplicates.
+    """The paths of the files and folders that match `pattern`, sorted, each file once, as `named_files` says.
 
     Args:
       pattern: one or several patterns with commas between them. `*`, `?` and `[...]` match inside one path component;
         `~` is the home folder. A name that begins with a dot matches only a pattern that begins with a dot. An existing
         path matches itself, even if it contains such characters or commas.
     """
-    return sorted({path for _, paths in paths_by_pattern(pattern) for path in paths})
+    return local.each_once(sorted({path for _, paths in paths_by_pattern(pattern) for path in paths}))
 
 
 def pattern_in(folder: str, *names: str) -> str:
@@ -125,14 +125,18 @@ def listed(text: str) -> list[str]:
 
 
 def named_files(
-    patterns: Patterns, choose: Callable[[list[str]], list[str]] = list[str], kind: str = "file"
+    patterns: Patterns, choose: Callable[[list[str]], list[str]] = list[str], kind: str = "file", by_name: bool = False
 ) -> list[str]:
     """The files that match the patterns of a user, each once: in the order of the patterns, those of a pattern sorted.
+
+    A local file that is named in two ways, such as `a/b` and `./a/b`, or by a link to it, counts once too; the log
+    warns of it.
 
     Args:
       patterns: one or several patterns with commas between them, or a list of such texts.
       choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
       kind: the kind of file, for the message.
+      by_name: whether a file with two names counts twice.
 
     Raises:
       UsageError: no pattern is given, or `choose` returns no file for a pattern.
@@ -146,7 +150,7 @@ def named_files(
         unique_files.update(dict.fromkeys(files))
     if not unique_files:
         raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
-    return list(unique_files)
+    return list(unique_files) if by_name else local.each_once(list(unique_files))
 
 
 def exists(path: Path) -> bool:

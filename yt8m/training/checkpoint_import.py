@@ -24,7 +24,7 @@ from yt8m.config.programs import ImportConfig
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.export.saved_model import refuse_used, replaced_folder
+from yt8m.export.saved_model import replaced_folder
 from yt8m.graph import collections
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
@@ -34,6 +34,7 @@ from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import Status, checkpoints, creation
 from yt8m.storage import copies
+from yt8m.storage.new_outputs import new_output
 from yt8m.training import training_run, training_workload
 from yt8m.video import workload
 
@@ -66,7 +67,12 @@ def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int
         another number of classes than the checkpoint.
       RunError: the file is not a checkpoint, or does not fit the model.
     """
-    refuse_used(request.out)
+    with new_output(request.out, repr((request, config))) as is_done:
+        return 0 if is_done else _import(request, config, flag_names)
+
+
+def _import(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int:
+    """Reads the checkpoint, and writes the run; see `run`."""
     checkpoint, network = Checkpoint.open(request.checkpoint), published.find(request.source, config.model.model)
     if network.transforms:
         config = _with_input_transform(config, network, checkpoint, "input_transform" in flag_names)

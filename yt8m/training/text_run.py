@@ -20,7 +20,6 @@ from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Settings, describe_extractors, locate
 from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import UsageError
-from yt8m.export.saved_model import refuse_used
 from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, TextClassifier, text_classifier
 from yt8m.graph.restore import name_of_weights
 from yt8m.lazy import tf
@@ -29,6 +28,7 @@ from yt8m.records import vocabulary
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.scoring.video_features import refuse_code, refuse_other_weights
 from yt8m.storage import copies
+from yt8m.storage.new_outputs import new_output
 from yt8m.training.checkpoint_import import write_run
 
 # Names of the variables of a `LogisticModel`: weights [D, C] and biases [C], for D values of the features, C classes.
@@ -81,7 +81,12 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
       UsageError: the table or the network cannot be used, or the folder exists already.
       RunError: weights cannot be fetched.
     """
-    refuse_used(config.out)
+    with new_output(config.out, repr((config, settings))) as is_done:
+        return 0 if is_done else _make(config, settings)
+
+
+def _make(config: TextConfig, settings: Mapping[str, Any]) -> int:
+    """Computes the weights of the classes, and writes the run; returns the exit status 0."""
     prompts = read_prompts(config.classes, config.template)
     (chosen,) = choose((config.extractor,), settings)
     extractor = chosen.extractor
@@ -154,7 +159,12 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
         has other weights; the table cannot be used; or `out` exists.
       RunError: the run cannot be read, or weights cannot be fetched or read.
     """
-    refuse_used(out)
+    with new_output(out, repr((model, classes, template))) as is_done:
+        return 0 if is_done else _grow(model, classes, template, out, trust_code)
+
+
+def _grow(model: str, classes: str, template: str, out: str, trust_code: bool) -> int:
+    """Computes the weights of the new classes, and writes the grown run; see `add_classes`."""
     old = open_run(model, trust_code=trust_code)
     prompts = read_prompts(classes, template, "from_text")
     repeated_names = sorted(set(old.shown_names.names) & prompts.keys())

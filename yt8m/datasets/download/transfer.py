@@ -252,9 +252,14 @@ class Job(NamedTuple):
         folder, name = os.path.split(self.target)
         return os.path.join(folder, f".{name}.{self.md5[:8]}.part")
 
+    @property
+    def lock(self) -> str:
+        """The path of the lock that a process holds while it fetches the file."""
+        return f"{self.partial}.lock"
+
 
 def is_complete(job: Job, overwrite: bool) -> bool:
-    """Whether the file exists with the right content; reads the whole file.
+    """Whether the file exists with the right content; reads the whole file. Then removes the lock of a killed start.
 
     Args:
       job: the file.
@@ -272,6 +277,9 @@ def is_complete(job: Job, overwrite: bool) -> bool:
             f"{job.target} exists with the md5 {digest}; expected {job.md5}. Move it away, or add --overwrite to "
             "replace it."
         )
+    if digest == job.md5 and storage.exists(job.lock):
+        with contextlib.suppress(storage.Locked), storage.lock(job.lock):
+            pass  # the lock is free, and its file is removed at the end of the block
     return digest == job.md5
 
 
@@ -288,7 +296,7 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
       storage.Locked: another process is fetching the file.
       StoppedError: the download was stopped; the bytes received are kept for the next start.
     """
-    with storage.lock(f"{job.partial}.lock"), contextlib.closing(PartialFile(job.partial)) as file:
+    with storage.lock(job.lock), contextlib.closing(PartialFile(job.partial)) as file:
         advance(file.size)
         for _ in range(2):
             client.retry(job.url, lambda: _fetch_rest(client, job, file, advance), lambda: file.size)

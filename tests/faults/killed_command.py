@@ -1,0 +1,52 @@
+"""One command of yt8m in a process that is killed at its n-th change: the workload of the fork server.
+
+The library for LD_PRELOAD counts the calls that rename, link, remove, make a folder or sync, also those of TensorFlow.
+This module counts the requests that change a bucket, and both together are numbered by the file $DISK_COUNT.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import requests
+
+
+def warm_up() -> None:
+    """Imports what the commands need; no session of TensorFlow is opened."""
+    for module in os.environ.get("KILLED_IMPORTS", "").split():
+        importlib.import_module(module)
+    requests.Session.send = _counted(requests.Session.send)  # type: ignore[method-assign]
+
+
+def main(text: str) -> int:
+    """Runs the command `words` in the folder `folder`, with the variables `environment`."""
+    from yt8m.command_line import cli
+
+    given = json.loads(text)
+    os.chdir(given["folder"])
+    os.environ.update(given["environment"], DISK_KILLED=str(os.getpid()))
+    return cli.main(given["words"])
+
+
+def _counted(send: Callable[..., Any]) -> Callable[..., Any]:
+    def count_and_send(session: Any, request: Any, **more: Any) -> Any:
+        if request.method not in ("GET", "HEAD") and "DISK_COUNT" in os.environ:
+            _count()
+        return send(session, request, **more)
+
+    return count_and_send
+
+
+def _count() -> None:
+    with open(os.environ["DISK_COUNT"], "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(b"x")
+        file.flush()
+        if str(os.fstat(file.fileno()).st_size) == os.environ.get("DISK_KILL_AT"):
+            os.kill(int(os.environ["DISK_KILLED"]), signal.SIGKILL)

@@ -1,0 +1,77 @@
+"""A shard that is named in two ways is read once by every program, and the log says so once."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import fault_shards
+import pytest
+
+from yt8m import read_records, storage
+from yt8m.command_line.cli import main
+from yt8m.config.train_config import DataConfig
+from yt8m.readers.input_check import check_input
+from yt8m.records import manifest
+from yt8m.storage import local
+
+
+@pytest.fixture
+def shards(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    (tmp_path / "a").mkdir()
+    for name in "xy":
+        fault_shards.write(tmp_path / f"a/{name}.tfrecord", fault_shards.sound("video", 6, name))
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/hard.tfrecord").hardlink_to(tmp_path / "a/x.tfrecord")
+    (tmp_path / "links/soft.tfrecord").symlink_to(tmp_path / "a/x.tfrecord")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local, "_told", set())
+    return tmp_path / "a"
+
+
+SPELLINGS = {
+    "dot": "a/*.tfrecord,./a/x.tfrecord",
+    "absolute": "a/*.tfrecord,{folder}/a/x.tfrecord",
+    "up": "a/*.tfrecord,a/../a/x.tfrecord",
+    "links": "a/*.tfrecord,links/*.tfrecord",
+    "folder": "a/*.tfrecord,b/*.tfrecord",
+}
+READERS: dict[str, Callable[[str], int]] = {
+    "shards_at": lambda pattern: sum(map(manifest.count_records, manifest.shards_at(pattern))),
+    "glob": lambda pattern: sum(map(manifest.count_records, storage.glob(pattern))),
+    "queue": lambda pattern: len(fault_shards.ids_read(fault_shards.queue("video", pattern, num_epochs=1))),
+    "read_records": lambda pattern: sum(len(batch.ids) for batch in read_records(pattern)),
+}
+
+
+@pytest.mark.promise("I12")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("reader", READERS)
+def test_each_record_counts_once(
+    shards: pathlib.Path, spelling: str, reader: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pattern = SPELLINGS[spelling].format(folder=shards.parent)
+    assert READERS[reader](pattern) == 12
+    (told,) = [line for line in caplog.messages if "each file is read once" in line]
+    assert "x.tfrecord" in told
+    assert READERS[reader](pattern) == 12
+    assert sum("each file is read once" in line for line in caplog.messages) == 1
+
+
+def test_files_of_one_content_are_not_one_file(shards: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (shards / "copy.tfrecord").write_bytes((shards / "x.tfrecord").read_bytes())
+    assert READERS["shards_at"]("a/*.tfrecord") == 18
+    assert caplog.messages == []
+
+
+@pytest.mark.promise("I12")
+def test_a_manifest_may_list_each_name(shards: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is checked by name; and the name that is not read is not missing."""
+    (shards / "z.tfrecord").hardlink_to(shards / "x.tfrecord")
+    for _ in range(2):
+        assert main(["verify", "a/x.tfrecord", "a/y.tfrecord", "a/z.tfrecord", "--manifest=a/manifest.json"]) == 0
+    queue = fault_shards.queue("video", "a/*.tfrecord", num_epochs=1)
+    data = DataConfig(data_pattern="a/*.tfrecord", feature_sizes=(3, 2), num_classes=fault_shards.CLASSES)
+    check_input(queue, data)
+    assert "gone" not in capfd.readouterr().err

@@ -1,0 +1,120 @@
+"""New outputs of commands that refuse an output which exists already, and their repeat after a kill.
+
+A local output gets its name when it is complete. If the command is killed after that and before its end, it has to
+succeed when it is repeated, although its output exists. So a hidden file beside the output holds a hash of the command
+while the command runs. If the output exists and the file is still there, the output is that of the killed command. In a
+bucket, where a folder may be incomplete, it is written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+from yt8m.storage import unfinished
+from yt8m.storage.local import naming_errors
+
+
+@contextlib.contextmanager
+def new_output(path: str, command: str, flag: str = "out") -> Iterator[bool]:
+    """Refuses an output file or folder that exists already, and marks it as begun during the block.
+
+    Yields whether the output is complete, because an earlier start of this command was killed after it had written it.
+    The log then says so.
+
+    Args:
+      path: the path that the user named.
+      command: a text that is the same for each start of the same command, and for no other.
+      flag: the flag by which the user named the path.
+
+    Raises:
+      UsageError: the path exists, and no earlier start of this command was killed when it made it.
+    """
+    exists = storage.exists(path) or storage.is_dir(path)
+    if exists and not was_begun(path, command):
+        raise UsageError(f"--{flag}={path} exists already; name another, or remove it first.")
+    is_done = exists and not storage.is_remote(path)
+    if is_done:
+        logging.info("%s is complete: an earlier start of this command was killed after it had written it", path)
+    with begun(path, command):
+        yield is_done
+
+
+def was_begun(path: str, command: str) -> bool:
+    """Whether an earlier start of the same command was killed in the block of `begun` for this path."""
+    if storage.is_remote(path):
+        with contextlib.suppress(RunError):
+            return storage.read_bytes(_remote_mark(path)) == _mark_of(path, command)
+        return False
+    marks = [mark for mark in unfinished.unfinished_in(*_split(path)) if os.path.isfile(mark.path)]
+    return any(mark.is_orphan() and _content(mark.path) == _mark_of(path, command) for mark in marks)
+
+
+@contextlib.contextmanager
+def begun(path: str, command: str) -> Iterator[None]:
+    """Keeps a hidden file beside `path` during the block, by which `was_begun` recognizes the command.
+
+    Folders above `path` are made; if the block leaves them empty, they are removed again.
+    """
+    if storage.is_remote(path):
+        storage.write(_remote_mark(path), _mark_of(path, command))
+        try:
+            yield
+        finally:
+            storage.remove(_remote_mark(path))
+        return
+    folder = _split(path)[0]
+    missing = _missing_folders(folder)
+    storage.makedirs(folder)
+    with contextlib.suppress(OSError):  # the folder may be writable although it cannot be listed
+        unfinished.discard_orphans(*_split(path))
+    mark = unfinished.temporary_path(os.path.join(*_split(path)))
+    try:
+        with naming_errors("write", path), open(mark, "xb", buffering=0) as file:
+            unfinished.lock_until_closed(file.fileno())
+            file.write(_mark_of(path, command))
+            yield
+    finally:
+        for leftover, remove in [(mark, os.unlink), *((folder, os.rmdir) for folder in missing)]:
+            with contextlib.suppress(OSError):  # the folders are not empty if the output is in them
+                remove(leftover)
+
+
+def _mark_of(path: str, command: str) -> bytes:
+    """The content of the hidden file of this command: a hash."""
+    return hashlib.sha256(
+        repr((storage.absolute(path.rstrip("/")), command)).encode("utf-8", "surrogateescape")
+    ).digest()
+
+
+def _remote_mark(path: str) -> str:
+    folder, _, name = path.rstrip("/").rpartition("/")
+    return storage.join(folder, f".{name}.begun")
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The folder and the name of a local path, in the form in which files beside it are made and found."""
+    return os.path.split(os.path.realpath(path))
+
+
+def _missing_folders(folder: str) -> list[str]:
+    """The folders up to `folder` that do not exist, the innermost first."""
+    missing = []
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(100)
+    except OSError:
+        return b""
