@@ -90,14 +90,14 @@ def measured(pattern: str, folder: pathlib.Path, count: int, passes: int) -> dic
     """Audits the videos; returns the CPU seconds of each part, MB of memory and what was found of the copies."""
     seconds: dict[str, float] = {}
     words = [f"--data={pattern}", f"--out={folder}", *[f"--num_epochs={passes}"] * bool(passes)]
-    config, training = flags.audit_config(words)
+    config, training, data = flags.audit_config(words)
     clock = Clock()
     with OwnMemory() as memory, contextlib.ExitStack() as stack:
         for part, (owner, name) in _PARTS.items():
             timed = functools.partialmethod if isinstance(owner, type) else functools.partial
             replacement = timed(_timed, getattr(owner, name), seconds, part)
             stack.enter_context(mock.patch.object(owner, name, replacement))
-        label_audit.LabelAudit(config, training).run()
+        label_audit.LabelAudit(config, training, data).run()
     seconds["rest"] = clock.sample().cpu - sum(seconds.values())
     seconds["training"] *= usual_passes(count) / (passes or usual_passes(count))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

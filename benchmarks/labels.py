@@ -115,8 +115,8 @@ def precision(ranking: np.ndarray, errors: np.ndarray) -> float:
 def audit(pattern: str, folder: pathlib.Path, model: str) -> tuple[FoldScores, np.ndarray]:
     """The scores of all classes, and the number of each video."""
     folds.BEST = CLASSES  # so that other rankings get all scores
-    config, training = flags.audit_config([f"--data={pattern}", f"--out={folder}", f"--model={model}"])
-    LabelAudit(config, training).run()
+    config, training, data = flags.audit_config([f"--data={pattern}", f"--out={folder}", f"--model={model}"])
+    LabelAudit(config, training, data).run()
     videos = folds.read_videos(str(folder / ".work" / "videos.npz"))
     parts = ((videos.of_fold(k), read_scores(str(folder / ".work" / f"scores{k}.npz"))) for k in range(config.folds))
     return join_folds(parts), np.array([int(video[1:]) for video in videos.ids])

@@ -11,7 +11,7 @@ from yt8m.deploy import cluster
 
 def run(words: list[str]) -> int:
     """Evaluates a run as the flags in `words`, the arguments of the command, say; returns the exit status."""
-    config = flags.eval_config(words)
+    config, data = flags.evaluation(words)
     program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.scoring import evaluation
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     # In a cluster only the chief evaluates; each other process ends at once.
     if cluster.is_left_to_the_chief("evaluates", "yt8m bulk eval"):
         return 0
-    return evaluation.evaluate(config)
+    return evaluation.evaluate(config, data=data)
 
 
 main = functools.partial(program.run_main, "eval.py", run)  # main(argv=None); None means sys.argv[1:]

@@ -11,7 +11,7 @@ from yt8m.deploy import cluster
 
 def run(words: list[str]) -> int:
     """Writes predictions as the flags in `words`, the arguments of the command, say; returns the exit status."""
-    config = flags.inference_config(words)
+    config, data = flags.inference(words)
     program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.scoring import inference
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     # In a cluster only the chief predicts; each other process ends at once.
     if cluster.is_left_to_the_chief("predicts", "yt8m bulk infer"):
         return 0
-    return inference.infer(config)
+    return inference.infer(config, data)
 
 
 main = functools.partial(program.run_main, "inference.py", run)  # main(argv=None); None means sys.argv[1:]

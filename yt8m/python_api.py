@@ -298,7 +298,7 @@ def fit(**flag_values: Any) -> FittedRun:
             "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
         )
     with _call_scope(), program.shown_log():
-        config, outcome = training_run.train(flags.train_config(_command_line(flag_values)))
+        config, outcome = training_run.train(*flags.training(_command_line(flag_values)))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(outcome.results.get("validations", ()))

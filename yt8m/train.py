@@ -16,11 +16,11 @@ def run(words: list[str]) -> int:
         # If a process of the cluster dies, TensorFlow logs ten lines, which say less than the one line of `Watch`. The
         # variable is set before the flags are read, because the module that --model names may import TensorFlow.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    config = flags.train_config(words)
+    config, data = flags.training(words)
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.training.cluster_training import train
 
-    return train(config)
+    return train(config, data)
 
 
 main = functools.partial(program.run_main, "train.py", run)  # main(argv=None); None means sys.argv[1:]

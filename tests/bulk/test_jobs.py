@@ -12,6 +12,7 @@ from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
 from yt8m import inference, train
 from yt8m.bulk.bulk_config import BulkConfig, EvalBulk, InferBulk, RankBulk
 from yt8m.errors import UsageError
+from yt8m.records.opened_data import open_data
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archi
     (export,) = pathlib.Path(run, "export").iterdir()
     for model in (run, str(export), f"{tmp_path}/model.tgz"):
         config = EvalBulk(model=model, data=str(shard), out="o")
-        names = jobs._class_names(config, 7)
+        names = jobs._class_names(config, open_data(config.data), 7)
         assert [names.name(index) for index in range(7)] == [f"name {index}" for index in range(7)], model
         assert jobs._fix_checkpoint(config)[2] == int(export.name), model
 

@@ -13,10 +13,12 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m.command_line import flags
 from yt8m.config import data_fit
+from yt8m.config.data_fit import Takes
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.opened_data import open_data
 from yt8m.records.vocabulary import Vocabulary
 
 CLIP, SOUND = FeatureFormat("clip", 16), FeatureFormat("a_sound", 4)
@@ -244,24 +246,24 @@ def test_data_that_do_not_fit_a_run_are_refused(
     path = shard(CLIPS, DataFormat("video", (CLIP, SOUND), **said)).partition("=")[2]
     data = dataclasses.replace(own, data_pattern=path)
     with pytest.raises(UsageError) as refusal:
-        data_fit.fit_data(data, [path], "eval_data_pattern", is_rated=is_rated)
+        data_fit.fit(Takes(data), open_data(path), {}, flag="eval_data_pattern", is_rated=is_rated)
     where = path.replace("a.tfrecord", "manifest.json")
     assert str(refusal.value) == (
         f"--eval_data_pattern={path}: the data do not fit the model, which {message} ({where}). "
         "Name data with the same format as the training data, or another run."
     )
     foreign = dataclasses.replace(data, reader="my:Reader")
-    assert data_fit.fit_data(foreign, [path], "eval_data_pattern") == foreign
+    assert data_fit.fit(Takes(foreign), open_data(path), {}, flag="eval_data_pattern") == foreign
 
 
 def test_data_are_read_by_their_own_ranges(shard: Make) -> None:
     """A byte's meaning belongs to the shards, also if the training's had another range, or floats."""
     path = shard(FRAMES, DataFormat("frame", (CLIP._replace(range=(0.0, 6.0)),))).partition("=")[2]
     run = dataclasses.replace(RUN, frame_features=True, feature_ranges=((),))
-    assert data_fit.fit_data(run, [path], "f").feature_ranges == ((0.0, 6.0),)
+    assert data_fit.fit(Takes(run), open_data(path), {}, flag="f").feature_ranges == ((0.0, 6.0),)
     (pathlib.Path(path).parent / "manifest.json").unlink()
-    assert data_fit.fit_data(run, [path], "f") == run  # a record says no range
-    assert data_fit.fit_data(run, [], "f") == run
+    assert data_fit.fit(Takes(run), open_data(path), {}, flag="f") == run  # a record says no range
+    assert data_fit.fit(Takes(run), open_data(None), {}, flag="f") == run
 
 
 def test_training_counts_come_from_the_vocabulary_or_else_from_the_manifest(

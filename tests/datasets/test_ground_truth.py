@@ -10,6 +10,7 @@ from reader_records import video_record, write_shard
 
 from yt8m.datasets import ground_truth
 from yt8m.errors import RunError
+from yt8m.records.opened_data import open_data
 
 
 @pytest.mark.parametrize("labels", [[float("nan")], [1.5], [b"cat"]])
@@ -17,4 +18,4 @@ def test_labels_that_are_no_whole_numbers_are_refused(tmp_path: pathlib.Path, la
     records = [video_record(id=[b"a"], labels=[2]), video_record(id=[b"b"], labels=labels)]
     path = write_shard(tmp_path / "a.tfrecord", records)
     with pytest.raises(RunError, match=r"record 1: video b has the labels .*; expected whole numbers"):
-        ground_truth.video_labels(path, 3)
+        ground_truth.video_labels(open_data(path), 3)

@@ -13,6 +13,7 @@ from yt8m.command_line import cli
 from yt8m.datasets import ground_truth
 from yt8m.export import ensembles
 from yt8m.export.ensembles import aligned, side_by_side
+from yt8m.records.opened_data import open_data
 from yt8m.records.prediction_files import PredictionRow
 
 C = 12
@@ -215,7 +216,7 @@ def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
     assert run(*words, line, f"--output_file={tmp_path}/again.csv") == 0
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "o.csv").read_bytes()
     weights = np.array([float(word) for word in line.removeprefix("--weights=").split(",")])
-    truth = ground_truth.video_labels(labels, C, "fit_on")
+    truth = ground_truth.video_labels(open_data(labels), C)
     _, held_out = ensembles.halves(side_by_side([str(path) for path in paths], C), truth, False, 6)
     printed = said.out.split("GAP with fitted weights: ")[1].split()[0]
     assert printed == f"{held_out.gap(weights / weights.sum(), 6):.5f}"

@@ -19,6 +19,7 @@ from yt8m.labels import batch_selection
 from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, UnlabelledVideos, select, tags_of
 from yt8m.records import vocabulary
 from yt8m.records.batches import read_records
+from yt8m.records.opened_data import open_data
 
 VIDEOS, CLASSES, SIZE = 80, 6, 5
 
@@ -108,22 +109,22 @@ def test_files_without_a_record_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UsageError, match=r"--data=a\.tfrecord: the files have no record"):
         batch_selection.read_candidates(scorer, "a.tfrecord")
     with pytest.raises(UsageError, match=r"labelled videos, a\.tfrecord, have no record"):
-        batch_selection.read_labelled(scorer, "a.tfrecord")
+        batch_selection.read_labelled(scorer, open_data(None).of_files(["a.tfrecord"]))
 
 
 def test_labelled_videos_with_other_numbers_of_classes_are_refused(tmp_path: pathlib.Path) -> None:
     takes = types.SimpleNamespace(folder="run")
     scorer: Any = types.SimpleNamespace(shown_names=vocabulary.of_names(["cat", "dog"]), takes=takes)
     pattern = str(tmp_path / "a.tfrecord")
-    batch_selection.refuse_other_numbers(scorer, "")
+    batch_selection.refuse_other_numbers(scorer, open_data(None).vocabulary)
     (tmp_path / "a.tfrecord").touch()
     for names in ([], ["cat"], ["cat", "dog"], ["cat", "dog", "bird"]):
         if names:
             vocabulary.write(str(tmp_path / vocabulary.NAME), vocabulary.of_names(names))
-        batch_selection.refuse_other_numbers(scorer, pattern)
+        batch_selection.refuse_other_numbers(scorer, open_data(pattern).vocabulary)
     vocabulary.write(str(tmp_path / vocabulary.NAME), vocabulary.of_names(["dog", "cat", "bird"]))
     with pytest.raises(UsageError, match=r"class 0 is 'cat' in run, and 'dog' in .*vocabulary\.csv"):
-        batch_selection.refuse_other_numbers(scorer, pattern)
+        batch_selection.refuse_other_numbers(scorer, open_data(pattern).vocabulary)
 
 
 def test_what_is_left_of_the_candidates_keeps_its_rows() -> None:

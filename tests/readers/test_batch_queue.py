@@ -187,7 +187,7 @@ def test_files_without_records_end_at_once(tmp_path: pathlib.Path) -> None:
 def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
     path = write_shard(tmp_path / "gone.tfrecord", [])
     queue = BatchQueue(READER, path)
-    queue.keep_files()
+    queue.keep_opened()
     os.unlink(path)
     with pytest.raises(tf.errors.NotFoundError, match=r"gone\.tfrecord"):
         batches(queue)

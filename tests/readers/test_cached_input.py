@@ -374,7 +374,7 @@ def test_a_record_cut_before_its_labels_is_named(tmp_path: pathlib.Path) -> None
 def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "gone").touch()
     gone = queue(f"{tmp_path}/gone", tmp_path / "cache")
-    gone.keep_files()
+    gone.keep_opened()
     (tmp_path / "gone").unlink()
     with pytest.raises(RunError, match="gone: No such file"):
         batches(gone)

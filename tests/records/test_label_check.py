@@ -10,11 +10,16 @@ from reader_records import video_record, write_shard
 
 from yt8m.command_line import cli
 from yt8m.records import label_check
+from yt8m.records.opened_data import OpenedData, open_data
 
 
 def shard(folder: pathlib.Path, *records: bytes, name: str = "a.tfrecord") -> list[str]:
     folder.mkdir(exist_ok=True)
     return [write_shard(folder / name, list(records))]
+
+
+def of_files(*files: str) -> OpenedData:
+    return open_data(None).of_files(files)
 
 
 def video(number: int, **features: list) -> bytes:
@@ -23,16 +28,16 @@ def video(number: int, **features: list) -> bytes:
 
 def test_a_label_anywhere_in_the_first_thousand_videos_is_enough(tmp_path: pathlib.Path) -> None:
     files = shard(tmp_path, *map(video, range(999)), video(999, labels=[0]))
-    assert label_check.describe_problem(files) == ""
+    assert label_check.describe_problem(of_files(*files)) == ""
     files = shard(tmp_path, *map(video, range(1000)), video(1000, labels=[0]))
-    assert label_check.describe_problem(files) == f"{files[0]}: none of the first 1000 videos has a label"
+    assert label_check.describe_problem(of_files(*files)) == f"{files[0]}: none of the first 1000 videos has a label"
 
 
 def test_labels_are_looked_for_in_files_that_are_spread_over_all(tmp_path: pathlib.Path) -> None:
     none = [shard(tmp_path, *map(video, range(200)), name=f"{i:02}.tfrecord")[0] for i in range(20)]
-    assert "none of the first 1000 videos" in label_check.describe_problem(none)
+    assert "none of the first 1000 videos" in label_check.describe_problem(of_files(*none))
     some = shard(tmp_path, video(0, labels=[3]), name="18.tfrecord")
-    assert label_check.describe_problem([*none[:18], *some, none[19]]) == ""
+    assert label_check.describe_problem(of_files(*none[:18], *some, none[19])) == ""
 
 
 def test_a_manifest_that_counts_labels_is_believed(tmp_path: pathlib.Path) -> None:
@@ -44,7 +49,7 @@ def test_a_manifest_that_counts_labels_is_believed(tmp_path: pathlib.Path) -> No
         if not positives:
             del data["positives"]
         (tmp_path / "manifest.json").write_text(json.dumps(written))
-        found = label_check.describe_problem(files)
+        found = label_check.describe_problem(of_files(*files))
         assert (problem in found) if problem else (found == "")
 
 
@@ -53,25 +58,25 @@ def test_a_manifest_that_counts_labels_is_believed(tmp_path: pathlib.Path) -> No
 )
 def test_a_feature_with_another_name_is_named(tmp_path: pathlib.Path, feature: dict, name: str) -> None:
     files = shard(tmp_path, *(video(number, **feature) for number in range(3)))
-    problem = label_check.describe_problem(files)
+    problem = label_check.describe_problem(of_files(*files))
     assert f"read from the feature labels, and these records have a feature {name} (" in problem
 
 
 def test_vectors_of_0_and_1_are_named(tmp_path: pathlib.Path) -> None:
     files = shard(tmp_path, *(video(k, labels=[int(k % 4 == c) for c in range(4)]) for k in range(9)))
-    assert "labels holds 4 numbers in each video, all of them 0 or 1" in label_check.describe_problem(files)
+    assert "labels holds 4 numbers in each video, all of them 0 or 1" in label_check.describe_problem(of_files(*files))
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0, 1], [1, 0, 2]])
 def test_ordinary_labels_are_no_vectors(tmp_path: pathlib.Path, labels: list[int]) -> None:
     files = shard(tmp_path, video(0, labels=labels), *(video(k, labels=[k % 2]) for k in range(9)))
-    assert label_check.describe_problem(files) == ""
+    assert label_check.describe_problem(of_files(*files)) == ""
 
 
 def test_damaged_files_are_left_to_their_reader(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(b"no shard")
-    assert label_check.describe_problem([str(tmp_path / "a.tfrecord")]) == ""
-    assert label_check.describe_problem([]) == ""
+    assert label_check.describe_problem(of_files(str(tmp_path / "a.tfrecord"))) == ""
+    assert label_check.describe_problem(of_files()) == ""
 
 
 def train(folder: pathlib.Path, data: str, *more: str) -> int:

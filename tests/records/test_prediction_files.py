@@ -18,6 +18,7 @@ from yt8m.datasets import ground_truth
 from yt8m.errors import RunError
 from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking
 from yt8m.records import prediction_files, shards
+from yt8m.records.opened_data import open_data
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.shards import id_bytes, id_text
 
@@ -112,7 +113,7 @@ def test_every_program_reads_the_ids_that_another_wrote(folder: pathlib.Path, id
         PredictionWriter(file, 2)(reports(2, ids))
     assert len(predictions.read_text().splitlines()) == 1 + len(ids)
     assert [row.video_id for row in prediction_files.read_predictions(str(predictions), 5000)] == texts
-    assert list(ground_truth.video_labels(str(shard), 5000).rows) == texts
+    assert list(ground_truth.video_labels(open_data(str(shard)), 5000).rows) == texts
     Candidates(str(predictions), [1], 5000).among([each + b":5" for each in ids], np.ones((len(ids), 1)))
     data = f"--eval_data_pattern={shard}"
     assert cli.main(["score", f"--predictions={predictions}", data, "--num_classes=5000"]) == 0
@@ -136,7 +137,7 @@ def test_ids_of_batch_prediction(folder: pathlib.Path, ids: list[str]) -> None:
 def test_segments_are_found_by_their_names(folder: pathlib.Path, ids: list[bytes]) -> None:
     shard, cache, submission = folder / "s.tfrecord", folder / "cache", folder / "s.csv"
     write_labelled(shard, ids)
-    rated = ground_truth.ratings(str(shard))
+    rated = ground_truth.ratings(open_data(str(shard)))
     ground_truth.write_ratings(str(cache), rated)
     assert ground_truth.read_ratings(str(cache)).segments == rated.segments
     ranking = SegmentRanking([3])

@@ -17,6 +17,7 @@ from yt8m.command_line import cli
 from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import Ratings
 from yt8m.records import prediction_files, shards, vocabulary
+from yt8m.records.opened_data import open_data
 from yt8m.records.prediction_files import ClassLine
 from yt8m.reports.file_scores import evaluate_submission
 
@@ -71,7 +72,7 @@ def test_records_fill_the_cache_which_then_suffices(tmp_path: pathlib.Path, caps
 
 
 def test_published_records_and_what_is_missing(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = ground_truth.ratings(str(golden("tiny_segment.tfrecord")))
+    found = ground_truth.ratings(open_data(str(golden("tiny_segment.tfrecord"))))
     expected = np.load(golden("readers.npz"))
     assert len(set(found.segments)) == len(expected["segment/labels"])
     assert len(found.classes) >= expected["segment/label_weights"].sum()

@@ -20,8 +20,10 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT
-from yt8m.records import manifest, vocabulary
+from yt8m.records.batches import check_record_count
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import SEGMENTS_HEADER
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
 from yt8m.scoring import evaluation_results
@@ -35,12 +37,14 @@ class FinishedJob(NamedTuple):
 
     Attributes:
       config: the settings.
+      data: the data of the job.
       shards: all shards of the job.
       weights: path of the checkpoint or inference model, or of the export or archive.
       step: the training step of the weights; 0 if it is unknown.
     """
 
     config: BulkConfig
+    data: OpenedData
     shards: Sequence[ShardTask]
     weights: str
     step: int
@@ -62,7 +66,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     """
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fix_checkpoint(config)
-    shards = _tasks_of_shards(config, manifest.shards_at(config.data))
+    data = open_data(config.data, manifest=config.manifest)
+    shards, expected = _tasks_of_shards(config, data.files), data.manifest
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, _LOCK_FILE)):
         _claim_folder(config, _describe_job(name, config, shards, weights))
@@ -73,10 +78,13 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         records = sum(outcome.records for outcome in outcomes)
         outcomes += [shard_work.read_outcome(config, shard) for shard in finished]
         _check_outcomes(config, shards, outcomes)
-        _compare_with_manifest(config, shards, [outcome for outcome in outcomes if outcome.records and not outcome.bad])
+        paths = {shard.number: shard.path for shard in shards}
+        for outcome in outcomes:
+            if outcome.records and not outcome.bad:  # then the shard was read to its end
+                check_record_count(paths[outcome.number], outcome.records, expected)
         logging.info("%d records of %d shards were read", records, len(shards) - len(finished))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
-        finish(FinishedJob(config, shards, weights, step))
+        finish(FinishedJob(config, data, shards, weights, step))
         if storage.exists(parts_folder := storage.join(config.out, PARTS)):  # there is none if all shards were done
             storage.remove_tree(parts_folder)
     return 0
@@ -216,24 +224,6 @@ def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], outcomes: S
         storage.write(storage.join(config.out, _BAD_RECORDS_FILE), "".join(f"{damage}\n" for damage in bad))
 
 
-def _compare_with_manifest(config: BulkConfig, shards: Sequence[ShardTask], outcomes: Sequence[Done]) -> None:
-    """Raises `RunError` if --manifest gives another number of records for a shard than `outcomes`.
-
-    These are the outcomes of the shards that were read to their ends.
-    """
-    if not config.manifest:
-        return  # manifests beside the shards were compared when the shards were read
-    user_manifest = manifest.read(config.manifest)
-    paths = {shard.number: shard.path for shard in shards}
-    for outcome in outcomes:
-        expected = user_manifest.expected(paths[outcome.number])
-        if expected is not None and expected.records != outcome.records:
-            raise RunError(
-                f"{paths[outcome.number]} holds {outcome.records} records, but {config.manifest} says "
-                f"{expected.records}. Fetch the shard again, or update the manifest (yt8m verify --update)."
-            )
-
-
 def _finish_predictions(job: FinishedJob) -> None:
     """Writes predictions.json, which lists the prediction file of each shard; it is the last file of the job."""
     output = job.config.out
@@ -264,7 +254,7 @@ def _finish_evaluation(job: FinishedJob) -> None:
     """Prints the metrics and writes report.json, as `yt8m eval` does."""
     config = job.config
     merged = storage.read_json(storage.join(config.out, PARTS, pipelines.FIGURES_FILE))
-    names = _class_names(config, merged["num_classes"])
+    names = _class_names(config, job.data, merged["num_classes"])
     figures = pipelines.restore_arrays(merged["figures"])
     result = evaluation_results.EvaluationResult(
         job.weights, job.step, figures, figures["num_examples"], metrics.load(), names
@@ -272,15 +262,14 @@ def _finish_evaluation(job: FinishedJob) -> None:
     evaluation_results.write_report(_result_path("eval", config), result, merged["model"])
 
 
-def _class_names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
+def _class_names(config: BulkConfig, data: OpenedData, num_classes: int) -> Vocabulary:
     """The names of the classes: those stored with the model, or else those in the vocabulary beside the data."""
     if run_dir.is_run(config.model):
         names_of_model = run_dir.own_names(config.model, num_classes)
     else:
         with scoring.open(config.model, trust_code=config.trust_code) as scorer:
             names_of_model = scorer.names
-    data = vocabulary.of_data("", manifest.shards_at(config.data))
-    return vocabulary.shown_for(num_classes, vocabulary.for_model(names_of_model, num_classes, config.model, data))
+    return data.names_for(names_of_model, num_classes, config.model).shown(num_classes)
 
 
 def _result_path(name: str, config: BulkConfig) -> str:

@@ -29,9 +29,9 @@ from yt8m.readers import EverySegmentReader
 from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, sound_blocks
 from yt8m.readers.pipeline import cpu_session
-from yt8m.records import manifest
 from yt8m.records.batches import check_record_count, read_records
 from yt8m.records.cached_records import CachedRecords
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
@@ -153,22 +153,24 @@ class _LoadedModel:
           DamagedError: a record is bad, and --max_bad_records is 0.
           UsageError: the records do not fit the model, or a flag needs the model of a run.
         """
+        data = open_data(None).of_files([path])
         if self.config.cache:
-            self.require_run("--cache").refuse_other_data(read_records(path))
-            return self._cached_batches(path, bad)
+            self.require_run("--cache").refuse_other_data(read_records(data))
+            return self._cached_batches(data, bad)
         if not self.config.max_bad_records:
-            return iter(self.model.batches(path, self.batch_size))
-        self.require_run("--max_bad_records").refuse_other_data(read_records(path))
+            return iter(self.model.batches(data, self.batch_size))
+        self.require_run("--max_bad_records").refuse_other_data(read_records(data))
         return _group(_read_sound_records(self._check, path, bad), self.batch_size)
 
-    def _cached_batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """Batches of numbers, by which the cache finds a shard's records, up to the first bad record.
+    def _cached_batches(self, data: OpenedData, bad: list[DamagedError]) -> Iterator[Videos]:
+        """Batches of numbers, by which the cache finds the records of the one shard of `data`, up to the first bad one.
 
         A bad record is added to `bad`.
         """
+        (path,) = data.files
         shard, (start, end) = self.cached.begin_shard(path)
         if shard.damage is None:
-            check_record_count(path, len(shard), manifest.find([path]))
+            check_record_count(path, len(shard), data.manifest)
         else:
             bad.append(DamagedError(path, *shard.damage))
         yield from (np.arange(first, min(first + self.batch_size, end)) for first in range(start, end, self.batch_size))
@@ -176,7 +178,7 @@ class _LoadedModel:
     @functools.cached_property
     def cached(self) -> CachedRecords:
         """The cache of the records of all shards of the job."""
-        config, files = self.config, manifest.shards_at(self.config.data)
+        config, files = self.config, open_data(self.config.data).files
         if isinstance(config, RankBulk):
             reader = segment_reader(self._segment_data, config.segment_context, config.segment_shifts)
             return open_cache(config.cache, reader, files, skips_bad=config.max_bad_records > 0)

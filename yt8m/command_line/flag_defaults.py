@@ -17,13 +17,13 @@ from absl import logging
 from yt8m import options, storage
 from yt8m.command_line.flag_parsing import find_switch, find_word
 from yt8m.config import run_dir
-from yt8m.config.data_fit import DESCRIBING, feature_ranges, refuse_contradiction
+from yt8m.config.data_fit import DESCRIBING, are_own, feature_ranges, refuse_contradiction
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig, known_sizes
 from yt8m.errors import UsageError
 from yt8m.options import flag_of, shown
-from yt8m.records import discovery, vocabulary
+from yt8m.records import vocabulary
 from yt8m.records.data_format import DataFormat
-from yt8m.records.discovery import DiscoveredFormat
+from yt8m.records.opened_data import DiscoveredFormat, OpenedData
 from yt8m.records.vocabulary import Vocabulary
 
 
@@ -100,14 +100,14 @@ def start_named_in(words: Sequence[str]) -> Start:
 
 
 def complete(
-    flags: Mapping[str, Any], files: Sequence[str], names: Vocabulary | None = None
+    flags: Mapping[str, Any], data: OpenedData, names: Vocabulary | None = None
 ) -> tuple[dict[str, Any], bool]:
     """Adds the values of flags that describe the records, from the data or as defaults, and logs what the data say.
 
     Args:
       flags: {flag: value} of the flags that were given for a training.
-      files: paths of the shards; empty if this machine cannot read them, or if they are the sample data.
-      names: the vocabulary of the shards, which has the number of classes; None if there is none.
+      data: the data; without files if this machine cannot read them, or if they are the sample data.
+      names: the vocabulary of the run, which has the number of classes; None or empty if there is none.
 
     Returns:
       {option: value} including `flags`, and whether the level and the features were taken from the data.
@@ -118,12 +118,12 @@ def complete(
       RunError: a manifest is damaged, or two contradict one another.
     """
     # A custom reader may read records of another layout, which cannot be checked here.
-    discovered = discovery.find(files, flags.get("manifest", "")) if files and "reader" not in flags else None
+    discovered = data.format if data.files and "reader" not in flags else None
     vocabulary_values = dict(vocabulary=names.path, num_classes=len(names)) if names else {}
     if discovered is None:
         return _add_sizes({"feature_names": _default_features(flags), **flags, **vocabulary_values}, {}, ""), False
     _refuse_more_classes(names, discovered)
-    is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
+    is_own = are_own(discovered.format)
     is_taken = is_own and not any(name in flags for name in DESCRIBING)
     taken: dict[str, Any] = (
         _options_of_format(discovered.format) if is_taken else {"feature_names": _default_features(flags)}

@@ -34,9 +34,9 @@ from yt8m.command_line.flag_parsing import (
     own_hyper_parameters,
     program_flags,
 )
-from yt8m.config import resume, run_dir
+from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.audit_config import AuditConfig
-from yt8m.config.model_options import check_files, with_hyper_parameters
+from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import AddClassesConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
@@ -47,17 +47,17 @@ from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
-from yt8m.records import vocabulary
-from yt8m.records.vocabulary import Vocabulary
+from yt8m.records.opened_data import OpenedData, open_data
 
 if TYPE_CHECKING:
     from yt8m.export.ensemble_config import EnsembleConfig
 
 C = TypeVar("C")
+P = TypeVar("P", EvalConfig, InferenceConfig)
 
 __all__ = ["EVALUATION", "INFERENCE", "TRAIN"]
 __all__ += ["cache_config", "ensemble_config", "eval_config", "growth_config", "import_config", "inference_config"]
-__all__ += ["train_config"]
+__all__ += ["evaluation", "inference", "train_config", "training"]
 __all__ += ["check_level", "check_model_takes", "check_names", "environment_defaults", "read", "read_with"]
 
 # {environment variable of a Vertex AI job: flag whose value it is, if the flag is not given}:
@@ -86,6 +86,11 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
       RunError: the file that --config names is damaged.
       SystemExit: with status 0, after `--help` was printed.
     """
+    return training(words, files_are_here=files_are_here)[0]
+
+
+def training(words: Sequence[str], *, files_are_here: bool = True) -> tuple[TrainConfig, OpenedData | None]:
+    """Like `train_config`, but also returns the opened training data; None if this machine does not read any files."""
     start = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
     typed, hyper_parameter_values = _parse_training_flags(program, words, TRAIN, start)
@@ -111,7 +116,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     config_of_import = config_section(ImportConfig, typed)
     values = {**start.values(typed), "train_dir": config_of_import.out}
     network = published.find(config_of_import.source, values.get("model", ModelConfig.model))
-    config = _make_training_config(
+    config, _ = _make_training_config(
         start, values, published.options(network, hyper_parameter_values, usual=not start.path)
     )
     return (
@@ -121,11 +126,11 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     )
 
 
-def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
+def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, OpenedData]:
     """Reads the command line `yt8m audit WORDS`; the errors are those of `train_config`.
 
     Returns:
-      The config of the command, and the config of a training on all data that are audited.
+      The config of the command, the config of a training on all data that are audited, and these data.
     """
     start = start_named_in(words)
     purpose = "Lists labels that are probably wrong or missing, by models that have not seen the videos."
@@ -135,12 +140,13 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig]:
     names = {flag.name for flag in flags} - set(AuditConfig.__dataclass_fields__)
     values = {name: value for name, value in start.values(typed).items() if name in names}
     values["train_data_pattern"] = config.data
-    return config, _make_training_config(start, {**values, "train_dir": config.out}, hyper_parameter_values)
+    training, data = _make_training_config(start, {**values, "train_dir": config.out}, hyper_parameter_values)
+    return config, training, data or data_fit.open_for(training.data)
 
 
 def _make_training_config(
     start: Start, flags: dict[str, Any], hyper_parameter_values: Mapping[str, Any], files_are_here: bool = True
-) -> TrainConfig:
+) -> tuple[TrainConfig, OpenedData | None]:
     """Makes the config of a training from values of flags, after checking them against the data; see `train_config`.
 
     Args:
@@ -148,13 +154,15 @@ def _make_training_config(
       flags: {flag: value}, including the options that are taken over.
       hyper_parameter_values: {hyper-parameter: value} of those that the user gave.
       files_are_here: whether this machine can read the data.
+
+    Returns:
+      The config; and the opened data, None if no files are named or this machine cannot read them.
     """
     pattern = flags.get("train_data_pattern", "")
     config_section(StorageConfig, flags).use()
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
-    files = check_files("train_data_pattern", pattern) if files_are_here else []
-    names = _find_vocabulary(flags, files, start.vocabulary) if files_are_here else None
-    values, are_taken = flag_defaults.complete(flags, files, names)
+    data = _open_training_data(flags, start.vocabulary) if files_are_here else open_data(None)
+    values, are_taken = flag_defaults.complete(flags, data, data.vocabulary)
     values.setdefault("num_classes", start.config.data.num_classes)
     config = _make_config(TrainConfig, values)
     check_names(config.model, config.optimizer)
@@ -172,7 +180,7 @@ def _make_training_config(
             if change.name != "train_dir"
         ]
         logging.info("the options are those of %s, except: %s", start.path, "; ".join(changed) or "nothing")
-    return config
+    return config, data if data.files else None
 
 
 def eval_config(words: Sequence[str]) -> EvalConfig:
@@ -184,53 +192,70 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     Returns:
       The config of the evaluation.
     """
+    return evaluation(words)[0]
+
+
+def evaluation(words: Sequence[str]) -> tuple[EvalConfig, OpenedData | None]:
+    """Like `eval_config`, but also returns the opened data; None if the flags name none."""
     program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
     values, hyper_parameter_values = _parse_training_flags(program, words, EVALUATION)
     config = _make_config(EvalConfig, values)
     refuse_cache_of_bucket(config.cache, config.eval_data_pattern)
-    check_files("eval_data_pattern", config.eval_data_pattern)
-    return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
+    return _with_data(config, hyper_parameter_values, "eval_data_pattern")
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
     """Reads the command line `inference.py WORDS`; returns the config of the inference; see `eval_config`."""
+    return inference(words)[0]
+
+
+def inference(words: Sequence[str]) -> tuple[InferenceConfig, OpenedData | None]:
+    """Like `inference_config`, but also returns the opened data; None if the flags name none."""
     flags = program_flags(InferenceConfig, "Inference")
     program = Program("inference.py", "Writes predictions for TFRecord files.", flags)
     values, hyper_parameter_values = _parse_training_flags(program, words, INFERENCE, with_losses=False)
     config = _make_config(InferenceConfig, values)
     refuse_cache_of_bucket(config.cache, config.input_data_pattern)
-    check_files("input_data_pattern", config.input_data_pattern)
-    return dataclasses.replace(config, hyper_parameters=hyper_parameter_values)
+    return _with_data(config, hyper_parameter_values, "input_data_pattern")
 
 
-def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig]:
+def _with_data(config: P, hyper_parameters: Mapping[str, Any], flag: str) -> tuple[P, OpenedData | None]:
+    """Adds the hyper-parameters that the user gave to a config, and opens the data that `flag` names, if it does."""
+    config = dataclasses.replace(config, hyper_parameters=hyper_parameters)
+    named = {"vocabulary": config.vocabulary, "manifest": config.manifest}
+    pattern = getattr(config, flag)
+    return config, open_data(pattern, **named, flag=flag) if pattern else None
+
+
+def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig, OpenedData]:
     """Reads the command line `yt8m cache WORDS`; the errors are those of `train_config`.
 
     Returns:
-      The config of the command, and the data config of a training with the same flags.
+      The config of the command, the data config of a training with the same flags, and the data.
     """
     purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
     config, flag_values = read_values(
         CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
     )
     refuse_cache_of_bucket(config.out, config.data, "out")
-    files = check_files("data", config.data)
     described = {name: flag_values[name] for name in flag_values if name in DataConfig.__dataclass_fields__}
     described["train_data_pattern"] = config.data
-    values, _ = flag_defaults.complete(described, files, _find_vocabulary(described, files, ""))
-    return config, config_section(DataConfig, dict(values, data_pattern=config.data, cache=config.out))
+    data = open_data(config.data, vocabulary=config.vocabulary, manifest=config.manifest, flag="data")
+    data.vocabulary.refuse_count(described.get("num_classes"))
+    values, _ = flag_defaults.complete(described, data, data.vocabulary)
+    return config, config_section(DataConfig, dict(values, data_pattern=config.data, cache=config.out)), data
 
 
-def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig | None]:
+def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig | None, OpenedData | None]:
     """Reads the command line `yt8m add-classes WORDS`; the errors are those of `train_config`.
 
     Returns:
-      The config of the command, and that of the training of the new run; with --from_text, which needs no training,
-      None.
+      The config of the command, and that of the training of the new run with its data; with --from_text, which needs
+      no training, None.
     """
     purpose = "Adds the classes of new data to a trained model, and compares the old classes before and after."
     config = read(AddClassesConfig, "yt8m add-classes", purpose, words)
-    return config, None if config.from_text else train_config(config.training_words())
+    return config, *((None, None) if config.from_text else training(config.training_words()))
 
 
 def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
@@ -341,26 +366,24 @@ def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
     return config
 
 
-def _find_vocabulary(flags: Mapping[str, Any], files: Sequence[str], start_vocabulary: str) -> Vocabulary:
-    """Finds the vocabulary of a training: that of the data, else of the run in --train_dir, else of that in --config.
+def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str) -> OpenedData:
+    """Opens the data of a training. If they have no vocabulary, they get that of the run in --train_dir or in --config.
 
     Args:
       flags: {flag: value} of the training.
-      files: paths of the shards.
       start_vocabulary: path of the vocabulary of the run that --config names; empty if there is none.
 
-    Returns:
-      The vocabulary; empty if there is none.
-
     Raises:
-      UsageError: the vocabulary has another number of classes than --num_classes.
+      UsageError: no file matches, or the vocabulary has another number of classes than --num_classes.
     """
-    names = vocabulary.of_data(flags.get("vocabulary", ""), files)
-    if not names and files and "train_dir" in flags and not flags.get("start_new_model"):
-        names = run_dir.own_names(flags["train_dir"], None)
-    names = names or vocabulary.of_data(start_vocabulary)
-    vocabulary.class_count(flags.get("num_classes"), names)
-    return names
+    named = {name: flags.get(name, "") for name in ("vocabulary", "manifest")}
+    data = open_data(flags.get("train_data_pattern") or None, **named, flag="train_data_pattern")
+    if not data.vocabulary:
+        resumes = data.files and "train_dir" in flags and not flags.get("start_new_model")
+        names = run_dir.own_names(flags["train_dir"], None) if resumes else None
+        data = data.with_names(names or open_data(None, vocabulary=start_vocabulary).vocabulary)
+    data.vocabulary.refuse_count(flags.get("num_classes"))
+    return data
 
 
 def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:

@@ -1,6 +1,6 @@
-"""Checks whether data fit the flags of a training, and whether they fit a trained model.
+"""What a model takes, and whether data fit it: the flags of a training, or a trained model.
 
-The format of data is read from their manifest or from their first records. Nothing here imports TensorFlow.
+Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -8,121 +8,138 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, storage
+from yt8m import options
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import shown
-from yt8m.records import discovery, manifest
+from yt8m.records import vocabulary
 from yt8m.records.data_format import DataFormat, features_of, usual_range
-from yt8m.records.discovery import DiscoveredFormat
+from yt8m.records.opened_data import DiscoveredFormat, OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 
 # The options that describe the layout of a record: feature_names, feature_sizes and frame_features.
 DESCRIBING = options.paths_where(DataConfig, shapes="variables", is_published=True)
+_NO_NAMES = vocabulary.of_names(())
 _ALL = "--feature_names, --feature_sizes and --frame_features"  # the flags of `DESCRIBING`, for a message
 
 
-def format_of(data: DataConfig) -> DataFormat:
-    """The format of the records that the config describes; `max_frames` is the number of frames that the model uses."""
-    level = "frame" if data.frame_features else "video"
-    features = features_of(level, data.feature_names, data.feature_sizes, data.feature_ranges)
-    most = data.max_frames if data.frame_features else None
-    return DataFormat(level, features, num_classes=data.num_classes, max_frames=most)
+def open_for(data: DataConfig, flag: str = "") -> OpenedData:
+    """Opens the files that a data config names, by the flag `flag`; without a pattern only its vocabulary is known."""
+    return open_data(data.data_pattern or None, vocabulary=data.vocabulary, manifest=data.manifest, flag=flag)
 
 
-def fit_data(
-    data: DataConfig,
-    files: Sequence[str],
-    flag: str,
-    flags: Mapping[str, Any] | None = None,
-    *,
-    is_rated: bool = False,
-    remedy: str = "",
+@dataclass(frozen=True)
+class Takes:
+    """What a model takes: level, features, sizes, ranges and classes, as a data config says, and names of the classes.
+
+    Attributes:
+      data: the data config of the run, with the pattern and the limits of the program that reads data for it.
+      names: the model's own vocabulary; empty if it has none.
+      where: the folder or file with that vocabulary, for messages.
+    """
+
+    data: DataConfig
+    names: Vocabulary = _NO_NAMES
+    where: str = ""
+
+    @property
+    def format(self) -> DataFormat:
+        """The format of the records; `max_frames` is the number of frames that the model uses."""
+        data, level = self.data, "frame" if self.data.frame_features else "video"
+        features = features_of(level, data.feature_names, data.feature_sizes, data.feature_ranges)
+        most = data.max_frames if data.frame_features else None
+        return DataFormat(level, features, num_classes=data.num_classes, max_frames=most)
+
+    def names_on(self, data: OpenedData, remedy: str = "") -> Vocabulary:
+        """The names of the classes on some data, see `OpenedData.names_for`."""
+        return data.names_for(self.names, self.data.num_classes, self.where, remedy)
+
+    def misfits(self, discovered: DiscoveredFormat, is_rated: bool) -> Iterator[str]:
+        """Yields each difference between data and input of the model, as the end of a sentence about the model.
+
+        Args:
+          discovered: the description of the data.
+          is_rated: whether the data must have rated segments.
+        """
+        format, sizes, takes = discovered.format, discovered.format.sizes(), self.format
+        if takes.level != format.level:
+            yield f"takes {takes.level}-level records, but these are {format.level}-level ones"
+        for name, size in takes.sizes().items():
+            if name not in sizes:
+                yield f"takes the feature {name}, but these records have {shown(tuple(sizes))}"
+            elif sizes[name] != size:
+                yield f"takes {size} values of {name}, but these records have {sizes[name]}"
+        if is_rated and discovered.is_declared and not format.segment_labels:
+            yield "is to be evaluated on rated segments, but these records have none"
+        if (format.num_classes or 0) > self.data.num_classes:
+            yield f"has {self.data.num_classes} classes, but these records have {format.num_classes}"
+
+
+def fit(
+    takes: Takes, data: OpenedData, flags: Mapping[str, Any], *, flag: str, is_rated: bool = False, remedy: str = ""
 ) -> DataConfig:
-    """Checks whether the data of an evaluation or inference fit the model of a run.
+    """Checks whether the data of an evaluation or inference fit a model, and returns the config by which they are read.
 
     Nothing is checked if the run has a custom reader, or if the format of the data is unknown. Nor is anything checked
     if bad records are tolerated and no manifest declares the format, because the first record, which then shows the
     format, may be a bad one.
 
     Args:
-      data: the data config of the run, with the pattern of the evaluation's or inference's files.
-      files: the paths of these files.
-      flag: the name of the flag that names the files.
+      takes: what the model takes.
+      data: the data.
       flags: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
+      flag: the name of the flag that names the files.
       is_rated: whether the records must have rated segments.
       remedy: a sentence for the message that says what to do about data that do not fit; by default one that asks for
         other data or another run.
 
     Returns:
-      `data`; if the manifest of the files declares their format, with the feature ranges of that manifest.
+      `takes.data`; if the manifest of the files declares their format, with the feature ranges of that manifest.
 
     Raises:
       UsageError: the records differ from those of the training, or from a flag; the message describes both.
       RunError: a manifest is damaged, or two contradict one another.
     """
-    discovered = None if data.reader else discovery.find(files, data.manifest)
-    if discovered is None or not (discovered.is_declared or data.max_bad_records == 0):
-        return data
-    refuse_contradiction({name: value for name, value in (flags or {}).items() if value}, discovered)
-    difference = next(_find_misfits(data, discovered, is_rated), "")
+    config = takes.data
+    discovered = None if config.reader else data.format
+    if discovered is None or not (discovered.is_declared or config.max_bad_records == 0):
+        return config
+    refuse_contradiction({name: value for name, value in flags.items() if value}, discovered)
+    difference = next(takes.misfits(discovered, is_rated), "")
     if difference:
         raise UsageError(
-            f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({discovered}). "
+            f"--{flag}={data.pattern}: the data do not fit the model, which {difference} ({discovered}). "
             f"{remedy or 'Name data with the same format as the training data, or another run.'}"
         )
-    ranges = feature_ranges(data.feature_names, discovered.format) if discovered.is_declared else data.feature_ranges
-    return dataclasses.replace(data, feature_ranges=ranges)
+    if not discovered.is_declared:
+        return config
+    return dataclasses.replace(config, feature_ranges=feature_ranges(config.feature_names, discovered.format))
 
 
-def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | None:
-    """Finds the number of training videos of each class, in the vocabulary or else in the manifest of the data.
+def training_counts(names: Vocabulary, data: DataConfig, opened: OpenedData | None = None) -> NDArray[np.int64] | None:
+    """The number of training videos of each class, in the vocabulary or else in the manifest of the training data.
 
     Args:
       names: the vocabulary of the run; it may be empty.
       data: the data config of the training.
+      opened: the training data, if they are open; otherwise they are opened if the vocabulary has no counts, and an
+        error then means that the counts are not known, because the data may be gone.
 
     Returns:
-      int64 [C], for the C classes of `data`; of a vocabulary with more classes, the numbers of the first C. None if
-      neither the column `count` of the vocabulary nor the manifest has the numbers, if the vocabulary has fewer
-      classes or the manifest has another number of them, or if the manifest cannot be read.
+      int64 [C], for the C classes of `data`; None if they are not known, see `OpenedData.class_counts`.
     """
     if names.counts.any():
-        return names.counts[: data.num_classes] if len(names) >= data.num_classes else None
+        return names.class_counts(data.num_classes)
     with contextlib.suppress(RunError, UsageError):
-        files = storage.glob(data.data_pattern) if data.data_pattern else []
-        own_manifest = manifest.read(data.manifest) if data.manifest else manifest.find(files)
-        positives = np.array(own_manifest.data.positives or () if own_manifest.data else (), np.int64)
-        return positives if len(positives) == data.num_classes and positives.any() else None
+        opened = opened or open_data(None if data.manifest else data.data_pattern or None, manifest=data.manifest)
+        return opened.class_counts(data.num_classes, names)
     return None
-
-
-def _find_misfits(data: DataConfig, discovered: DiscoveredFormat, is_rated: bool) -> Iterator[str]:
-    """Yields each difference between the data and the input of the model, as the end of a sentence about the model.
-
-    Args:
-      data: the data config of the run.
-      discovered: the description of the data.
-      is_rated: whether the data must have rated segments.
-    """
-    format, sizes = discovered.format, discovered.format.sizes()
-    level = "frame" if data.frame_features else "video"
-    if level != format.level:
-        yield f"takes {level}-level records, but these are {format.level}-level ones"
-    for name, size in zip(data.feature_names, data.feature_sizes, strict=True):
-        if name not in sizes:
-            yield f"takes the feature {name}, but these records have {shown(tuple(sizes))}"
-        elif sizes[name] != size:
-            yield f"takes {size} values of {name}, but these records have {sizes[name]}"
-    if is_rated and discovered.is_declared and not format.segment_labels:
-        yield "is to be evaluated on rated segments, but these records have none"
-    if (format.num_classes or 0) > data.num_classes:
-        yield f"has {data.num_classes} classes, but these records have {format.num_classes}"
 
 
 def refuse_contradiction(
@@ -231,23 +248,22 @@ def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[floa
     return tuple(ranges[name] or () for name in names)
 
 
-def class_count(num_classes: int | None, discovered: DiscoveredFormat | None) -> int | None:
-    """Finds the number of classes of records without a vocabulary.
+def are_own(format: DataFormat) -> bool:
+    """Whether no feature of the records is one of YouTube-8M's, so that nothing about them is known in advance."""
+    return not any(feature.name in KNOWN_SIZES for feature in format.features)
+
+
+def assumed_classes(data: OpenedData, num_classes: int | None) -> int | None:
+    """The number of classes, see `OpenedData.num_classes`; YouTube-8M's if nothing says that the records are others.
 
     Args:
+      data: the data.
       num_classes: the value of --num_classes; None if it is not given.
-      discovered: the description of the records; None if it is not known, which means 3862 classes. Records of
-        YouTube-8M too have 3862 classes, unless a manifest says otherwise.
 
     Returns:
-      The number of classes; None if neither the flag nor the data show it.
-
-    Raises:
-      UsageError: the flag contradicts the data.
+      The number of classes; None if the records have other features than YouTube-8M's, and nothing shows the number.
     """
-    if num_classes is not None and discovered is not None:
-        refuse_contradiction({"num_classes": num_classes}, discovered)
-    if num_classes is not None or discovered is None:
-        return num_classes or DataConfig.num_classes
-    is_own = not any(feature.name in KNOWN_SIZES for feature in discovered.format.features)
-    return discovered.format.num_classes or (None if is_own else DataConfig.num_classes)
+    count = data.num_classes(num_classes)
+    if count is None and (data.format is None or not are_own(data.format.format)):
+        return DataConfig.num_classes
+    return count

@@ -1,4 +1,4 @@
-"""The hyper-parameters of model and loss: given, saved or default values; and the files that match a flag's pattern."""
+"""The hyper-parameters of model and loss: given, saved or default values."""
 
 from __future__ import annotations
 
@@ -10,22 +10,7 @@ from yt8m import losses, models
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import about_flags
-from yt8m.records import manifest
 from yt8m.registry import owners, refuse_two_meanings
-
-
-def check_files(flag: str, pattern: str) -> list[str]:
-    """Returns the sorted paths of the shards that match the pattern in a flag.
-
-    Args:
-      flag: the name of the flag, for the error message.
-      pattern: the value of the flag; empty stands for the sample data, for which no files are returned.
-
-    Raises:
-      UsageError: no file matches, or the pattern matches a folder, a pipe or a device.
-    """
-    with about_flags(f"--{flag}={pattern}: "):
-        return manifest.shards_at(pattern) if pattern else []
 
 
 def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> ModelConfig:

@@ -20,7 +20,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.readers.cached_input import format_of
-from yt8m.records import manifest
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.shard_cache import ShardCache
 from yt8m.records.shards import DamagedError
 
@@ -71,12 +71,13 @@ class _ParsedShard(NamedTuple):
     damage: tuple[int, str] | None
 
 
-def fill_cache(config: CacheConfig, data: DataConfig) -> None:
+def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> None:
     """Parses the shards that the cache lacks, and writes them into the cache; prints how many records it then has.
 
     Args:
       config: the flags.
       data: the data config of a training with these flags.
+      opened: the data.
 
     Raises:
       UsageError: no file matches, or the data cannot be cached (see `DataConfig.check_cache`).
@@ -84,7 +85,7 @@ def fill_cache(config: CacheConfig, data: DataConfig) -> None:
         full. The shards that were parsed before stay in the cache.
     """
     data.check_cache()
-    files = manifest.shards_at(data.data_pattern)
+    files = opened.files
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.describe_space(files), file=sys.stderr)
     cached_shards = {path: cached for path in files if (cached := cache.open_parsed(cache.path_of(path))) is not None}

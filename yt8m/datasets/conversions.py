@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m import options, storage
-from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.options import option, path_option
 from yt8m.records import data_format, prediction_files, shards
+from yt8m.records.opened_data import open_data
 from yt8m.records.prediction_files import TextLine
 from yt8m.records.shards import Feature, Record, id_bytes, id_text
 
@@ -44,7 +44,7 @@ def from_mediapipe(config: FromMediapipeConfig) -> int:
       RunError: a file cannot be converted (see `convert_file`), or two files have the same video id. The message names
         the file, and nothing is written.
     """
-    paths = check_files("data", config.data)
+    paths = open_data(config.data, flag="data").files
     path_of_id: dict[bytes, str] = {}
     with storage.write_atomic(config.out) as shard:
         for path in paths:
@@ -166,7 +166,7 @@ def json_to_csv(config: JsonToCsvConfig) -> int:
       RunError: a line is not a valid prediction or repeats a video (the message names the line), or there is no
         prediction. Nothing is written then.
     """
-    paths = check_files("predictions", config.predictions)
+    paths = open_data(config.predictions, flag="predictions").files
     converted_ids: set[str] = set()
     with storage.write_atomic(config.out, "w") as file:
         file.write(prediction_files.HEADER_LINE)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.config.model_options import check_files
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats64, Ints64
 from yt8m.records import label_check, prediction_files, shards, vocabulary
 from yt8m.records.deep_check import label_problems, rating_problems
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
@@ -52,21 +52,15 @@ class Ratings(NamedTuple):
     scores: Floats64
 
 
-def read_contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Record]]:
+def read_contexts(data: OpenedData) -> Iterator[tuple[str, Record]]:
     """Yields (location, record) for each record, without its frames.
 
-    Args:
-      pattern: the shards.
-      flag: name of the option whose value is `pattern`, for error messages.
-
-    Returns:
-      An iterator; each `location` is a text for messages with the path of the shard and the number of the record.
+    Each `location` is a text for messages with the path of the shard and the number of the record.
 
     Raises:
-      UsageError: no file matches.
       RunError: a record is damaged, or has no id.
     """
-    for path in check_files(flag, pattern):
+    for path in data.files:
         for number, (_, record) in enumerate(shards.read_contexts(path)):
             location = f"{path}: record {number}"
             if not record.id():
@@ -74,47 +68,44 @@ def read_contexts(pattern: str, flag: str = "data") -> Iterator[tuple[str, Recor
             yield location, record
 
 
-def class_count(num_classes: int | None, pattern: str) -> int:
-    """The number of classes: the value of --num_classes, or that of the records' vocabulary, or YouTube-8M's.
+def class_count(num_classes: int | None, data: OpenedData) -> int:
+    """The number of classes: the value of --num_classes, or that of the records, or YouTube-8M's.
 
     Args:
       num_classes: the value of --num_classes; None if it is not given.
-      pattern: the shards, whose folder may have a vocabulary; empty for none.
+      data: the shards, which may have a vocabulary or a manifest; or no shards.
 
     Raises:
-      UsageError: the flag and the vocabulary contradict each other.
+      UsageError: the flag contradicts the vocabulary or the manifest.
     """
-    names = vocabulary.of_data("", storage.glob(pattern) if pattern else ())
-    return vocabulary.class_count(num_classes, names) or len(vocabulary.load())
+    return data.num_classes(num_classes) or len(vocabulary.load())
 
 
-def video_labels(pattern: str, num_classes: int, flag: str = "data") -> VideoLabels:
+def video_labels(data: OpenedData, num_classes: int) -> VideoLabels:
     """Reads the labels of all videos from video- or frame-level records.
 
     Args:
-      pattern: the shards.
+      data: the shards.
       num_classes: labels must be below this number.
-      flag: name of the option whose value is `pattern`, for error messages.
 
     Raises:
-      UsageError: no file matches.
       RunError: a record is damaged, a label is not in 0..num_classes-1, a video is repeated, or there is no label.
     """
     rows: dict[str, int] = {}
     labels: list[Ints64] = []
-    for location, record in read_contexts(pattern, flag):
+    for location, record in read_contexts(data):
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
             raise RunError(f"{location}: video {name} appears twice; name shards that have each video once.")
         labels.append(_sort_labels(record.values("labels"), num_classes, f"{location}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
-        problem = label_check.describe_problem(check_files(flag, pattern))
+        problem = label_check.describe_problem(data)
         raise RunError(
-            f"{pattern} holds no label, so there is nothing to compare predictions with{problem and f' ({problem})'}; "
-            f"name shards with labels by --{flag}."
+            f"{data.pattern} holds no label, so there is nothing to compare predictions with{problem and f' ({problem})'}; "
+            "name shards with labels by --data."
         )
-    label_check.warn(check_files(flag, pattern))
+    label_check.warn(data)
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 
@@ -140,16 +131,15 @@ def _sort_labels(values: shards.Values, num_classes: int, location: str) -> Ints
     return classes
 
 
-def ratings(pattern: str) -> Ratings:
-    """Reads the ratings from the segment-level records that match `pattern`.
+def ratings(data: OpenedData) -> Ratings:
+    """Reads the ratings from segment-level records.
 
     Raises:
-      UsageError: no file matches.
       RunError: a record is damaged, its lists differ in length, a rating is out of range, or there is no rating.
     """
     segments: list[bytes] = []
     pairs: list[tuple[float, float]] = []
-    for location, record in read_contexts(pattern):
+    for location, record in read_contexts(data):
         starts, classes, scores = map(record.values, shards.RATING_LISTS)
         for problem in (*rating_problems(record), *label_problems(record, _CLASS_LIMIT)):
             raise RunError(f"{location}: {problem}.")
@@ -157,7 +147,7 @@ def ratings(pattern: str) -> Ratings:
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
         pairs += zip(classes, scores, strict=True)
     if not segments:
-        raise RunError(f"{pattern} holds no rated segment; name the segment-level records of a rated split.")
+        raise RunError(f"{data.pattern} holds no rated segment; name the segment-level records of a rated split.")
     table = np.array(pairs, np.float64)
     return Ratings(segments, table[:, 0].astype(np.int64), table[:, 1])
 

@@ -21,10 +21,10 @@ from yt8m.config.of_run import same_as
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.options import option
-from yt8m.records import discovery, manifest, shards, vocabulary
+from yt8m.records import shards
 from yt8m.records.data_format import DataFormat, Range
 from yt8m.records.deep_check import DeepCheck
-from yt8m.records.discovery import DiscoveredFormat
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import printable
@@ -206,15 +206,15 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the vocabulary.
       RunError: a manifest or a vocabulary is damaged.
     """
-    paths = storage.named_files(patterns, manifest.shards_among)
+    data = open_data(patterns, vocabulary=config.vocabulary)
     # Each folder has its own vocabulary, because the shards may belong to different data sets.
-    path_of_folder = {os.path.dirname(path): path for path in paths}
-    data = {folder: discovery.find([path]) for folder, path in path_of_folder.items()}
-    names = {folder: _find_vocabulary(config, path, data[folder]) for folder, path in path_of_folder.items()}
+    path_of_folder = {os.path.dirname(path): path for path in data.as_named}
+    data_of_folder = {folder: data.of_files([path]) for folder, path in path_of_folder.items()}
+    names = {folder: _shown_names(data_there, config.num_classes) for folder, data_there in data_of_folder.items()}
     summaries = []
-    for path in paths:
+    for path in data.as_named:
         folder = os.path.dirname(path)
-        discovered = data[folder]
+        discovered = data_of_folder[folder].format
         declared_format = discovered.format if discovered and discovered.is_declared else None
         ranges = {feature.name: feature.range for feature in discovered.format.features} if discovered else {}
         summaries.append(ShardSummary(path, declared_format).read().as_json(names[folder], ranges))
@@ -227,21 +227,14 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     return 1 if any(summary["damages"] for summary in summaries) else 0
 
 
-def _find_vocabulary(config: InspectConfig, path: str, data: DiscoveredFormat | None) -> Vocabulary:
-    """The names of the classes of a shard.
+def _shown_names(data: OpenedData, num_classes: int | None) -> Vocabulary:
+    """The names of the classes of the shards of a folder.
 
-    They are those of the file that --vocabulary names, or of the vocabulary in the shard's folder or above it. Without
+    They are those of the file that --vocabulary names, or of the vocabulary in the shards' folder or above it. Without
     such a file they are YouTube-8M's, or none if --num_classes or the format of the records says that the classes are
     not YouTube-8M's.
-
-    Args:
-      config: the flags.
-      path: the shard.
-      data: the format of the records in the shard's folder; None if it is unknown.
     """
-    own_names = vocabulary.of_data(config.vocabulary, [path])
-    count = vocabulary.class_count(config.num_classes, own_names)
-    return vocabulary.shown_for(count if own_names else data_fit.class_count(count, data), own_names)
+    return data.vocabulary.shown(data_fit.assumed_classes(data, num_classes))
 
 
 def _format_table(shard: dict[str, Any]) -> Table:

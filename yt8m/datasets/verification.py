@@ -21,8 +21,8 @@ from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.records import manifest, shards
 from yt8m.records.deep_check import DeepCheck
-from yt8m.records.discovery import DiscoveredFormat
 from yt8m.records.manifest import DataFormat, Manifest, Shard
+from yt8m.records.opened_data import DiscoveredFormat, open_data
 from yt8m.records.shards import DamagedError, read_records
 
 _SHOWN_PROBLEMS = 20  # largest number of problems that are printed for a shard
@@ -87,7 +87,7 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the manifest.
       RunError: the file named by --manifest is not a valid manifest, or cannot be written.
     """
-    paths = storage.named_files(patterns, manifest.shards_among, by_name=True)  # the manifest lists names
+    paths = open_data(patterns, by_name=True).as_named  # the manifest lists names
     expected = _manifest_to_check(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     formats = {path: _declared_format(config, path) for path in paths} if config.deep else {}

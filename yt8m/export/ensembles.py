@@ -26,6 +26,7 @@ from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
 from yt8m.export.ensemble_config import EnsembleConfig
 from yt8m.records import prediction_files
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionRow, TextLine
 
 
@@ -50,20 +51,21 @@ def join_files(config: EnsembleConfig) -> None:
       RunError: a prediction file does not exist, a line or record is damaged, the files are of different videos, too
         few videos have labels to fit on, or the file `--out` cannot be written.
     """
-    num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
-    weights = _fit_and_print(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
+    data = open_data(config.fit_on or None, flag="data")
+    num_classes = ground_truth.class_count(config.num_classes, data)
+    weights = _fit_and_print(config, data, num_classes) if config.fit_on else np.array(config.normalised_weights())
     if config.out:
         count = _write_joined(config, weights, num_classes)
         print(f"{count} predictions are in {config.out}", file=sys.stderr)
 
 
-def _fit_and_print(config: EnsembleConfig, num_classes: int) -> Floats64:
+def _fit_and_print(config: EnsembleConfig, data: OpenedData, num_classes: int) -> Floats64:
     """Fits the weights of the N files to one half of the videos; prints the weights, and their GAP on the other half.
 
     Returns:
       float64 [N], the weights as printed, scaled to add up to 1.
     """
-    truth = ground_truth.video_labels(config.fit_on, num_classes)
+    truth = ground_truth.video_labels(data, num_classes)
     videos = side_by_side(config.predictions, num_classes)
     fit_half, held_out = halves(videos, truth, config.mean == "rank", config.top_k)
     # The weights are rounded as they are printed. So a later command with the printed --weights gives the same file.

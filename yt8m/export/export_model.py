@@ -65,7 +65,7 @@ def _export_folder(config: ExportConfig, model: TrainedModel) -> None:
     """
     run, train_dir, step = model.run.config, model.run.folder, model.step
     data = model.run.data_for(config, config.eval_data_pattern, run.data.segment_labels)
-    names = model.run.names_for(data)
+    names = model.run.fit(data, "eval_data_pattern", {}).names
     created = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
     model.log()
     figures: dict[str, float] = {}
@@ -111,7 +111,7 @@ def _export_page(config: ExportConfig, model: TrainedModel) -> None:
 def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
     """Writes the ONNX file `path`; with --eval_data_pattern, prints the GAP lost. Returns the file's size in bytes."""
     run, data = model.run.config, model.run.data_for(config, config.eval_data_pattern, False)
-    names = model.run.names_for(data)
+    names = model.run.fit(data, "eval_data_pattern", {}).names
     model.log()
 
     def describe(exported: OnnxFile, parameters: int) -> dict[str, str]:

@@ -136,7 +136,7 @@ def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
     for run in runs if with_names else ():
         if run.shown_names:
             remedy = "Join runs of the same classes."
-            vocabulary.refuse_difference(with_names[0].names, with_names[0].folder, run.shown_names, run.folder, remedy)
+            with_names[0].names.refuse_other(run.shown_names, with_names[0].folder, run.folder, remedy)
     return with_names[0].names if with_names else vocabulary.of_names(())
 
 

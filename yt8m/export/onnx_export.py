@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import formats, storage
-from yt8m.config import data_fit, run_dir
+from yt8m.config import run_dir
+from yt8m.config.data_fit import Takes
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.export.onnx_check import CHECKSUM, FRAMES, NUM_FRAMES, SCORES, compute_checksum
@@ -72,7 +73,7 @@ def export_onnx(
         store features as floats.
       RunError: the model cannot be converted, the converted model gives other scores, or the file cannot be written.
     """
-    input_format = data_fit.format_of(data)
+    input_format = Takes(data).format
     _check_input(input_format, data.reader, input_type)
     about = {
         "version": formats.ONNX,

@@ -39,8 +39,8 @@ from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels.findings import class_text
 from yt8m.options import Checked, option, path_option
-from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import read_records
+from yt8m.records.opened_data import REMEDY, OpenedData, open_data
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.thresholds import Tagger
@@ -153,9 +153,10 @@ def run(config: SelectConfig) -> int:
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
         pattern = config.labelled or scorer.training_data.data_pattern
-        refuse_other_numbers(scorer, pattern)
+        labelled_data = open_data(pattern or None)
+        refuse_other_numbers(scorer, labelled_data.vocabulary)
         candidates = read_candidates(scorer, config.data)
-        labelled = read_labelled(scorer, pattern, frozenset(candidates.ids))
+        labelled = read_labelled(scorer, labelled_data, frozenset(candidates.ids))
         names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
     unlabelled = candidates.without(labelled.among_candidates)
     if not unlabelled.ids:
@@ -211,41 +212,40 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     return UnlabelledVideos(ids, best, total / len(ids), np.concatenate(directions))
 
 
-def refuse_other_numbers(scorer: Scorer, pattern: str) -> None:
+def refuse_other_numbers(scorer: Scorer, labelled_names: Vocabulary) -> None:
     """Raises `UsageError` if a class has another number in the labelled videos than in the model.
 
     The vocabulary of the videos may have further classes at its end: those of records that were made later.
 
     Args:
       scorer: the model.
-      pattern: the labelled videos; empty if the run does not say which they are.
+      labelled_names: the vocabulary of the labelled videos; empty if they have none.
     """
-    files = manifest.shards_at(pattern) if pattern else ()
-    names, labelled_names = scorer.shown_names, vocabulary.of_data("", files)
+    names = scorer.shown_names
     index = names.first_difference(labelled_names)
     if index is not None and index < min(len(names), len(labelled_names)):
-        vocabulary.refuse_difference(names, scorer.takes.folder, labelled_names, labelled_names.path)
+        names.refuse_other(labelled_names, scorer.takes.folder, labelled_names.path, REMEDY)
 
 
-def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()) -> LabelledVideos:
+def read_labelled(scorer: Scorer, data: OpenedData, candidates: Collection[str] = ()) -> LabelledVideos:
     """Reads the videos with labels.
 
     Args:
       scorer: the model; the features of the videos must be those that it takes.
-      pattern: TFRecord files.
+      data: the videos.
       candidates: the ids of the videos to choose from; `LabelledVideos.among_candidates` is chosen from them.
 
     Raises:
-      UsageError: `pattern` is empty, there is no video, or the videos do not have the features that the model takes.
+      UsageError: `data` are no files, there is no video, or the videos do not have the features that the model takes.
       RunError: a record is damaged.
     """
-    if not pattern:
+    if not data.files:
         raise UsageError(
             "the run does not say which videos it was trained on; name the files of labelled videos by --labelled."
         )
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
     shared = set[str]()
-    for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "reading labels"):
+    for batch in terminal.with_bar(iter(read_records(data, num_classes=scorer.num_classes)), "reading labels"):
         shared.update(video for video in batch.ids if video in candidates)
         scorer.takes.arranged(batch)  # raises if the features are not those that the model takes
         counts += batch.labels.sum(0)
@@ -253,7 +253,7 @@ def read_labelled(scorer: Scorer, pattern: str, candidates: Collection[str] = ()
             directions.append(directions_of(batch)[: _MOST_LABELLED - number])
         number += len(batch)
     if not number:
-        raise UsageError(f"the files of labelled videos, {pattern}, have no record; name others by --labelled.")
+        raise UsageError(f"the files of labelled videos, {data.pattern}, have no record; name others by --labelled.")
     return LabelledVideos(number, counts, np.concatenate(directions), shared)
 
 

@@ -11,7 +11,8 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import MIN_VIDEOS_PER_SIDE, ClassShares, ScoreSums, class_shares
 from yt8m.options import option, path_option
-from yt8m.records import manifest, prediction_files
+from yt8m.records import prediction_files
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
 from yt8m.scoring.predict_config import PredictConfig
@@ -47,14 +48,14 @@ def run(config: CountConfig) -> int:
       RunError: a record is damaged, --data or --labelled has no video, no video of --labelled has a label, or a video
         is in both.
     """
-    files = manifest.shards_at([config.data])
+    data = open_data([config.data], vocabulary=config.vocabulary)
     ids_of_labelled: set[str] = set()
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
-        names = scorer.names_for(config.vocabulary, files)
-        labelled = _sum_scores(scorer, config.labelled, "labelled", ids_of_labelled, has_labels=True)
-        others = _sum_scores(scorer, config.data, "data", ids_of_labelled, has_labels=False)
+        names = scorer.names_for(data)
+        labelled = _sum_scores(scorer, open_data(config.labelled), "labelled", ids_of_labelled, has_labels=True)
+        others = _sum_scores(scorer, data, "data", ids_of_labelled, has_labels=False)
     if not labelled.labels.any():
         raise RunError(
             f"--labelled={config.labelled}: no video has a label, so the errors of the model cannot be corrected; name "
@@ -76,7 +77,7 @@ def run(config: CountConfig) -> int:
     return 0
 
 
-def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[str], has_labels: bool) -> ScoreSums:
+def _sum_scores(scorer: Scorer, data: OpenedData, flag: str, ids_of_labelled: set[str], has_labels: bool) -> ScoreSums:
     """Scores the videos that a flag names, and sums up their scores and, with `has_labels`, their labels.
 
     The videos to count must not be among the labelled ones: the intervals assume that the sample is independent of the
@@ -84,8 +85,8 @@ def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[st
 
     Args:
       scorer: the model.
-      pattern: the value of the flag, a pattern of TFRecord files.
-      flag: the name of the flag, `labelled` or `data`.
+      data: the files that a flag names.
+      flag: the name of this flag, `labelled` or `data`.
       ids_of_labelled: the ids of the labelled videos. With `has_labels` the ids of this call are added; otherwise an id
         that is among them is an error.
       has_labels: whether these are the labelled videos.
@@ -94,7 +95,7 @@ def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[st
       UsageError: no file fits the pattern, or the records are not of the kind that the model takes.
       RunError: a record is damaged, there is no video, or a video to count is among the labelled ones.
     """
-    sums, records = ScoreSums(scorer.num_classes), scorer.records(pattern)
+    sums, records = ScoreSums(scorer.num_classes), scorer.records(data)
     scorer.check(records)
     for batch in terminal.with_bar(iter(records), flag):
         ids, scores = scorer.scores(scorer.takes.arranged(batch))
@@ -102,12 +103,12 @@ def _sum_scores(scorer: Scorer, pattern: str, flag: str, ids_of_labelled: set[st
             ids_of_labelled.update(ids)
         elif shared := ids_of_labelled.intersection(ids):
             raise RunError(
-                f"--data={pattern}: the video {min(shared)} is in --labelled too. The videos to count must not be "
+                f"--data={data.pattern}: the video {min(shared)} is in --labelled too. The videos to count must not be "
                 "among the labelled ones; leave them out of --data, and add their labels to the counts."
             )
         sums.add(scores, batch.labels if has_labels else None)
     if not sums.videos:
-        raise RunError(f"--{flag}={pattern}: the files have no record; name files with videos.")
+        raise RunError(f"--{flag}={data.pattern}: the files have no record; name files with videos.")
     return sums
 
 

@@ -172,12 +172,10 @@ class FoldSets:
           records: the data that were divided.
           written: {path: content} of the shards.
         """
-        names = vocabulary.find(records.files)
-        if names:
-            storage.write(storage.join(self._folder, vocabulary.NAME), storage.read_bytes(names))
-        source = manifest.find(records.files)
-        data = records.format._replace(positives=None)
-        manifest.write(storage.join(self._folder, manifest.NAME), written, data, source.extractors)
+        if names := records.data.vocabulary:
+            storage.write(storage.join(self._folder, vocabulary.NAME), storage.read_bytes(names.path))
+        data, extractors = records.format._replace(positives=None), records.data.manifest.extractors
+        manifest.write(storage.join(self._folder, manifest.NAME), written, data, extractors)
 
 
 def _group(video: str, groups: Mapping[str, str]) -> str:

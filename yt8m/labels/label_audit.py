@@ -38,8 +38,9 @@ from yt8m.labels import findings, folds, video_copies
 from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
 from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors
-from yt8m.records import manifest, vocabulary
+from yt8m.records import vocabulary
 from yt8m.records.batches import read_records
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import text_of_spreadsheet
 from yt8m.reports import media_links, templates
 from yt8m.termination import terminable
@@ -55,12 +56,13 @@ _ID_COLUMNS = ("video", "other")  # columns that may have ids of videos
 _NUMBER_COLUMNS = ("rank", "chance", "similarity", "videos", "value")  # columns that are sorted as numbers
 
 
-def run(config: AuditConfig, training: TrainConfig) -> int:
+def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
     """Audits the data, writes the files of the audit to `config.out` and prints a summary; returns the exit status.
 
     Args:
       config: the data and the flags of the audit.
       training: how the models are trained; its data are all of the data to audit.
+      data: the data to audit.
 
     Raises:
       UsageError: the folder has an audit of other data or flags, a table lacks a column or a group, or the data have no
@@ -72,7 +74,7 @@ def run(config: AuditConfig, training: TrainConfig) -> int:
     media_links.check(config.media)
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
-        summary = LabelAudit(config, training).run()
+        summary = LabelAudit(config, training, data).run()
     print(_format_summary(summary, config.out), flush=True)
     return 0
 
@@ -80,10 +82,9 @@ def run(config: AuditConfig, training: TrainConfig) -> int:
 class LabelAudit:
     """One audit; `run` does the work that an interrupted run has not done yet."""
 
-    def __init__(self, config: AuditConfig, training: TrainConfig) -> None:
-        """Makes an audit; the arguments are those of the function `run`."""
-        self._config, self._training = config, training
-        self._files = manifest.shards_at(config.data)
+    def __init__(self, config: AuditConfig, training: TrainConfig, data: OpenedData) -> None:
+        """Nothing is read or written before `run`; the arguments are those of the function `run`."""
+        self._config, self._training, self._data, self._files = config, training, data, data.files
         self._work = storage.join(config.out, _WORK)
         self._folds = FoldSets(storage.join(self._work, "folds"), config.folds)
 
@@ -95,7 +96,7 @@ class LabelAudit:
         pairs, digests = self._load_or_find_copies(videos)
         video_copies.write_copies(self._path(COPIES), pairs, videos)
         scores = folds.join_folds(self._load_or_score_folds(videos))
-        names = vocabulary.shown_for(self._training.data.num_classes, vocabulary.of_data("", self._files))
+        names = self._data.vocabulary.shown(self._training.data.num_classes)
         odd_classes = findings.find_odd_classes(scores, videos, names)
         findings.write_odd_classes(self._path(CLASSES), odd_classes)
         summary = self._write_issues(videos, scores, findings.estimate_noise(scores), names)
@@ -166,7 +167,7 @@ class LabelAudit:
         if storage.exists(path) and (self._folds.is_complete or not self._find_unscored_folds()):
             return folds.read_videos(path)
         groups = folds.read_groups(self._config.table, self._config.group_by)
-        records = read_records(self._files, num_classes=self._training.data.num_classes)
+        records = read_records(self._data, num_classes=self._training.data.num_classes)
         with storage.write_atomic(self._in_work(_VECTORS)) as file:
             writer = VectorWriter(file)
             videos = self._folds.write(records, groups, writer.add)

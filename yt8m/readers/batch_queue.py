@@ -22,8 +22,8 @@ from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
-from yt8m.records import manifest
 from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.shards import DamagedError
 from yt8m.types import Batch
 
@@ -93,7 +93,8 @@ class BatchQueue(Inputter):
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self.shard_order = {"seed": seed} if shuffle else None
-        self._files: list[str] | None = None
+        self._opened: OpenedData | None = None
+        self._manifest_file = ""
         self._staged: StagedFiles | None = None
         self._cache_folder = cache
         self._cache: CachedInput | None = None
@@ -106,13 +107,16 @@ class BatchQueue(Inputter):
         self.calls_python = is_counting or bool(cache) or pipeline.is_staged(self._patterns)
 
     @classmethod
-    def for_config(cls, data: DataConfig, mode: str, reader: Reader | None = None) -> BatchQueue:
+    def for_config(
+        cls, data: DataConfig, mode: str, reader: Reader | None = None, *, opened: OpenedData | None = None
+    ) -> BatchQueue:
         """The queue of a run: shuffled epochs for mode `train`, one pass in order for `eval` and `infer`.
 
         Args:
           data: the config.
           mode: `train`, `eval` or `infer`.
           reader: parses the records; by default the reader that the config names.
+          opened: the data, if they are open; otherwise they are opened when the files are needed.
 
         Raises:
           UsageError: the settings contradict each other, or the reader cannot be made.
@@ -134,6 +138,7 @@ class BatchQueue(Inputter):
             max_bad_records=data.max_bad_records,
             cache=data.cache,
         )
+        queue._opened, queue._manifest_file = opened, data.manifest
         queue.threads = threads_for(reader, training, data.parse_threads, data.prefetch)
         queue.example_order = options.order_of_examples(options.shaping(data))
         return queue
@@ -151,19 +156,18 @@ class BatchQueue(Inputter):
         Raises:
           UsageError: a pattern matches nothing.
         """
-        return self.matching_files() if self._files is None else list(self._files)
+        return list((self._opened or self._open()).files)
 
-    def matching_files(self) -> list[str]:
-        """The paths that match now, even if `keep_files` fixed other paths earlier; raises like `files`."""
-        return manifest.shards_at(self._patterns)
+    def _open(self) -> OpenedData:
+        return open_data(self._patterns, manifest=self._manifest_file)
 
-    def keep_files(self) -> list[str]:
-        """Fixes the list of files to those that match now, and returns it; a later call returns the same list.
+    def keep_opened(self) -> OpenedData:
+        """Opens the data, unless they are open, and keeps them: `files` does not change from now on.
 
-        `files` returns this list from now on, whatever is added or removed later. Raises like `files`.
+        Raises like `files`.
         """
-        self._files = self.files()
-        return list(self._files)
+        self._opened = self._opened or self._open()
+        return self._opened
 
     def count_reads(self) -> None:
         """Makes later passes without shuffling count the records of each file; `reads` returns the counts."""
@@ -227,12 +231,13 @@ class BatchQueue(Inputter):
         Raises:
           UsageError: a pattern matches nothing.
         """
-        shared, files = copy.copy(self), self.files()
+        shared, opened = copy.copy(self), self._opened or self._open()
+        files = opened.files
         shared.records, shared.expected_records = None, {}
-        shared._files = files[index::count]
+        shared._opened = opened.of_files(files[index::count])
         if len(files) < count:
             logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
-            shared._files, shared._part, shared._parts = files, index, count
+            shared._opened, shared._part, shared._parts = opened, index, count
         return shared
 
     def damage(self) -> RunError | None:

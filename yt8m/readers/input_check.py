@@ -18,6 +18,7 @@ from yt8m.errors import RunError, shortened
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.records import manifest
 from yt8m.records.manifest import Manifest
+from yt8m.records.opened_data import OpenedData
 from yt8m.storage.base import Stamp
 
 
@@ -27,24 +28,18 @@ class CountedShards:
     Shards in buckets are not counted at the start: their numbers come from a manifest, or from the first pass.
 
     Args:
-      inputter: the inputter of the shards; `check_input` has fixed the list of its files.
+      opened: the shards, with the manifests that say how many records a shard must have.
       data: the data config of the run.
-      expected: the manifests of the shards, which say how many records a shard must have.
       counts: {path: number of records} of the local shards.
       stamps: {path: size and modification time}, taken before the records were counted.
     """
 
     def __init__(
-        self,
-        inputter: BatchQueue,
-        data: DataConfig,
-        expected: Manifest,
-        counts: Mapping[str, int],
-        stamps: Mapping[str, Stamp],
+        self, opened: OpenedData, data: DataConfig, counts: Mapping[str, int], stamps: Mapping[str, Stamp]
     ) -> None:
-        self._inputter, self._data, self._expected = inputter, data, expected
-        self._files, self._stamps, self._new_shard_count = inputter.files(), dict(stamps), 0
-        remote = {path: expected.expected(path) for path in self._files if storage.is_remote(path)}
+        self._opened, self._data, self._expected = opened, data, opened.manifest
+        self._files, self._stamps, self._new_shard_count = opened.files, dict(stamps), 0
+        remote = {path: self._expected.expected(path) for path in self._files if storage.is_remote(path)}
         self._counts = dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
     def check_unchanged(self) -> None:
@@ -107,7 +102,7 @@ class CountedShards:
 
     def _log_new_shards(self) -> None:
         """Logs a warning if more shards than at the last call match the patterns but are not read."""
-        new_shards = sorted({*self._inputter.matching_files()} - {*self._files})
+        new_shards = sorted({*self._opened.again().files} - {*self._files})
         if len(new_shards) > self._new_shard_count:
             logging.warning(
                 "%d shards, such as %s, appeared after the start and are not read; start again to read them",
@@ -137,11 +132,11 @@ def check_input(
       RunError: a shard is damaged and no bad records are tolerated; or, except in training, a shard differs from the
         manifest or is missing. The message says what the shard holds and should hold.
     """
-    files = inputter.keep_files()
+    opened = inputter.keep_opened()
+    files, expected = opened.files, opened.manifest
     # The stamps are taken before the records are counted, so that a change of a file during the count is noticed later.
     stamps = {} if is_training else storage.stamps(files)
-    counts = _count_records([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
-    expected = _find_manifest(files, data)
+    counts = _refuse_damaged(opened.counts, data.max_bad_records > 0)
     if not expected.shards and not are_copies:
         logging.info(
             "the numbers of records are not checked: there is no manifest of %s "
@@ -156,7 +151,7 @@ def check_input(
     elif differences:
         logging.warning("%s", shortened(differences))
     _pass_counts(inputter, data, counts, expected)
-    return CountedShards(inputter, data, expected, counts, stamps)
+    return CountedShards(opened, data, counts, stamps)
 
 
 def _pass_counts(inputter: BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
@@ -192,25 +187,15 @@ def _count_records(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]
 
     A damaged shard is left out of the result if `may_be_damaged`; otherwise it raises `RunError`.
     """
-    counts: dict[str, int] = {}
-    for path, count in zip(files, manifest.count_all(files), strict=True):
-        if isinstance(count, int):
-            counts[path] = count
-        elif not may_be_damaged:
-            raise count
-    return counts
+    return _refuse_damaged(dict(zip(files, manifest.count_all(files), strict=True)), may_be_damaged)
 
 
-def _find_manifest(files: Sequence[str], data: DataConfig) -> Manifest:
-    """The manifest that the user named, or else those in the folders of the files, which may have none.
-
-    Raises:
-      UsageError: the file that the user named does not exist.
-    """
-    if not data.manifest:
-        return manifest.find(files)
-    storage.refuse_missing(data.manifest, "manifest", "yt8m verify FILES --manifest=... writes it")
-    return manifest.read(data.manifest)
+def _refuse_damaged(counts: Mapping[str, int | BaseException], may_be_damaged: bool) -> dict[str, int]:
+    """Raises the first error among the counts, or leaves the damaged shards out if `may_be_damaged`."""
+    errors = [count for count in counts.values() if not isinstance(count, int)]
+    if errors and not may_be_damaged:
+        raise errors[0]
+    return {path: count for path, count in counts.items() if isinstance(count, int)}
 
 
 def _describe_differences(

@@ -17,9 +17,10 @@ from typing import TypeVar
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.records import discovery, manifest, shards, vocabulary
+from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Manifest
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
 from yt8m.records.shards import DamagedError
 
@@ -47,6 +48,7 @@ class Records:
         256 at frame level.
       worker: (i, n), with i from 0: only the i-th of n shares of the records is read. A share is every n-th file if
         there are at least n files, else every n-th record of each file.
+      opened: the files with their manifest and vocabulary; by default they are opened when an epoch begins.
 
     Raises:
       UsageError: a number is below 1, or `worker` is not such a pair.
@@ -60,6 +62,7 @@ class Records:
     seed: int | None = None
     shuffle_buffer: int | None = None
     worker: tuple[int, int] = (0, 1)
+    opened: OpenedData | None = None
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_frames", "shuffle_buffer"):
@@ -68,6 +71,12 @@ class Records:
         if not (isinstance(self.worker, tuple) and len(self.worker) == 2 and 0 <= self.worker[0] < self.worker[1]):
             raise UsageError(f"worker is {self.worker}; expected (i, n) with i from 0 to n - 1.")
         self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames)
+
+    @property
+    def data(self) -> OpenedData:
+        """The files with their manifest and vocabulary."""
+        self.opened = self.opened or open_data(None).of_files(self.files)
+        return self.opened
 
     def __iter__(self) -> Iterator[NumpyBatch]:
         """The batches of the next epoch; the first iteration is epoch 0."""
@@ -112,7 +121,7 @@ class Records:
         worker, workers = self.worker
         has_files = len(self.files) >= workers
         files = list(self.files[worker::workers] if has_files else self.files)
-        expected, share = manifest.find(files), (0, 1) if has_files else self.worker
+        expected, share = self.data.manifest, (0, 1) if has_files else self.worker
         generator = random.Random(f"{self.seed} {epoch}")
         if self.seed is not None:
             generator.shuffle(files)
@@ -195,7 +204,7 @@ def _shuffle(items: Iterator[T], size: int, generator: random.Random) -> Iterato
 
 
 def read_records(
-    pattern: storage.Patterns,
+    pattern: storage.Patterns | OpenedData,
     *,
     batch_size: int = 1024,
     feature_names: Sequence[str] | None = None,
@@ -209,7 +218,8 @@ def read_records(
     """Batches of the records in TFRecord files as NumPy arrays; TensorFlow is not imported.
 
     Args:
-      pattern: a glob pattern of files such as "data/train*.tfrecord", local or gs://; or a list of patterns.
+      pattern: a glob pattern of files such as "data/train*.tfrecord", local or gs://; a list of patterns; or files that
+        `open_data` opened.
       batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
       feature_names: the features to read, in this order; by default all, in the order of the manifest, or in
         alphabetical order if there is no manifest.
@@ -232,12 +242,12 @@ def read_records(
       DamagedError: there is no manifest that describes the records, and the first record of a file is damaged.
       RunError: a manifest or the vocabulary is damaged, or two manifests contradict each other.
     """
-    files = manifest.shards_at(pattern)
-    data = _format_of(files)
+    opened = pattern if isinstance(pattern, OpenedData) else open_data(pattern)
+    data = _format_of(opened)
     features = data.features if feature_names is None else tuple(_find_feature(data, name) for name in feature_names)
-    classes = num_classes or _classes_of(files, data)
+    classes = num_classes or opened.num_classes() or len(vocabulary.load())
     data = data._replace(features=features, num_classes=classes)
-    return Records(files, data, batch_size, max_frames, dequantize, seed, shuffle_buffer, worker)
+    return Records(opened.files, data, batch_size, max_frames, dequantize, seed, shuffle_buffer, worker, opened)
 
 
 def _find_feature(data: DataFormat, name: str) -> FeatureFormat:
@@ -248,24 +258,17 @@ def _find_feature(data: DataFormat, name: str) -> FeatureFormat:
     return features[name]
 
 
-def _classes_of(files: Sequence[str], data: DataFormat) -> int:
-    """The number of classes in the files' vocabulary, or else in the manifest, or else 3862; see `read_records`."""
-    path = vocabulary.find(files)
-    return len(vocabulary.read(path)) if path else data.num_classes or len(vocabulary.load())
-
-
-def _format_of(files: Sequence[str]) -> DataFormat:
+def _format_of(data: OpenedData) -> DataFormat:
     """The format that the manifest beside the files declares, or else that of the first record of a file.
 
     Raises:
       DamagedError, RunError, UsageError: as for `read_records`.
     """
-    discovered = discovery.find(files)
-    if discovered is not None:
-        return discovered.format
-    for path in files:  # damage is the likely cause; reading the first record raises an error that describes it
+    if data.format is not None:
+        return data.format.format
+    for path in data.files:  # damage is the likely cause; reading the first record raises an error that describes it
         next(shards.read_contexts(path), None)
     raise UsageError(
-        f"{files[0]}: the first records do not show the names and sizes of the features. Put a manifest.json "
+        f"{data.files[0]}: the first records do not show the names and sizes of the features. Put a manifest.json "
         "whose entry `data` lists them beside the shards; docs/users/formats.md shows one."
     )

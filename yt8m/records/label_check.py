@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from yt8m.errors import RunError
-from yt8m.records import manifest, shards
+from yt8m.records import shards
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.shards import Record
 
 _MOST_VIDEOS, _MOST_FILES = 1000, 10  # so many records of so many files are read, until one has a label
@@ -19,19 +20,20 @@ LABELS, RATINGS = "labels", "segment_labels"
 _OTHER_NAMES = ("label", "class", "target", "tag", "categor")  # what names of features with labels contain
 
 
-def describe_problem(files: Sequence[str], feature: str = LABELS) -> str:
+def describe_problem(opened: OpenedData, feature: str = LABELS) -> str:
     """Says what is wrong with the labels, as a sentence that begins with a path; empty if a video has labels.
 
     The manifest is asked first. If it does not know, the first 1,000 videos of up to ten files are read, or fewer if
     one of them has a label. Records that are damaged are left to the program that reads all.
 
     Args:
-      files: the paths of the shards.
+      opened: the data.
       feature: the feature with the labels: `LABELS`, or `RATINGS` for rated segments.
     """
+    files = opened.files
     if not files:
         return ""
-    data = manifest.find(files).data
+    data = opened.manifest.data
     if feature == LABELS and data is not None and data.positives is not None and not any(data.positives):
         return f"the manifest beside {files[0]} counts no label in any class{_other_feature(files)}"
     count, vectors = 0, list[int]()
@@ -53,9 +55,9 @@ def describe_problem(files: Sequence[str], feature: str = LABELS) -> str:
     return f"{files[0]}: none of the first {count} videos has a {what}{_other_feature(files)}"
 
 
-def warn(files: Sequence[str], feature: str = LABELS) -> None:
+def warn(data: OpenedData, feature: str = LABELS) -> None:
     """Logs a warning with the problem that `describe_problem` finds, if there is one."""
-    if problem := describe_problem(files, feature):
+    if problem := describe_problem(data, feature):
         logging.warning(f"{problem}; such figures say nothing about a model")
 
 

@@ -8,6 +8,7 @@ Configs have patterns, which can be saved and sent to other processes; an `Opene
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import os
 import struct
@@ -34,7 +35,7 @@ _HEAD = 1 << 18  # bytes read from the start of a shard; most first records are 
 _LARGEST = 1 << 28  # bytes; a longer first record is not fetched
 _MAX_LEVELS_ABOVE = 2  # how far above the shards a file is found: data/vocabulary.csv for data/video/train/*.tfrecord
 # The end of messages about a model and data with different classes.
-_REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
+REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
 
 
 class DiscoveredFormat(NamedTuple):
@@ -84,7 +85,7 @@ class OpenedData:
     def pattern(self) -> str:
         """The patterns as one text."""
         one = self.patterns or ""
-        return os.fspath(one) if isinstance(one, str | os.PathLike) else ",".join(map(os.fspath, one))
+        return os.fspath(one) if isinstance(one, str | os.PathLike) else ",".join(os.fspath(each) for each in one)
 
     def again(self) -> OpenedData:
         """Opens the same patterns again, for whoever must see files that appeared or changed since."""
@@ -93,6 +94,12 @@ class OpenedData:
     def of_files(self, files: Sequence[str]) -> OpenedData:
         """The same data, but some of the files alone; nothing is listed again."""
         return OpenedData(files, tuple(files), self.vocabulary_file, self.manifest_file, self.kind)
+
+    def with_names(self, names: Vocabulary) -> OpenedData:
+        """The same data with the vocabulary `names`, which was read from its file before."""
+        named = dataclasses.replace(self, vocabulary_file=names.path)
+        named.__dict__.update(self.__dict__ | {"vocabulary_file": names.path, "vocabulary": names})
+        return named
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -210,7 +217,7 @@ class OpenedData:
           UsageError: the two number their classes differently, and the message names the first class that differs; or
             the model has another number of classes than the vocabulary of the data.
         """
-        names, remedy = self.vocabulary, remedy or _REMEDY
+        names, remedy = self.vocabulary, remedy or REMEDY
         if not names:
             return model_names
         if expected := model_names.shown(num_classes):
@@ -226,7 +233,13 @@ class OpenedData:
 
 
 def open_data(
-    patterns: storage.Patterns | None, *, vocabulary: str = "", manifest: str = "", kind: str = "file", flag: str = ""
+    patterns: storage.Patterns | None,
+    *,
+    vocabulary: str = "",
+    manifest: str = "",
+    kind: str = "file",
+    flag: str = "",
+    by_name: bool = False,
 ) -> OpenedData:
     """Lists the shards that match the patterns of a user; what they are is read when it is asked for.
 
@@ -237,6 +250,7 @@ def open_data(
       manifest: the value of --manifest; empty for the manifests in the folders of the shards.
       kind: the kind of file, for messages.
       flag: the flag that has the patterns, for messages; empty for patterns without a flag.
+      by_name: whether a file with two names counts twice.
 
     Raises:
       UsageError: no pattern is given, one of them matches no file or nothing but a folder, or one matches a pipe or a
@@ -245,7 +259,7 @@ def open_data(
     if patterns is None:
         return OpenedData(None, (), vocabulary, manifest, kind)
     try:
-        files = tuple(storage.named_files(patterns, shards_among, kind))
+        files = tuple(storage.named_files(patterns, shards_among, kind, by_name))
     except UsageError as error:
         if not flag:
             raise

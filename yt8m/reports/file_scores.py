@@ -16,8 +16,6 @@ import numpy as np
 from absl import logging
 
 from yt8m import options, storage, terminal
-from yt8m.config import data_fit
-from yt8m.config.train_config import DataConfig
 from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import Ratings, VideoLabels
 from yt8m.errors import RunError, UsageError
@@ -26,7 +24,8 @@ from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
 from yt8m.options import option, path_option
-from yt8m.records import prediction_files, vocabulary
+from yt8m.records import prediction_files
+from yt8m.records.opened_data import open_data
 from yt8m.records.prediction_files import ClassLine, PredictionRow
 from yt8m.records.vocabulary import read_segment_classes
 
@@ -55,16 +54,16 @@ def score_predictions(config: ScoreConfig) -> int:
       RunError: there is no file of predictions, the predictions or the records are damaged (the message names the line
         or record), a prediction is for a video that the records lack, or the records have no label.
     """
-    num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
-    truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
+    data = open_data(config.eval_data_pattern, flag="data")
+    num_classes = ground_truth.class_count(config.num_classes, data)
+    truth = ground_truth.video_labels(data, num_classes)
     if unlabelled := (np.diff(truth.splits) == 0).sum():
         logging.warning(
             f"{unlabelled} of the {len(truth.rows)} videos of --data have no label: every prediction for them counts "
             "as wrong. Leave them out if their labels are not known."
         )
     rows = prediction_files.read_predictions(config.predictions, num_classes)
-    names = vocabulary.shown_for(num_classes, vocabulary.of_data("", storage.glob(config.eval_data_pattern)))
-    class_counts = data_fit.training_counts(names, DataConfig(num_classes=num_classes))
+    class_counts = data.vocabulary.shown(num_classes).class_counts(num_classes)
     figures = score(rows, truth, num_classes, config.top_k, class_counts)
     for metric in gap_first(metrics.all()):
         if metric is not Loss and metric.figure_key() in figures:
@@ -223,7 +222,7 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
         return ground_truth.read_ratings(cache)
-    ratings = ground_truth.ratings(pattern)
+    ratings = ground_truth.ratings(open_data(pattern or None, flag="data"))
     if cache:
         ground_truth.write_ratings(cache, ratings)
     return ratings

@@ -25,7 +25,7 @@ from yt8m.errors import UsageError, missing_extra
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.options import option, path_option
-from yt8m.records import shards, vocabulary
+from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import charts, differences, measures, media_links, slices, templates, worst_videos
 from yt8m.reports.loading import FEWEST_VIDEOS, LABELS_FOR_MEANS, Run, config_of, figure, interval_of, is_share, load
@@ -116,7 +116,7 @@ def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
 def _vocabulary_of(run: Run) -> Vocabulary:
     """The vocabulary of the run, or else that of the data that it was evaluated on."""
     count, evaluation = run.samples.num_classes, storage.join(run.folder, eval_samples.FOLDER)
-    return vocabulary.shown_for(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))
+    return (run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count)).shown(count)
 
 
 _NUM_ROWS = 10  # of each table of best, worst or most different classes

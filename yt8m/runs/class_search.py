@@ -67,7 +67,7 @@ def _read_names_of_run(folder: str) -> Vocabulary:
         if names:
             return names
     saved = run_dir.read(folder)
-    names = vocabulary.shown_for(saved.config.data.num_classes if saved else None)
+    names = names.shown(saved.config.data.num_classes if saved else None)
     if not names:
         raise UsageError(
             f"--model={folder}: there is no {vocabulary.NAME}, so its classes have numbers only; name another run, or "

@@ -10,6 +10,7 @@ from yt8m import storage
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
+from yt8m.records.opened_data import open_data
 
 
 def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
@@ -33,10 +34,10 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
             f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
             "reads them: name the files to read."
         )
-    names = vocabulary.of_data(data.vocabulary)
+    names = open_data(None, vocabulary=data.vocabulary).vocabulary
     if names:
         remedy = "No data were named: name the files to read, or leave out --vocabulary."
-        vocabulary.refuse_difference(vocabulary.load(), "the sample data", names, names.path, remedy)
+        vocabulary.load().refuse_other(names, "the sample data", names.path, remedy)
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)

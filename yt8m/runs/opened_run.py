@@ -7,22 +7,37 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from yt8m import storage
-from yt8m.config import run_dir
+from yt8m.config import data_fit, run_dir
+from yt8m.config.data_fit import Takes
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.records import vocabulary
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints, metric_files, validation_history
 from yt8m.runs import best_checkpoint
+
+
+class FittedData(NamedTuple):
+    """Data that fit a run.
+
+    Attributes:
+      config: the data config by which they are read.
+      opened: the data.
+      names: the vocabulary of the run, or else of the data; empty if there is neither.
+    """
+
+    config: DataConfig
+    opened: OpenedData
+    names: Vocabulary
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,7 @@ class OpenedRun:
     @property
     def shown_names(self) -> Vocabulary:
         """The names to show: the run's own, or else YouTube-8M's if the run has 3862 classes; else empty."""
-        return vocabulary.shown_for(self.config.data.num_classes, self.names)
+        return self.names.shown(self.config.data.num_classes)
 
     @property
     def extractors(self) -> Sequence[Mapping[str, Any]]:
@@ -130,24 +145,47 @@ class OpenedRun:
         usual = fitted.examples_in_batch(config.most_in_batch, getattr(config, "segment_context", 0))
         return dataclasses.replace(fitted, batch_size=config.batch_size or usual)
 
-    def names_for(self, data: DataConfig, where: str = "", remedy: str = "") -> Vocabulary:
-        """Returns the run's own vocabulary, or else that of the data; empty if there is neither.
+    def takes(self, data: DataConfig, where: str = "") -> Takes:
+        """What the model of the run takes.
 
         Args:
           data: the data config that `data_for` returned.
           where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
+        """
+        return Takes(data, self.names, where or self.folder)
+
+    def fit(
+        self,
+        data: DataConfig,
+        flag: str,
+        flags: Mapping[str, Any],
+        *,
+        opened: OpenedData | None = None,
+        is_rated: bool = False,
+        where: str = "",
+        remedy: str = "",
+    ) -> FittedData:
+        """Opens the files of an evaluation, inference or export, and refuses those that do not fit the model.
+
+        Args:
+          data: the data config that `data_for` returned; without a pattern no file is opened.
+          flag: the name of the flag that names the files.
+          flags: {flag: value} of flags that describe the records, see `data_fit.fit`.
+          opened: the files, if they are open.
+          is_rated: whether the records must have rated segments.
+          where: as for `takes`.
           remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
 
         Raises:
-          UsageError: the vocabulary of the data numbers the classes differently than the model's; the message names
-              the first difference.
-          RunError: the vocabulary file of the data is not valid.
+          UsageError: no file matches, or the records or their vocabulary do not fit the model.
+          RunError: a manifest or the vocabulary of the data is not valid.
         """
-        of_data = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern) if data.data_pattern else ())
-        names = vocabulary.for_model(self.names, data.num_classes, where or self.folder, of_data, remedy)
-        if of_data and not self.names:
-            vocabulary.log(of_data)
-        return names
+        opened, takes = opened or data_fit.open_for(data, flag), self.takes(data, where)
+        names = takes.names_on(opened, remedy)
+        if not self.names:
+            opened.log_names()
+        fitted = data_fit.fit(takes, opened, flags, flag=flag, is_rated=is_rated, remedy=remedy)
+        return FittedData(fitted, opened, names)
 
 
 def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: bool = False) -> OpenedRun:
@@ -213,7 +251,7 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))
     num_classes = flags.num_classes
     if saved.published:
-        num_classes_of_flags = vocabulary.class_count(num_classes, vocabulary.of_data(flags.vocabulary))
+        num_classes_of_flags = open_data(None, vocabulary=flags.vocabulary).num_classes(num_classes)
         num_classes = num_classes or _classes_in_meta_graph(folder) or num_classes_of_flags
     if num_classes is not None:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))

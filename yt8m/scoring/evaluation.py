@@ -26,14 +26,15 @@ from yt8m.export import derived_runs
 from yt8m.export.saved_model import write_model_of_run
 from yt8m.lazy import tf
 from yt8m.readers.input_check import CountedShards, check_input
-from yt8m.records import label_check, manifest, thresholds, vocabulary
+from yt8m.records import label_check, thresholds, vocabulary
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links, report_writer, verdicts
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
 from yt8m.runs.default_data import default_to_sample_data
-from yt8m.runs.opened_run import OpenedRun, find_folder, open_run
+from yt8m.runs.opened_run import FittedData, OpenedRun, find_folder, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring import EvaluationSettings, evaluation_results
 from yt8m.scoring.evaluation_results import RESERVED_KEYS, EvaluationResult, evaluation_result
@@ -79,12 +80,13 @@ class Results(NamedTuple):
     missed: dict[str, int]
 
 
-def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> int:
+def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data: OpenedData | None = None) -> int:
     """Evaluates the checkpoints of a run, or an exported model, and writes the results.
 
     Args:
       config: the config of the evaluation.
       checkpoints: the paths of the checkpoints to evaluate; by default those that `config` selects.
+      data: the data, if they are open.
 
     Returns:
       The exit status: 0; 1 if a checkpoint does not fulfil a condition of --require; that of the first evaluation that
@@ -96,16 +98,17 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None) -> in
         example, or a result cannot be written.
     """
     if is_export(config.train_dir) or _has_model_alone(config.train_dir):
-        return _evaluate_export(config)
+        return _evaluate_export(config, data)
     if not config.calibrated_run:
-        return _evaluate_run(config, checkpoints)
+        return _evaluate_run(config, checkpoints, data)
     with new_output(config.calibrated_run, repr(config), "calibrated_run") as is_done:
-        return _evaluate_run(dataclasses.replace(config, calibrated_run="") if is_done else config, checkpoints)
+        config = dataclasses.replace(config, calibrated_run="") if is_done else config
+        return _evaluate_run(config, checkpoints, data)
 
 
-def _evaluate_run(config: EvalConfig, checkpoints: Iterator[str] | None) -> int:
+def _evaluate_run(config: EvalConfig, checkpoints: Iterator[str] | None, data: OpenedData | None) -> int:
     """Evaluates the checkpoints of a run; see `evaluate`."""
-    run, task = prepare(config)
+    run, task = prepare(config, data)
     folder = config.eval_dir or run.folder
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
@@ -128,7 +131,7 @@ def _has_model_alone(folder: str) -> bool:
     return folder != "" and run_dir.is_run(folder) and not checkpoints.steps_in(folder) and storage.exists(model)
 
 
-def _evaluate_export(config: EvalConfig) -> int:
+def _evaluate_export(config: EvalConfig, data: OpenedData | None) -> int:
     """Evaluates an exported model, which has no loss, and writes the results; returns the exit status, 0.
 
     Raises:
@@ -152,8 +155,9 @@ def _evaluate_export(config: EvalConfig) -> int:
     ):
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
-        label_check.warn(manifest.shards_at(config.eval_data_pattern))
-        batches = scorer.batches(config.eval_data_pattern, size)
+        data = data or open_data(config.eval_data_pattern)
+        label_check.warn(data)
+        batches = scorer.batches(data, size)
         result = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
         evaluation_results.write(folder, events, result, scorer.model)
         _write_names(config, folder, scorer.names)
@@ -209,7 +213,7 @@ def _evaluate_and_write(
     try:
         outcome = run_evaluation(config, model, task, results.events)
         if not outcome.exit_code:
-            names = vocabulary.shown_for(run.data.num_classes, task.names)
+            names = task.fitted.names.shown(run.data.num_classes)
             result = evaluation_result(checkpoint, outcome, names, config)
             samples = result.samples(run) if task.requirements else None
             result = result._replace(
@@ -218,7 +222,7 @@ def _evaluate_and_write(
                 )
             )
             evaluation_results.write(results.folder, results.events, result, run.model.model)
-            _write_names(config, results.folder, task.names)
+            _write_names(config, results.folder, task.fitted.names)
             if config.report:
                 _write_report(results.folder, result, run, config.media)
             _write_models(config, model, results.folder, result, task)
@@ -254,18 +258,18 @@ class EvaluationTask(NamedTuple):
       inputter: reads the records in batches.
       modeler: builds the graph of the model and of the metrics.
       counted_shards: the shards and their record counts at the start, so that a later change is noticed.
-      names: the vocabulary of the run, or else of the data; empty if there is neither.
+      fitted: the data, and the vocabulary of the run, or else of the data.
       requirements: the conditions of --require.
     """
 
     inputter: readers.BatchQueue
     modeler: VideoModeler
     counted_shards: CountedShards
-    names: Vocabulary
+    fitted: FittedData
     requirements: Sequence[Requirement] = ()
 
 
-def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
+def prepare(config: EvalConfig, data: OpenedData | None = None) -> tuple[OpenedRun, EvaluationTask]:
     """Checks all flags and the folder of the results, opens the run, and creates the parts of its evaluation.
 
     Raises:
@@ -289,7 +293,7 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
         raise UsageError(
             f"--target_precision is for labels of videos, but {train_dir} was trained on rated segments; leave it out."
         )
-    task = create_task(config, run)
+    task = create_task(config, run, data)
     task.inputter.log_settings()
     task.modeler.keeps_videos = config.report or bool(config.require)
     task.modeler.metric_classes = metric_classes
@@ -302,8 +306,9 @@ def prepare(config: EvalConfig) -> tuple[OpenedRun, EvaluationTask]:
 def create_task(
     config: EvalConfig,
     run: OpenedRun,
+    data: OpenedData | None = None,
     where: str = "",
-    sample: Callable[[DataConfig], DataConfig] = lambda data: data,
+    sample: Callable[[FittedData], DataConfig] = lambda fitted: fitted.config,
     remedy: str = "",
 ) -> EvaluationTask:
     """Checks the data of an evaluation, and creates the parts that are the same for every checkpoint.
@@ -311,22 +316,24 @@ def create_task(
     Args:
       config: the config of the evaluation.
       run: the run.
+      data: the data, if they are open.
       where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
-      sample: gets the config of the data, and returns one that reads a copy of some of the videos; by default all
-        videos are read from the files themselves.
+      sample: gets the data, and returns a config that reads a copy of some of the videos; by default all videos are
+        read from the files themselves.
       remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
 
     Raises:
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
-    all_data, names = _fit_data(config, run, where, remedy)
-    data, training_data = sample(all_data), run.config.data
-    inputter = readers.BatchQueue.for_config(data, "eval")
-    modeler = workload.create_modeler(data, run.config.model, "eval", config.top_k)
-    shown = vocabulary.shown_for(training_data.num_classes, names)
+    fitted = _fit_data(config, run, data, where, remedy)
+    read_data, training_data = sample(fitted), run.config.data
+    are_copies = read_data != fitted.config
+    inputter = readers.BatchQueue.for_config(read_data, "eval", opened=None if are_copies else fitted.opened)
+    modeler = workload.create_modeler(read_data, run.config.model, "eval", config.top_k)
+    shown = fitted.names.shown(training_data.num_classes)
     modeler.class_counts = data_fit.training_counts(shown, training_data)
-    return EvaluationTask(inputter, modeler, check_input(inputter, data, are_copies=data != all_data), names)
+    return EvaluationTask(inputter, modeler, check_input(inputter, read_data, are_copies=are_copies), fitted)
 
 
 def _refuse_read_only(folder: str) -> None:
@@ -337,17 +344,15 @@ def _refuse_read_only(folder: str) -> None:
             )
 
 
-def _fit_data(config: EvalConfig, run: OpenedRun, where: str, remedy: str) -> tuple[DataConfig, Vocabulary]:
+def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, where: str, remedy: str) -> FittedData:
     segments = config.segment_labels or run.config.data.segment_labels
     data = run.data_for(config, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else default_to_sample_data(data, "validate")
-    names = run.names_for(data, where, remedy)
     flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
-    files = storage.glob(data.data_pattern)
-    fitted = data_fit.fit_data(data, files, "eval_data_pattern", flags, is_rated=segments, remedy=remedy)
+    fitted = run.fit(data, "eval_data_pattern", flags, opened=opened, is_rated=segments, where=where, remedy=remedy)
     if not data.reader:
-        label_check.warn(files, label_check.RATINGS if segments else label_check.LABELS)
-    return fitted, names
+        label_check.warn(fitted.opened, label_check.RATINGS if segments else label_check.LABELS)
+    return fitted
 
 
 def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
@@ -475,7 +480,7 @@ def _write_models(
 ) -> None:
     """Writes the inference model of a checkpoint; with --keep_best, also keeps the checkpoint if its GAP is best."""
     inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
-    prefix = write_model_of_run(inference_model, model, task.modeler, task.names, folder, result.step)
+    prefix = write_model_of_run(inference_model, model, task.modeler, task.fitted.names, folder, result.step)
     logging.info("the inference model of step %d is %s", result.step, prefix)
     if config.keep_best:
         keep_best(folder, result.checkpoint, result.step, float(result.figures[Gap.figure_key()]))

@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from yt8m import readers, runner, scoring, storage, terminal
-from yt8m.config import data_fit, run_dir
+from yt8m.config import run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.train_config import DataConfig
@@ -20,11 +20,12 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, WindowMeans, write_lists
 from yt8m.export.saved_model import write_model_of_run
 from yt8m.readers import input_check
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary, read_segment_classes
 from yt8m.runs import archive, trained_model
 from yt8m.runs.default_data import default_to_sample_data
-from yt8m.runs.opened_run import OpenedRun, open_run
+from yt8m.runs.opened_run import FittedData, OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.scorer import write_predictions
@@ -36,10 +37,14 @@ from yt8m.video.modeler import VideoModeler
 PREDICTIONS = "predictions.csv"  # name of the output file in the run's folder, if --output_file is not given
 
 
-def infer(config: InferenceConfig) -> int:
+def infer(config: InferenceConfig, data: OpenedData | None = None) -> int:
     """Writes the predictions of a model for files, packs the model into an archive, or both; returns the exit status.
 
     If training deletes the checkpoint while it is read, a newer one is used.
+
+    Args:
+      config: the config of the inference.
+      data: the data, if they are open.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.
@@ -48,18 +53,18 @@ def infer(config: InferenceConfig) -> int:
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
     if is_export(config.train_dir):
-        return _infer_with_export(config)
+        return _infer_with_export(config, data)
     if config.input_model_tgz:
         with _unpack_folder(config) as (folder, is_unpacked):
             model = trained_model.of_archive(config.input_model_tgz, folder, is_unpacked=is_unpacked)
-            return _infer_with_model(config, model)
+            return _infer_with_model(config, model, data)
     run = open_run(config.train_dir, config, trust_code=config.trust_code)
     return trained_model.with_newer(
-        lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer_with_model(config, model)
+        lambda: trained_model.of_run(run, config.checkpoint), lambda model: _infer_with_model(config, model, data)
     )
 
 
-def _infer_with_export(config: InferenceConfig) -> int:
+def _infer_with_export(config: InferenceConfig, data: OpenedData | None) -> int:
     """Writes the predictions of an exported model for records; returns the exit status."""
     refuse_run_options(config)
     if not config.input_data_pattern:
@@ -77,7 +82,7 @@ def _infer_with_export(config: InferenceConfig) -> int:
     with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
-        batches = scorer.batches(config.input_data_pattern, size)
+        batches = scorer.batches(data or config.input_data_pattern, size)
         with storage.write_atomic(config.output_file, "w") as file:
             writer = PredictionWriter(file, config.top_k)
             write_predictions(writer, scorer, terminal.with_bar(batches, "predicting"))
@@ -101,7 +106,7 @@ def _unpack_folder(config: InferenceConfig) -> Iterator[tuple[str, bool]]:
         yield os.path.join(folder, "model"), False
 
 
-def _infer_with_model(config: InferenceConfig, model: TrainedModel) -> int:
+def _infer_with_model(config: InferenceConfig, model: TrainedModel, opened: OpenedData | None) -> int:
     """Predicts for videos or segments, packs the model, or both, as the flags ask; returns the exit status, 0."""
     if not config.output_file and not config.output_model_tgz:
         if config.input_model_tgz:
@@ -110,14 +115,14 @@ def _infer_with_model(config: InferenceConfig, model: TrainedModel) -> int:
     for path in filter(None, (config.output_file, config.output_model_tgz)):
         storage.discard_orphans(path)
         _announce_replacement(path)
-    data, names = _fit_data(config, model.run)
+    data, opened, names = _fit_data(config, model.run, opened)
     modeler, ranking = model.modeler(data, "infer", config.top_k), None
     if config.segment_labels:
         ranking = new_segment_ranking(config, modeler.num_classes, names, data.segment_size)
         modeler.listed_classes = tuple(ranking.classes)
     if config.output_model_tgz:
         _pack_model(config.output_model_tgz, model, modeler, names)
-    task = _InferenceTask(config, model, data, modeler)
+    task = _InferenceTask(config, model, data, opened, modeler)
     if config.output_file and ranking is not None:
         _rank_segments(task, ranking)
     elif config.output_file:
@@ -131,14 +136,13 @@ def _announce_replacement(path: str) -> None:
         logging.info("%s exists already: it will be replaced", path)
 
 
-def _fit_data(config: InferenceConfig, run: OpenedRun) -> tuple[DataConfig, Vocabulary]:
-    """Returns the data config for reading the data, and the names of the classes; raises `UsageError` for misfits."""
+def _fit_data(config: InferenceConfig, run: OpenedRun, opened: OpenedData | None) -> FittedData:
+    """Opens the data of the inference; raises `UsageError` if they do not fit the run."""
     data = run.data_for(config, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = default_to_sample_data(data, "test") if is_read else data
-    names = run.names_for(data, config.input_model_tgz)
     flags = {"num_classes": config.num_classes}
-    return data_fit.fit_data(data, storage.glob(data.data_pattern), "input_data_pattern", flags), names
+    return run.fit(data, "input_data_pattern", flags, opened=opened, where=config.input_model_tgz)
 
 
 def _pack_model(path: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary) -> None:
@@ -162,12 +166,14 @@ class _InferenceTask(NamedTuple):
       config: the flags of the inference.
       model: the run with chosen weights.
       data: the config for reading the data.
+      opened: the data.
       modeler: builds the graph of the model.
     """
 
     config: InferenceConfig
     model: TrainedModel
     data: DataConfig
+    opened: OpenedData
     modeler: VideoModeler
 
 
@@ -177,7 +183,7 @@ def _rank_segments(task: _InferenceTask, ranking: SegmentRanking) -> None:
     if config.candidates_from:
         candidates = Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
     reader = segment_reader(task.data, config.segment_context, config.segment_shifts)
-    inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
+    inputter = readers.BatchQueue.for_config(task.data, "infer", reader, opened=task.opened)
     _run_model(task, inputter, segment_consumer(ranking, candidates, len(config.segment_shifts)))
     with storage.write_atomic(config.output_file) as file:
         write_lists(file, ranking)
@@ -263,7 +269,7 @@ def _predict_videos(task: _InferenceTask) -> None:
     Raises:
       RunError: the data hold no record, or for the reasons of `_run_model`.
     """
-    inputter = readers.BatchQueue.for_config(task.data, "infer")
+    inputter = readers.BatchQueue.for_config(task.data, "infer", opened=task.opened)
     with storage.write_atomic(task.config.output_file, "w") as file:
         writer = PredictionWriter(file, task.config.top_k)
         _run_model(task, inputter, writer)

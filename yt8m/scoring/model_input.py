@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from yt8m.errors import UsageError
 from yt8m.records.batches import Records
 from yt8m.records.data_format import PUBLISHED, DataFormat
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.record_parser import NumpyBatch, Raw
 
 if TYPE_CHECKING:
     from yt8m.config.train_config import DataConfig
 
-# What `Scorer.batches` turns into batches: a file pattern, records, batches, or arrays by the names of the features.
-Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
+# What `Scorer.batches` turns into batches: files, records, batches, or arrays by the names of the features.
+Data = str | os.PathLike[str] | OpenedData | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
 # Videos as a scorer takes them: serialized records, parsed arrays, or numbers of `GraphScorer.cached_records`.
 Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
 # The kinds of input for which a scorer has graphs: serialized records, the arrays of parsed records (serialized ones
@@ -163,9 +164,9 @@ def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
       folder: the folder of the run.
       is_own: whether this user is known to have trained the run on this machine.
     """
-    from yt8m.config import data_fit  # slow to import, and only a run has such a config
+    from yt8m.config.data_fit import Takes  # slow to import, and only a run has such a config
 
-    return ModelInput(folder, data_fit.format_of(data), data.extractors, is_own, bool(data.reader))
+    return ModelInput(folder, Takes(data).format, data.extractors, is_own, bool(data.reader))
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:

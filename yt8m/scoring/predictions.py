@@ -15,7 +15,8 @@ from yt8m import scoring
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS
-from yt8m.records import manifest, shards, thresholds, vocabulary
+from yt8m.records import shards, thresholds, vocabulary
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import Raw
 from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
 from yt8m.scoring.scorer import best_classes, tags
@@ -34,11 +35,11 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
         be used.
       RunError: a record is damaged, or there is none to show.
     """
-    files = _find_files(patterns)
-    if _are_videos(files):
+    data = _open_files(config, patterns)
+    if _are_videos(data.files):
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
-        return video_predictions.run(config, settings, files)
+        return video_predictions.run(config, settings, data.files)
     video_options = (
         ("extractors", config.extractors),
         ("timeline", config.timeline),
@@ -50,24 +51,24 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
             raise UsageError(
                 f"--{name} is for video files; these are records. `yt8m inference` writes the predictions for records."
             )
-    return _show_records(config, files, ", ".join(patterns))
+    return _show_records(config, data, ", ".join(patterns))
 
 
-def _find_files(patterns: Sequence[str]) -> list[str]:
+def _open_files(config: PredictConfig, patterns: Sequence[str]) -> OpenedData:
     """The files that the patterns name. In folders these are the videos; stderr says how many files are passed over.
 
     Raises:
       UsageError: a pattern matches no file, or a folder has no videos.
     """
     if not video_paths.has_folder(patterns):
-        return manifest.shards_at(patterns)
+        return open_data(patterns, vocabulary=config.vocabulary)
     try:
         videos = video_paths.find(patterns)
     except UsageError:
-        return manifest.shards_at(patterns)  # its error names the records in the folder
+        return open_data(patterns, vocabulary=config.vocabulary)  # its error names the records in the folder
     for line in video_paths.describe_passed_over(videos.passed_over):
         print(line, file=sys.stderr)
-    return videos.paths
+    return open_data(None, vocabulary=config.vocabulary).of_files(videos.paths)
 
 
 def _are_videos(paths: Sequence[str]) -> bool:
@@ -83,18 +84,18 @@ def _are_videos(paths: Sequence[str]) -> bool:
     return bool(videos)
 
 
-def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> int:
+def _show_records(config: PredictConfig, data: OpenedData, where: str) -> int:
     """Prints the best classes or the tags of the first records in files; returns the exit status, 0.
 
     Args:
       config: the flags.
-      files: paths of TFRecord files.
+      data: the records.
       where: the files as the user named them, for the error message.
 
     Raises:
       UsageError, RunError: for the reasons of `run`.
     """
-    raws = list(itertools.islice(_read_records(files, config.video_id), config.count))
+    raws = list(itertools.islice(_read_records(data.files, config.video_id), config.count))
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{where}: there is {missing}; name other files.")
@@ -102,8 +103,8 @@ def _show_records(config: PredictConfig, files: Sequence[str], where: str) -> in
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
-        names, tagger = scorer.names_for(config.vocabulary, files), tagger_for(config, scorer)
-        _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(files, len(raws))))
+        names, tagger = scorer.names_for(data), tagger_for(config, scorer)
+        _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(data, len(raws))))
         for row, (payload, _, _) in enumerate(raws):
             if row:
                 print()

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.records import discovery, manifest, shards, thresholds, vocabulary
+from yt8m.records import shards, thresholds
 from yt8m.records.batches import Records, read_records
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.thresholds import NUM_CANDIDATES, Tagger
@@ -114,23 +115,16 @@ class Scorer(Closing, abc.ABC):
     @property
     def shown_names(self) -> Vocabulary:
         """The class names to show: the model's own, or else YouTube-8M's if the model has 3862 classes; else empty."""
-        return vocabulary.shown_for(self.num_classes, self.names)
+        return self.names.shown(self.num_classes)
 
-    def names_for(self, vocabulary_file: str, files: Sequence[str] = ()) -> Vocabulary:
+    def names_for(self, data: OpenedData) -> Vocabulary:
         """The class names to show for predictions on some data.
 
-        Args:
-          vocabulary_file: the vocabulary of the data; empty for the one that lies next to `files`, if there is one.
-          files: the files of the data.
-
         Raises:
-          UsageError: there is no file `vocabulary_file`, or the vocabulary of the data numbers the classes differently
-            than the model's.
+          UsageError: the vocabulary of the data does not exist, or numbers the classes differently than the model's.
           RunError: a vocabulary is damaged.
         """
-        of_data = vocabulary.of_data(vocabulary_file, files)
-        names = vocabulary.for_model(self.names, self.num_classes, self.takes.folder, of_data)
-        return vocabulary.shown_for(self.num_classes, names)
+        return data.names_for(self.names, self.num_classes, self.takes.folder).shown(self.num_classes)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
         """The thresholds that choose the tags of a video, which are the classes whose scores reach their thresholds.
@@ -156,14 +150,15 @@ class Scorer(Closing, abc.ABC):
         """Divides data into batches. Records stay serialized if the model's own graph can parse them.
 
         Args:
-          data: a file pattern, the result of `read_records`, batches, or arrays by the names of the features.
-          batch_size: number of videos in a batch, if `data` is a file pattern; None for `videos_in_batch`.
+          data: a file pattern, opened files, the result of `read_records`, batches, or arrays by the names of the
+            features.
+          batch_size: number of videos in a batch, if `data` are files; None for `videos_in_batch`.
 
         Raises:
           UsageError: `data` is none of these, no file matches, or features or vocabulary differ from the model's.
             Unfit arrays and batches are refused only when the iterator comes to them.
         """
-        if isinstance(data, str | os.PathLike):
+        if isinstance(data, str | os.PathLike | OpenedData):
             data = self.records(data, batch_size)
         if not isinstance(data, Records):
             return map(self.takes.arranged, batches_of(data))
@@ -183,26 +178,26 @@ class Scorer(Closing, abc.ABC):
         self.check(data)
         return raws if self.takes.has_own_reader else self.takes.arranged(data.parsed(raws))
 
-    def records(self, pattern: str | os.PathLike[str] | Sequence[str], batch_size: int | None = None) -> Records:
-        """Opens the records of files.
+    def records(self, files: storage.Patterns | OpenedData, batch_size: int | None = None) -> Records:
+        """The records of files in batches.
 
         Args:
-          pattern: paths of TFRecord files, or patterns that match them.
+          files: the files, opened or not yet.
           batch_size: number of videos in a batch; None for `videos_in_batch`.
 
         Raises:
           UsageError: no file matches.
         """
-        files, batch_size = manifest.shards_at(pattern), batch_size or self.videos_in_batch()
+        data = files if isinstance(files, OpenedData) else open_data(files)
+        most, batch_size = self.takes.max_frames, batch_size or self.videos_in_batch()
         # If the format of the files cannot be found, the model's format is assumed; reading then names damaged records.
-        if self.takes.has_own_reader or discovery.find(files) is None:
-            return Records(files, self.takes.format, batch_size, self.takes.max_frames)
-        most = self.takes.max_frames
-        return read_records(pattern, batch_size=batch_size, num_classes=self.num_classes, max_frames=most)
+        if self.takes.has_own_reader or data.format is None:
+            return Records(data.files, self.takes.format, batch_size, most, opened=data)
+        return read_records(data, batch_size=batch_size, num_classes=self.num_classes, max_frames=most)
 
     def check(self, data: Records) -> None:
         """Refuses records whose features or vocabulary differ from the model's; raises `UsageError`."""
-        self.names_for("", data.files)
+        self.names_for(data.data)
         self.takes.check(data)
 
     def reads(self, data: Records) -> bool:
@@ -282,7 +277,10 @@ class ArrayScorer(Scorer):
         if settings.segment_labels:
             raise UsageError("an export cannot be evaluated on rated segments: load the run instead.")
         if not isinstance(videos, NumpyBatch):
-            raise UsageError("an export with a reader of your own has no labels: evaluate its run.")
+            raise UsageError(
+                "this export has a reader of your own, by which it cannot read labels: evaluate the run that it was "
+                "exported from."
+            )
         reports = {"all_scores": self.scores(videos, rows)[1], "positives": videos.labels}
         completed = VideoModeler(None, None, self.num_classes, settings.top_k).completed(reports)
         return EvaluatedStep(completed, None, len(videos))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.errors import RunError, UsageError
+from yt8m.records.opened_data import open_data
 from yt8m.records.shards import DamagedError
 from yt8m.scoring import Scorer
 from yt8m.scoring.model_input import Videos
@@ -197,7 +198,8 @@ class Service:
     def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
         self.config, self.scorer = config, scorer
         self.at_work = self.answered = 0
-        self._names, self._tagger = scorer.names_for(config.vocabulary), scorer.tagger(config.thresholds)
+        named = open_data(None, vocabulary=config.vocabulary)
+        self._names, self._tagger = scorer.names_for(named), scorer.tagger(config.thresholds)
         self.limits = BodyLimits(config.max_videos, config.max_frames)
         self._parsers = Parsers(ParserSettings(self.limits, scorer.takes.width, config.body_size))
         self._thread = CallThread("model")  # one thread, because a step uses all cores

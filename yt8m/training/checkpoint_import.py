@@ -31,6 +31,7 @@ from yt8m.lazy import tf
 from yt8m.models import published
 from yt8m.models.published import Variable
 from yt8m.records import vocabulary
+from yt8m.records.opened_data import open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import Status, checkpoints, creation
 from yt8m.storage import copies
@@ -84,8 +85,8 @@ def _import(request: ImportConfig, config: TrainConfig, flag_names: set[str]) ->
     config, model_shapes = _with_class_count(
         config, request.num_classes, {variables_by_name[name].name: shape for name, shape in shapes.items()}
     )
-    names_from_user = vocabulary.of_data(config.data.vocabulary)
-    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, checkpoint.path, names_from_user)
+    named = open_data(None, vocabulary=config.data.vocabulary)
+    names = named.names_for(vocabulary.of_names(()), config.data.num_classes, checkpoint.path)
     _refuse_misfits(checkpoint.path, config, variables_by_name, weights, model_shapes)
     values = {
         counterpart.name: counterpart.to_ours(checkpoint.value(name))

@@ -19,9 +19,9 @@ from yt8m.config.run_options import DistillConfig, ValidationConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import MeanAveragePrecisionCalculator
-from yt8m.records import manifest
 from yt8m.records.batches import read_records
 from yt8m.records.class_matching import match_classes, read_renames
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.scoring import Scorer
 from yt8m.training import training_run
 
@@ -29,7 +29,7 @@ from yt8m.training import training_run
 _MOST_SCORES = 1 << 25
 
 
-def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
+def run(config: AddClassesConfig, training: TrainConfig | None, data: OpenedData | None) -> int:
     """Makes a run that has the classes of an old run and new ones; returns the exit status.
 
     If the new classes are given by data, the new run is trained, or its training is resumed. Then both runs are
@@ -38,6 +38,7 @@ def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
     Args:
       config: the flags of `yt8m add-classes`.
       training: the config of the training; None if the new classes are given by texts, which needs no training.
+      data: the training data; None without a training.
 
     Raises:
       UsageError, RunError: as from `training_run.train` or `text_run.add_classes`.
@@ -52,7 +53,7 @@ def run(config: AddClassesConfig, training: TrainConfig | None) -> int:
     training = dataclasses.replace(
         training, max_steps=None, validation=ValidationConfig(), distillation=DistillConfig()
     )
-    _, outcome = training_run.train(training)
+    _, outcome = training_run.train(training, data)
     if outcome.exit_code or not pattern:
         return outcome.exit_code
     comparison = compare(config.model, config.out, pattern, config.rename, trust_code=config.trust_code)
@@ -71,11 +72,10 @@ def _validation_data(config: AddClassesConfig) -> str:
       UsageError: the pattern that the user names matches no file.
     """
     if config.eval_data_pattern:
-        manifest.shards_at(config.eval_data_pattern)
-        return config.eval_data_pattern
+        return open_data(config.eval_data_pattern).pattern
     pattern = training_run.validation_pattern(config.data)
     try:
-        manifest.shards_at(pattern if pattern != config.data else "")
+        open_data(pattern if pattern != config.data else "")
     except UsageError:
         logging.warning("the models are not compared: give --eval_data to see whether the old classes got worse")
         return ""

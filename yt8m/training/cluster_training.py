@@ -14,6 +14,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.deploy import cluster as clusters
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.records.opened_data import OpenedData
 from yt8m.runner import checkpoints
 from yt8m.runner.cluster import exchange, failures, servers
 from yt8m.runner.cluster.peers import answering_at, answers
@@ -24,8 +25,12 @@ POLL_SECONDS = 2.0  # between two looks of the evaluator for a new checkpoint
 _SERVER_PATIENCE = 20.0  # a replica that cannot begin waits for so long for the servers that it tells of the error
 
 
-def train(config: TrainConfig) -> int:
+def train(config: TrainConfig, data: OpenedData | None = None) -> int:
     """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
+
+    Args:
+      config: the config of the run.
+      data: the training data; None if they are not opened yet.
 
     Raises:
       UsageError: the cluster in TF_CONFIG is not valid, or a flag is missing or does not fit the cluster.
@@ -33,7 +38,7 @@ def train(config: TrainConfig) -> int:
     """
     cluster = clusters.from_environment()
     if cluster is None:
-        return training_run.show_outcome(*training_run.train(config))
+        return training_run.show_outcome(*training_run.train(config, data))
     check_flags(config, cluster)
     sizes = len(cluster.replicas), len(cluster.servers)
     logging.info("this process is %s; replicas (chief and workers): %d, parameter servers: %d", cluster.name, *sizes)
@@ -42,12 +47,12 @@ def train(config: TrainConfig) -> int:
     if cluster.role == clusters.PS:
         servers.serve(cluster, stall_timeout=config.distributed.stall_timeout)
     if not cluster.is_distributed:
-        return _train_alone(config, cluster)
+        return _train_alone(config, data, cluster)
     servers.check_port(cluster)  # before the folder of the run is changed
     try:
         if cluster.role == clusters.WORKER:
-            return _train_as_worker(config, cluster)
-        return training_run.show_outcome(*training_run.train(config, cluster))
+            return _train_as_worker(config, data, cluster)
+        return training_run.show_outcome(*training_run.train(config, data, cluster))
     except (RunError, UsageError) as error:
         # A replica that cannot even begin is missed too. A runner has already told the servers of its own errors.
         failures.report(cluster, error, config.distributed.sync_replicas, _SERVER_PATIENCE)
@@ -80,10 +85,10 @@ def _refuse_validation(config: TrainConfig) -> None:
         )
 
 
-def _train_as_worker(config: TrainConfig, cluster: ClusterConfig) -> int:
+def _train_as_worker(config: TrainConfig, data: OpenedData | None, cluster: ClusterConfig) -> int:
     """Trains as a worker, which writes nothing into the run's folder; returns the exit status."""
-    config = training_run.complete(config)
-    workload = training_workload.create_training(config)
+    config, data = training_run.complete(config, data)
+    workload = training_workload.create_training(config, data)
     settings = training_run.runner_config(config, cluster)
     callbacks = runner.CallbackConfig(config.callbacks)
     outcome = runner.build(settings, workload.inputter, workload.modeler, callbacks).run()
@@ -91,7 +96,7 @@ def _train_as_worker(config: TrainConfig, cluster: ClusterConfig) -> int:
     return outcome.exit_code
 
 
-def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
+def _train_alone(config: TrainConfig, data: OpenedData | None, cluster: ClusterConfig) -> int:
     """Trains as a chief without workers; returns the exit status.
 
     During the training this process accepts connections at its address, so that an evaluator can see that it is alive.
@@ -101,7 +106,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # removes the step at which an earlier start ended
     with answering_at(cluster.address):
-        status = training_run.show_outcome(*training_run.train(config, validates=not cluster.lists_evaluator))
+        status = training_run.show_outcome(*training_run.train(config, data, validates=not cluster.lists_evaluator))
     steps = checkpoints.steps_in(config.train_dir)
     if not status and steps:
         exchange.end_run_marker(config.train_dir, exchange.begin_run_marker(config.train_dir), steps[0])

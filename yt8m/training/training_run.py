@@ -7,13 +7,13 @@ import dataclasses
 import datetime
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from yt8m import options, runner, storage, terminal
-from yt8m.config import resume, run_dir
+from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
@@ -22,8 +22,9 @@ from yt8m.export import model_card
 from yt8m.export.saved_model import ModelFacts, copy_saved_model, export_saved_model
 from yt8m.options import shown
 from yt8m.readers.input_check import check_input
-from yt8m.records import label_check, manifest, vocabulary
+from yt8m.records import label_check
 from yt8m.records.label_check import LABELS, RATINGS
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
@@ -90,12 +91,13 @@ class Exporter:
 
 
 def train(
-    config: TrainConfig, cluster: ClusterConfig | None = None, *, validates: bool = True
+    config: TrainConfig, data: OpenedData | None = None, cluster: ClusterConfig | None = None, *, validates: bool = True
 ) -> tuple[TrainConfig, runner.Outcome]:
     """Trains the run of `config`, or resumes it, and writes its folder.
 
     Args:
       config: the config of the run, which `complete` completes.
+      data: the training data; None if they are not opened yet.
       cluster: the cluster, if this process is the chief of several that train together; else None.
       validates: whether this process validates, if the config has validation data and `cluster` is None.
 
@@ -111,11 +113,11 @@ def train(
     for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):  # the folders for outputs
         if folder := options.value_at(config, path):
             storage.refuse_unusable_folder(folder, options.short_name(path))
-    config = complete(config)
-    workload = training_workload.create_training(config)
+    config, data = complete(config, data)
+    workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
-    _refuse_data_without_labels(config, workload.inputter.files())
+    _refuse_data_without_labels(config, data)
     workload.inputter.log_settings()
     settings = runner_config(config, cluster)
     start = training_workload.find_checkpoint(config) if config.init_from else ""
@@ -129,7 +131,7 @@ def train(
         storage.makedirs(config.train_dir)
         stack.enter_context(run_dir.lock(config.train_dir))
         stack.callback(_keep_config(config.train_dir))
-        exporter = Exporter(config, workload._replace(names=_prepare_folder(config, workload.names)))
+        exporter = Exporter(config, workload._replace(names=_prepare_folder(config, data)))
         columns = classes.new_class_columns() if classes and config.train_only else None
         settings = dataclasses.replace(settings, init_checkpoint=start, init_classes=classes, columns=columns)
         run_dir.forget_end(config.train_dir)
@@ -144,13 +146,13 @@ def train(
     return config, outcome
 
 
-def _refuse_data_without_labels(config: TrainConfig, files: Sequence[str]) -> None:
+def _refuse_data_without_labels(config: TrainConfig, data: OpenedData) -> None:
     """Raises `UsageError` if the training needs labels, but the data have none, or something else in their place."""
     distillation = config.distillation
     has_teacher = bool(distillation.teacher or distillation.distill_from)
     if config.data.reader or (has_teacher and distillation.distill_weight == 1):
         return
-    problem = label_check.describe_problem(files, RATINGS if config.data.segment_labels else LABELS)
+    problem = label_check.describe_problem(data, RATINGS if config.data.segment_labels else LABELS)
     if problem:
         raise UsageError(
             f"{problem}. Training learns from labels: name other files by --train_data_pattern, or write the records "
@@ -189,7 +191,7 @@ def _describe_results(config: TrainConfig, step: int) -> str:
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay
-            files, first = shlex.quote(pattern), shlex.quote(manifest.shards_at(pattern)[0])
+            files, first = shlex.quote(pattern), shlex.quote(open_data(pattern).files[0])
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
         f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
@@ -271,28 +273,34 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
     )
 
 
-def complete(config: TrainConfig) -> TrainConfig:
+def complete(config: TrainConfig, data: OpenedData | None = None) -> tuple[TrainConfig, OpenedData]:
     """Adds what the user did not give: sample data, the path of the data's vocabulary, and a new folder under runs/.
 
     The folder is only named, not made. The seed of the run becomes the seed of the data.
 
+    Args:
+      config: the config of the run.
+      data: the training data; None if they are not opened yet.
+
+    Returns:
+      The complete config, and the opened data.
+
     Raises:
-      UsageError: the vocabulary has another number of classes than the config, or as for `vocabulary.of_data`.
+      UsageError: no file matches, or the vocabulary has another number of classes than the config.
       RunError: the vocabulary is damaged.
     """
-    data = dataclasses.replace(config.data, seed=config.seed)
-    if not data.data_pattern:
-        data = default_to_sample_data(data, "train")
-    names = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
-    vocabulary.class_count(data.num_classes, names)
-    if names:
-        vocabulary.log(names)
-        data = dataclasses.replace(data, vocabulary=names.path)
+    section = dataclasses.replace(config.data, seed=config.seed)
+    if not section.data_pattern:
+        section, data = default_to_sample_data(section, "train"), None
+    data = data or data_fit.open_for(section)
+    data.vocabulary.refuse_count(section.num_classes)
+    data.log_names()
+    section = dataclasses.replace(section, vocabulary=data.vocabulary.path or section.vocabulary)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    return dataclasses.replace(config, data=data, train_dir=folder)
+    return dataclasses.replace(config, data=section, train_dir=folder), data
 
 
-def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
+def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
     """Prepares the folder of the run, and writes the config into it.
 
     An old run in the folder is moved aside with --start_new_model, or if it never took a step and has other options.
@@ -300,7 +308,7 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
 
     Args:
       config: the complete config.
-      names: the vocabulary of the data; empty if they have none.
+      data: the training data.
 
     Returns:
       The vocabulary that the run uses, which is then in its folder; empty if there is none.
@@ -315,7 +323,7 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
         moved = run_dir.start_new_model(config.train_dir)
         if moved:
             logging.info("--start_new_model: the former run is in %s", moved)
-    saved = run_dir.read(config.train_dir)
+    saved, names = run_dir.read(config.train_dir), data.vocabulary
     changes = [] if saved is None else resume.list_changes(saved, config)
     if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
         moved, saved = run_dir.start_new_model(config.train_dir), None
@@ -326,7 +334,7 @@ def _prepare_folder(config: TrainConfig, names: Vocabulary) -> Vocabulary:
         names_of_run = run_dir.own_names(config.train_dir, count)
         # If the number of classes differs, `refuse_other_model` below names it together with all other changes.
         if names_of_run or not names or count == len(names):
-            names = vocabulary.for_model(names_of_run, count, config.train_dir, names)
+            names = data.names_for(names_of_run, count, config.train_dir)
         resume.refuse_other_model(config.train_dir, changes)
     if changes:
         logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))

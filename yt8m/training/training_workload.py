@@ -18,6 +18,7 @@ from yt8m.graph.restore import NEW, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.records import prediction_files, vocabulary
 from yt8m.records.class_matching import Matching, match_classes, read_renames
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.shards import id_bytes
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -47,7 +48,7 @@ def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
     names_of_teacher = run_dir.own_names(distillation.teacher, None)
     if names and names_of_teacher:
         remedy = "A teacher has the classes of the run: name another teacher."
-        vocabulary.refuse_difference(names_of_teacher, distillation.teacher, names, names.path, remedy)
+        names_of_teacher.refuse_other(names, distillation.teacher, names.path, remedy)
     return _open_teacher_model(distillation.teacher, config.data)
 
 
@@ -129,14 +130,18 @@ def _format_features(data: DataConfig) -> str:
     return ", ".join(f"{name} ({size})" for name, size in zip(data.feature_names, data.feature_sizes, strict=True))
 
 
-def create_training(config: TrainConfig) -> Workload:
+def create_training(config: TrainConfig, data: OpenedData | None = None) -> Workload:
     """Creates the workload of a training run, with the teacher and the augmentation of the config.
+
+    Args:
+      config: the config of the run.
+      data: the training data, if they are open.
 
     Raises:
       UsageError: a value in the config is not valid, or for the reasons of `teacher_for`.
       RunError: the teacher's predictions are damaged.
     """
-    created = workload.create(config.data, config.model, "train")
+    created = workload.create(config.data, config.model, "train", opened=data)
     plain, teacher = created.modeler, teacher_for(config, created.names)
     plain.trains_new_only = bool(config.train_only)
     if teacher is None and not config.augmentation.is_on:
@@ -242,8 +247,8 @@ def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
     """
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
-    old = vocabulary.shown_for(num_classes_there, run_dir.own_names(config.init_from, None))
-    new = vocabulary.shown_for(config.data.num_classes, names)
+    old = run_dir.own_names(config.init_from, None).shown(num_classes_there)
+    new = names.shown(config.data.num_classes)
     renames = read_renames(config.rename) if config.rename else {}
     if old and new:
         return match_classes(old, new, renames)

@@ -23,12 +23,13 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Loss
 from yt8m.eval_util.videos import hashes
-from yt8m.records import shards, vocabulary
+from yt8m.records import shards
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
 from yt8m.runs import best_checkpoint
-from yt8m.runs.opened_run import OpenedRun
+from yt8m.runs.opened_run import FittedData, OpenedRun
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring import evaluation, evaluation_results
 from yt8m.scoring.evaluation import EvaluationTask
@@ -63,7 +64,7 @@ class Validator:
         self.metric = metrics.find(config.validation.best_metric)
         run, self._task = _create_task(settings, config, folder, names)
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
-        self.data = _describe_data(config.validation, is_sampled)
+        self.data = _describe_data(config.validation, self._task.fitted.opened, is_sampled)
         if self.metric not in metrics.load():
             metric_classes = metrics.load([config.validation.best_metric], evaluation_results.RESERVED_KEYS)
             self._task.modeler.metric_classes = metric_classes
@@ -95,7 +96,7 @@ class Validator:
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
         result = evaluation_results.evaluation_result(
-            checkpoint, outcome, vocabulary.shown_for(self._num_classes, self._task.names)
+            checkpoint, outcome, self._task.fitted.names.shown(self._num_classes)
         )
         figures = {metric.name: float(value) for metric, value in result.values()}
         return StepValues(
@@ -161,26 +162,27 @@ def _create_task(
     """
     most = config.validation.eval_max_videos
 
-    def sample(data: DataConfig) -> DataConfig:
-        return data if most is None else _copy_sample(data, most, storage.join(folder, _SAMPLE))
+    def sample(data: FittedData) -> DataConfig:
+        return data.config if most is None else _copy_sample(data, most, storage.join(folder, _SAMPLE))
 
     where = names.path or f"the vocabulary of {config.train_dir}"
     names = names or run_dir.own_names(config.train_dir, config.data.num_classes)
     run = OpenedRun(config.train_dir, config, names, is_own=True)
     remedy = f"Validate on data with the same format as those of --train_data_pattern={config.data.data_pattern}."
     try:
-        return run, evaluation.create_task(settings, run, where, sample, remedy)
+        return run, evaluation.create_task(settings, run, None, where, sample, remedy)
     except UsageError as error:
         if str(error).startswith("--eval_"):  # the message already names the flag
             raise
         raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
 
 
-def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
+def _describe_data(validation: ValidationConfig, data: OpenedData, is_sampled: bool) -> dict[str, Any]:
     """Describes the validation data for `validation_history.History`.
 
     Args:
       validation: the config of the validation.
+      data: the validation data.
       is_sampled: whether only some of the videos are evaluated (--eval_max_videos).
 
     Returns:
@@ -188,35 +190,35 @@ def _describe_data(validation: ValidationConfig, is_sampled: bool) -> dict[str, 
       evaluated; and `fingerprint`, a hash of the paths and the sizes of the files and of `max_videos`.
     """
     most = validation.eval_max_videos if is_sampled else None
-    stamps = storage.stamps(storage.glob(validation.eval_data_pattern))
+    stamps = storage.stamps(data.files)
     files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
     fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
     return {"pattern": validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
 
-def _copy_sample(data: DataConfig, most: int, path: str) -> DataConfig:
+def _copy_sample(fitted: FittedData, most: int, path: str) -> DataConfig:
     """Copies the `most` videos whose ids have the smallest hashes to the shard `path`.
 
     So the choice depends only on the ids of the videos, and each validation evaluates the same ones.
 
     Args:
-      data: the config for reading the validation data.
+      fitted: the validation data.
       most: the value of --eval_max_videos.
       path: the path of the shard to write.
 
     Returns:
-      The data config with `path` as its only file. If there are at most `most` videos, nothing is copied and `data` is
-      returned unchanged.
+      The data config with `path` as its only file. If there are at most `most` videos, nothing is copied and the config
+      of the data themselves is returned.
 
     Raises:
       UsageError: the data have a custom reader, so the ids of their records are not known here.
       RunError: a record is damaged, and the run tolerates no bad records.
     """
+    data, files = fitted.config, fitted.opened.files
     if data.reader:
         raise UsageError(
             f"--eval_max_videos finds the ids of YouTube-8M's records, not of --reader={data.reader}; leave it out."
         )
-    files = storage.glob(data.data_pattern)
     # The videos drawn so far, as a heap of (-hash, -index of the file, -number of the record). Its smallest entry is
     # the video with the largest hash, which `heappushpop` removes.
     heap: list[tuple[int, int, int]] = []

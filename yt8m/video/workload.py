@@ -13,6 +13,7 @@ from yt8m.errors import UsageError
 from yt8m.models.frames import with_video_means
 from yt8m.readers.pipeline import class_weights
 from yt8m.records import vocabulary
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.video.modeler import VideoModeler
 
@@ -33,7 +34,9 @@ class Workload(NamedTuple):
     names: Vocabulary = vocabulary.of_names(())
 
 
-def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:
+def create(
+    data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20, opened: OpenedData | None = None
+) -> Workload:
     """The workload for one mode (train, eval or infer).
 
     Args:
@@ -41,30 +44,34 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
       model: the config of the model and its loss.
       mode: the mode; inference has no loss.
       top_k: number of best scores that are kept of each video.
+      opened: the data, if they are open.
 
     Raises:
       UsageError: a value in the config is not valid, or the data have no counts of the classes that an option needs.
     """
-    modeler, names = create_modeler(data, model, mode, top_k), vocabulary.of_data(data.vocabulary)
-    inputter = readers.BatchQueue.for_config(data, mode)
+    modeler = create_modeler(data, model, mode, top_k, opened)
+    names = (opened or open_data(None, vocabulary=data.vocabulary)).vocabulary
+    inputter = readers.BatchQueue.for_config(data, mode, opened=opened)
     if mode == "train" and data.balance:
-        counts = _require_class_counts(f"--balance={data.balance:g}", data, "")
+        counts = _require_class_counts(f"--balance={data.balance:g}", data, opened, "")
         inputter.class_weights = class_weights(np.array(counts), data.balance)
     return Workload(readers.reader_for(data), inputter, modeler, names)
 
 
-def create_modeler(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> VideoModeler:
+def create_modeler(
+    data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20, opened: OpenedData | None = None
+) -> VideoModeler:
     """The modeler for one mode (train, eval or infer); raises like `create`."""
     return VideoModeler(
         create_model(model, data),
-        create_loss(model, data if mode == "train" else None) if mode != "infer" else None,
+        create_loss(model, data if mode == "train" else None, opened) if mode != "infer" else None,
         data.num_classes,
         top_k,
         data.feature_sizes,
     )
 
 
-def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
+def create_loss(model: ModelConfig, data: DataConfig | None = None, opened: OpenedData | None = None) -> Any:
     """An instance of the label loss.
 
     Args:
@@ -72,6 +79,7 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
       data: the training data. If the loss has the hyper-parameter `class_counts`, and that is not set, it is set to the
         number of training videos of each class. None for an evaluation, which needs no counts, because it does not
         adjust predictions.
+      opened: the training data, if they are open.
 
     Raises:
       UsageError: the loss needs counts, and neither the vocabulary nor the manifest of the data has them.
@@ -79,24 +87,25 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
     values = dict(model.loss_hyper_parameters)
     if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
         values["class_counts"] = tuple(values.get("class_counts", ())) or _require_class_counts(
-            f"--label_loss={model.label_loss}", data, ", or give --class_counts=N,N,..."
+            f"--label_loss={model.label_loss}", data, opened, ", or give --class_counts=N,N,..."
         )
     return losses.create(model.label_loss, values)
 
 
-def _require_class_counts(flag: str, data: DataConfig, remedy: str) -> tuple[int, ...]:
+def _require_class_counts(flag: str, data: DataConfig, opened: OpenedData | None, remedy: str) -> tuple[int, ...]:
     """The number of training videos of each class.
 
     Args:
       flag: the flag, with its value, that needs the counts; for the message.
-      data: the training data.
+      data: the config of the training data.
+      opened: these data, if they are open.
       remedy: the end of the message: what the user can do other than name a vocabulary; may be empty.
 
     Raises:
       UsageError: neither the vocabulary nor the manifest of the data has the counts.
     """
-    names = vocabulary.shown_for(data.num_classes, vocabulary.of_data(data.vocabulary))
-    counts = data_fit.training_counts(names, data)
+    names = (opened or open_data(None, vocabulary=data.vocabulary)).vocabulary
+    counts = data_fit.training_counts(names.shown(data.num_classes), data, opened)
     if counts is None:
         raise UsageError(
             f"{flag} needs the number of training videos of each class, which neither the vocabulary (its column "

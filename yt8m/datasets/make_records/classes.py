@@ -107,7 +107,7 @@ def find_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
     new = vocabulary.read(path_in_flag)
     if old is not None and new.first_difference(old) != len(old):
         remedy = "Add new classes at the end, or name another folder as --out."
-        vocabulary.refuse_difference(old, path, new, path_in_flag, remedy)
+        old.refuse_other(new, path, path_in_flag, remedy)
     return new
 
 
