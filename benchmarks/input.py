@@ -17,8 +17,8 @@ from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
 from yt8m.readers.cached_input import format_of
-from yt8m.records import manifest
 from yt8m.records.batches import read_records
+from yt8m.records.opened_data import open_data
 from yt8m.records.shard_cache import ShardCache
 
 _AHEAD = 3  # batches that the queue prefetched before the clock starts
@@ -84,7 +84,7 @@ def make_cache(repeats: int) -> Measured:
 
 def _fill(config: DataConfig, folder: str) -> None:
     cache = ShardCache(folder, format_of(reader_for(config)))
-    for shard in manifest.shards_at(config.data_pattern):
+    for shard in open_data(config.data_pattern).files:
         cache.parse_shard(shard, cache.path_of(shard))
 
 

@@ -68,7 +68,7 @@ def _samples(videos: Videos, num_classes: int) -> EvalSamples:
     evaluator = EvaluationMetrics(num_classes, TOP_K)
     counts = np.bincount(videos.labels, minlength=num_classes)
     evaluator.accumulate_top_k(videos.scores, videos.classes, videos.hits, videos.num_labels, counts, videos.perr)
-    names, figures = vocabulary.shown_for(num_classes), evaluator.get()
+    names, figures = vocabulary.of_names(()).shown(num_classes), evaluator.get()
     result = EvaluationResult("model.ckpt-1000", 1000, figures, len(videos), evaluator.metric_classes, names)
     points = evaluator.operating_points(5)
     return EvalSamples(report_json(result, "MoeModel"), videos, num_classes, len(videos), points)

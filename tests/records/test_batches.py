@@ -16,6 +16,7 @@ from yt8m import NumpyBatch, UsageError, read_records
 from yt8m.readers import YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
 from yt8m.records import manifest, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.opened_data import open_data
 from yt8m.records.shards import DamagedError
 
 CLASSES, SIZES = 300, {"mean_rgb": 8, "mean_audio": 3}
@@ -256,9 +257,9 @@ def test_features_are_chosen_by_name(five: pathlib.Path) -> None:
 def test_a_manifest_beside_the_records_is_no_shard(tmp_path: pathlib.Path) -> None:
     for name in ("a.tfrecord", manifest.NAME):
         (tmp_path / name).touch()
-    assert manifest.shards_at(f"{tmp_path}/*") == [f"{tmp_path}/a.tfrecord"]
+    assert open_data(f"{tmp_path}/*").files == [f"{tmp_path}/a.tfrecord"]
     with pytest.raises(UsageError, match="no file matches"):
-        manifest.shards_at(f"{tmp_path}/*.json")
+        open_data(f"{tmp_path}/*.json")
 
 
 def test_missing_files_are_refused(tmp_path: pathlib.Path) -> None:

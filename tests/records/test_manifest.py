@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import struct
@@ -14,6 +13,7 @@ import pytest
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards
 from yt8m.records.manifest import DataFormat, FeatureFormat, Manifest, Shard
+from yt8m.records.opened_data import open_data
 
 A, B = Shard(3, 120, "00c0ffee"), Shard(1, 40, "12345678")
 
@@ -172,29 +172,5 @@ def test_a_pattern_for_everything_in_a_folder_leaves_its_manifest_out(tmp_path: 
     paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord")]
     held = {path: manifest.write_shard(path, [b"one", b"two"]) for path in paths}
     manifest.write(str(tmp_path / manifest.NAME), held)
-    assert manifest.shards_at(f"{tmp_path}/*") == paths
+    assert open_data(f"{tmp_path}/*").files == paths
     assert [shard.records for shard in held.values()] == list(map(manifest.count_records, paths)) == [2, 2]
-
-
-def test_a_pipe_is_no_shard(tmp_path: pathlib.Path) -> None:
-    manifest.write_shard(str(tmp_path / "a.tfrecord"), [b"one"])
-    os.mkfifo(tmp_path / "b.tfrecord")
-    with pytest.raises(UsageError, match=r"b\.tfrecord is a pipe or a device"):
-        manifest.shards_at(f"{tmp_path}/*.tfrecord")
-
-
-def test_patterns_of_a_folder_are_those_of_the_nearest_shards(tmp_path: pathlib.Path) -> None:
-    assert manifest.patterns_in(f"{tmp_path}/") == f"'{tmp_path}/*.tfrecord'"
-    for name in ("video/train/a", "video/train/b", "video/test/c", "far/too/deep/d"):
-        path = tmp_path / f"{name}.tfrecord"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    video = tmp_path / "video"
-    expected = f"'{video}/test/*.tfrecord' or '{video}/train/*.tfrecord'"
-    assert manifest.patterns_in(str(tmp_path)) == manifest.patterns_in(str(video)) == expected
-    (video / "e.tfrecord").touch()
-    assert manifest.patterns_in(str(tmp_path)) == f"'{video}/*.tfrecord'"
-    bracketed = tmp_path / "old [1]"
-    bracketed.mkdir()
-    (bracketed / "a.tfrecord").touch()
-    assert manifest.patterns_in(str(bracketed)) == f"'{tmp_path}/old [[]1]/*.tfrecord'"

@@ -120,7 +120,8 @@ def test_of_a_shard_in_a_bucket_the_start_alone_is_fetched(bucket: str, monkeypa
 
 def test_no_tensorflow_is_imported(tmp_path: pathlib.Path) -> None:
     path = write_shard(tmp_path / "a.tfrecord", [VIDEO])
-    code = f"import sys; from yt8m.records.discovery import find; print(find([{path!r}]), 'tensorflow' in sys.modules)"
+    code = "import sys; from yt8m.records import opened_data as o; "
+    code += f"print(o.open_data({path!r}).format, 'tensorflow' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == f"the first record of {path} False\n"
 
@@ -268,3 +269,27 @@ def test_no_file_is_read_before_it_is_asked_for_and_none_twice(
         assert data.class_counts(1) is None
         assert data.names_for(vocabulary.of_names(())) is data.vocabulary
     assert sorted(map(os.path.basename, reads)) == [manifest.NAME, "vocabulary.csv"]
+
+
+def test_a_pipe_is_no_shard(tmp_path: pathlib.Path) -> None:
+    manifest.write_shard(str(tmp_path / "a.tfrecord"), [b"one"])
+    os.mkfifo(tmp_path / "b.tfrecord")
+    with pytest.raises(UsageError, match=r"b\.tfrecord is a pipe or a device"):
+        open_data(f"{tmp_path}/*.tfrecord")
+
+
+def test_patterns_of_a_folder_are_those_of_the_nearest_shards(tmp_path: pathlib.Path) -> None:
+    assert opened_data._patterns_in(f"{tmp_path}/") == f"'{tmp_path}/*.tfrecord'"
+    for name in ("video/train/a", "video/train/b", "video/test/c", "far/too/deep/d"):
+        path = tmp_path / f"{name}.tfrecord"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    video = tmp_path / "video"
+    expected = f"'{video}/test/*.tfrecord' or '{video}/train/*.tfrecord'"
+    assert opened_data._patterns_in(str(tmp_path)) == opened_data._patterns_in(str(video)) == expected
+    (video / "e.tfrecord").touch()
+    assert opened_data._patterns_in(str(tmp_path)) == f"'{video}/*.tfrecord'"
+    bracketed = tmp_path / "old [1]"
+    bracketed.mkdir()
+    (bracketed / "a.tfrecord").touch()
+    assert opened_data._patterns_in(str(bracketed)) == f"'{tmp_path}/old [[]1]/*.tfrecord'"

@@ -43,10 +43,10 @@ def test_every_class_has_a_name() -> None:
 
 @pytest.mark.promise("X2")
 def test_any_other_number_of_classes_has_no_names() -> None:
-    published = vocabulary.shown_for(3862)
+    published = vocabulary.of_names(()).shown(3862)
     assert (published.name(2), published.vertical(2)) == ("Vehicle", "Autos & Vehicles")
     for num_classes in (1, 3, 3861, 3863, 10**12, None):
-        own = vocabulary.shown_for(num_classes)
+        own = vocabulary.of_names(()).shown(num_classes)
         assert (own.name(2), own.vertical(2)) == ("class 2", "")
 
 
@@ -86,7 +86,7 @@ def test_the_ends_of_the_vocabulary() -> None:
     assert (loaded.vertical(3862), loaded.vertical(-1)) == ("", "")
     assert loaded.counts.dtype == np.int64
     assert loaded.counts[0] == loaded.counts.max() > 0
-    own = vocabulary.shown_for(7)
+    own = vocabulary.of_names(()).shown(7)
     assert (len(own), own.counts.shape, own.counts.dtype) == (0, (0,), np.int64)
 
 

@@ -117,9 +117,9 @@ def test_the_page_says_the_guarantee_and_no_precision(world: pathlib.Path) -> No
     assert samples.points.guarantee is not None
     assert samples.points.guarantee.target == (0.8, 0.9)
     (run,) = loading.load([f"{world}/run"], 10, 0)
-    for row in class_rows(run, vocabulary.shown_for(CLASSES)):
+    for row in class_rows(run, vocabulary.of_names(()).shown(CLASSES)):
         assert (row.precision, row.f1) == ("\u2014", "\u2014")
-    assert [row.remark for row in class_rows(run, vocabulary.shown_for(CLASSES))[4:]] == [
+    assert [row.remark for row in class_rows(run, vocabulary.of_names(()).shown(CLASSES))[4:]] == [
         "below target",
         "too few labels",
     ]

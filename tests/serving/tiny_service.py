@@ -43,7 +43,7 @@ class TinyModel(scoring.Scorer):
 
     def __init__(self, size: int = SIZE, classes: int = CLASSES) -> None:
         described = DataFormat("video", (FeatureFormat("mean_rgb", size),), num_classes=classes)
-        super().__init__("tiny", ModelInput("tiny", described, (), True, False), vocabulary.shown_for(classes))
+        super().__init__("tiny", ModelInput("tiny", described, (), True, False), vocabulary.of_names(()).shown(classes))
         self.weights = "tiny"
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], np.ndarray]:

@@ -102,8 +102,8 @@ def video_labels(data: OpenedData, num_classes: int) -> VideoLabels:
     if not splits[-1]:
         problem = label_check.describe_problem(data)
         raise RunError(
-            f"{data.pattern} holds no label, so there is nothing to compare predictions with{problem and f' ({problem})'}; "
-            "name shards with labels by --data."
+            f"{data.pattern} holds no label, so there is nothing to compare predictions with"
+            f"{problem and f' ({problem})'}; name shards with labels by --data."
         )
     label_check.warn(data)
     return VideoLabels(rows, splits, np.concatenate(labels))

@@ -215,51 +215,6 @@ def write(
     storage.write(path, text + "\n")
 
 
-def shards_at(patterns: storage.Patterns) -> list[str]:
-    """The sorted paths of the shards that match a user's patterns, each once; manifests that match are left out.
-
-    Args:
-      patterns: a glob pattern of files, local or gs://, or a list of patterns.
-
-    Raises:
-      UsageError: no pattern is given, one of them matches no file, one matches nothing but a folder, or one matches a
-        pipe or a device.
-    """
-    return sorted(storage.named_files(patterns, shards_among))
-
-
-def shards_among(paths: list[str]) -> list[str]:
-    """Removes the manifests from the paths that match one pattern, and refuses paths that cannot be shards.
-
-    A folder among several paths is kept: the program that reads the files later reports it as a damaged one.
-
-    Args:
-      paths: the files and folders that match the pattern.
-
-    Raises:
-      UsageError: the only path is a folder, or a path is a pipe or a device.
-    """
-    # Paths in buckets are not checked: each check would be a request.
-    if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
-        raise UsageError(f"{paths[0]} is a folder; name the files in it: {patterns_in(paths[0])}.")
-    for path in filter(storage.is_special, paths):
-        raise UsageError(f"{path} is a pipe or a device; shards are read more than once, so name regular files.")
-    return [path for path in paths if os.path.basename(path) != NAME]
-
-
-def patterns_in(folder: str) -> str:
-    """Up to three quoted patterns that match shards in a folder, for an error message.
-
-    If the folder has no shards, the patterns are for the folders below it, up to two levels deep. If there are no
-    shards either, the result is a pattern for the folder itself.
-    """
-    for deeper in ("", "*/", "*/*/"):
-        folders = {os.path.dirname(path) for path in storage.glob_in(folder, f"{deeper}*.tfrecord")}
-        if folders:
-            break
-    return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
-
-
 class ShardWriter:
     """Writes serialized records into an open file, and computes the manifest's entry for the file.
 

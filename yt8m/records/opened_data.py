@@ -26,7 +26,7 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
-from yt8m.records.manifest import Manifest, shards_among
+from yt8m.records.manifest import Manifest
 from yt8m.records.shards import Record
 from yt8m.records.vocabulary import Vocabulary
 
@@ -259,12 +259,44 @@ def open_data(
     if patterns is None:
         return OpenedData(None, (), vocabulary, manifest, kind)
     try:
-        files = tuple(storage.named_files(patterns, shards_among, kind, by_name))
+        files = tuple(storage.named_files(patterns, _shards_among, kind, by_name))
     except UsageError as error:
         if not flag:
             raise
         raise UsageError(f"--{flag}={patterns}: {error}") from error
     return OpenedData(patterns, files, vocabulary, manifest, kind)
+
+
+def _shards_among(paths: list[str]) -> list[str]:
+    """Removes the manifests from the paths that match one pattern, and refuses paths that cannot be shards.
+
+    A folder among several paths is kept: the program that reads the files later reports it as a damaged one.
+
+    Args:
+      paths: the files and folders that match the pattern.
+
+    Raises:
+      UsageError: the only path is a folder, or a path is a pipe or a device.
+    """
+    # Paths in buckets are not checked: each check would be a request.
+    if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
+        raise UsageError(f"{paths[0]} is a folder; name the files in it: {_patterns_in(paths[0])}.")
+    for path in filter(storage.is_special, paths):
+        raise UsageError(f"{path} is a pipe or a device; shards are read more than once, so name regular files.")
+    return [path for path in paths if os.path.basename(path) != manifest.NAME]
+
+
+def _patterns_in(folder: str) -> str:
+    """Up to three quoted patterns that match shards in a folder, for an error message.
+
+    If the folder has no shards, the patterns are for the folders below it, up to two levels deep. If there are no
+    shards either, the result is a pattern for the folder itself.
+    """
+    for deeper in ("", "*/", "*/*/"):
+        folders = {os.path.dirname(path) for path in storage.glob_in(folder, f"{deeper}*.tfrecord")}
+        if folders:
+            break
+    return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
 
 
 def _refuse_renumbering(named: Vocabulary, beside: Vocabulary) -> None:

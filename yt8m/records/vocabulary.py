@@ -1,4 +1,4 @@
-"""Finds, reads, writes and compares vocabularies, the names of classes; has the vocabulary of YouTube-8M itself.
+"""Reads, writes and compares vocabularies, the names of classes; has the vocabulary of YouTube-8M itself.
 
     index,name,vertical,count
     0,cat,Animals,120
@@ -16,14 +16,12 @@ import functools
 import importlib.resources
 import io
 import itertools
-import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
@@ -31,7 +29,6 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 
 NAME = "vocabulary.csv"
-_MAX_LEVELS_ABOVE = 2  # how far above the shards a file is found: data/vocabulary.csv for data/video/train/*.tfrecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,141 +133,11 @@ def content_of(vocabulary: Vocabulary) -> bytes:
     return text.getvalue().encode()
 
 
-def find(files: Sequence[str]) -> str:
-    """Finds the `vocabulary.csv` of some shards: in their folder, or else in the nearest of the two folders above it.
-
-    Returns:
-      The path of the file; empty if there is none.
-    """
-    first, *others = _find_all(files) or [""]
-    for other in others:
-        refuse_difference(read(first), first, read(other), other, "Name the shards of one data set only.")
-    return first
-
-
-def _find_all(files: Sequence[str]) -> list[str]:
-    """The path of the vocabulary of each folder that has one of the files; each path once."""
-    folders = sorted({os.path.dirname(path) for path in files})
-    return list(dict.fromkeys(filter(None, map(_find_nearest, folders))))
-
-
-def of_data(path_in_flag: str, files: Sequence[str] = ()) -> Vocabulary:
-    """Reads the vocabulary of some data: the file that --vocabulary names, or else the one that `find` finds.
-
-    The file that the flag names may rename classes of the one beside the shards, but must not give a class another
-    number.
-
-    Args:
-      path_in_flag: value of --vocabulary; empty if the flag is not given.
-
-    Returns:
-      The vocabulary; empty if there is no such file.
-    """
-    if path_in_flag:
-        storage.refuse_missing(path_in_flag, "vocabulary", "expected a CSV file with the columns index,name")
-    path = path_in_flag or find(files)
-    vocabulary = read(path) if path else of_names(())
-    for file in _find_all(files) if path_in_flag else ():
-        _refuse_renumbering(vocabulary, read(file).names, file)
-    return vocabulary
-
-
-def _refuse_renumbering(vocabulary: Vocabulary, data_names: Sequence[str], data_file: str) -> None:
-    """Raises a `UsageError` if a class has another number in the data's own vocabulary than in that of --vocabulary.
-
-    A name that one of the two has more than once is not compared.
-    """
-    names = vocabulary.names
-    distinct_names = set(names)
-    for index, name in enumerate(data_names):
-        if (
-            name in distinct_names
-            and names[index : index + 1] != (name,)
-            and names.count(name) == data_names.count(name) == 1
-        ):
-            raise UsageError(
-                f"--vocabulary={vocabulary.path}: {name!r} is class {names.index(name)} there, but class {index} "
-                f"in {data_file}, which numbers the labels of these data. Leave the flag out, or make the records anew."
-            )
-
-
-def class_count(num_classes: int | None, vocabulary: Vocabulary) -> int | None:
-    """The number of classes of the data: that of their vocabulary, or else --num_classes; None if there is neither.
-
-    Args:
-      num_classes: value of --num_classes; None if the flag is not given.
-      vocabulary: the vocabulary of the data; empty if they have none.
-    """
-    if num_classes is not None and vocabulary and num_classes != len(vocabulary):
-        raise UsageError(
-            f"--num_classes={num_classes}, but {vocabulary.path} names {len(vocabulary)} classes; leave the flag out, "
-            "or name another file by --vocabulary."
-        )
-    return len(vocabulary) or num_classes
-
-
-def log(vocabulary: Vocabulary) -> None:
-    """Logs which file the names of the classes come from."""
-    logging.info("the names of the %d classes come from %s", len(vocabulary), vocabulary.path)
-
-
-# The end of messages about a model and data with different classes.
-_REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
-
-
-def for_model(
-    model_names: Vocabulary, num_classes: int | None, where: str, data_names: Vocabulary, remedy: str = ""
-) -> Vocabulary:
-    """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
-
-    If both exist, they are compared.
-
-    Args:
-      model_names: the vocabulary of the model; empty if it has none.
-      num_classes: number of classes of the model; None if it is not known.
-      data_names: the vocabulary of the data; empty if they have none.
-      remedy: a sentence that tells the user what to do about a difference; empty for the advice about trained models.
-    """
-    if not data_names:
-        return model_names
-    expected, remedy = shown_for(num_classes, model_names), remedy or _REMEDY
-    if expected:
-        refuse_difference(expected, where, data_names, data_names.path, remedy)
-    elif num_classes not in (None, len(data_names)):
-        raise UsageError(f"{data_names.path} names {len(data_names)} classes, but {where} has {num_classes}. {remedy}")
-    return model_names or data_names
-
-
-def refuse_difference(
-    expected: Vocabulary, where: str, other: Vocabulary, other_place: str, remedy: str = _REMEDY
-) -> None:
-    """Raises a `UsageError` if a vocabulary differs from the expected one."""
-    index = expected.first_difference(other)
-    if index is not None:
-        raise UsageError(
-            f"class {index} is {_class_text(expected, index)} in {where}, and {_class_text(other, index)} in "
-            f"{other_place}. {remedy}"
-        )
-
-
 def _class_text(vocabulary: Vocabulary, index: int) -> str:
     """The quoted name of a class, or that the vocabulary lacks it, for the sentence `class 3 is ... in FILE`."""
     return (
         repr(vocabulary.names[index]) if index < len(vocabulary) else f"missing (the last one is {len(vocabulary) - 1})"
     )
-
-
-def _find_nearest(folder: str) -> str:
-    """The path of `vocabulary.csv` in a folder, or in the nearest of the two folders above it; empty if none has it."""
-    for _ in range(1 + _MAX_LEVELS_ABOVE):
-        path = storage.join(folder, NAME)
-        if storage.exists(path):
-            return path
-        parent = os.path.dirname(folder) if storage.is_remote(folder) else os.path.normpath(os.path.join(folder, ".."))
-        if parent in ("gs:", folder):
-            break
-        folder = parent
-    return ""
 
 
 class _VocabularyRow(NamedTuple):
@@ -296,7 +163,7 @@ def parse(content: bytes, path: str) -> Vocabulary:
         raise RunError(f"{path}{error}") from error
 
 
-@functools.lru_cache(4)  # because a training run parses the same content six times
+@functools.lru_cache(4)  # because a training run parses the same content several times
 def _parse(content: bytes) -> Vocabulary:
     """Parses the content of a vocabulary's file; the result has no path."""
     names: list[str] = []
@@ -392,20 +259,6 @@ def _read_packaged(name: str) -> bytes:
 def load() -> Vocabulary:
     """The 3862 classes of the 2018 version of YouTube-8M, which ship with the package."""
     return parse(_read_packaged(NAME), NAME)
-
-
-def shown_for(num_classes: int | None, vocabulary: Vocabulary | None = None) -> Vocabulary:
-    """The vocabulary whose names programs show for the classes of data or a model.
-
-    Args:
-      num_classes: number of classes of the data or the model; None if it is unknown.
-      vocabulary: their own vocabulary; None or empty if they have none.
-
-    Returns:
-      Their own vocabulary. If they have none, that of YouTube-8M for 3862 classes; for any other number an empty one,
-      so that class 7 is shown as `class 7`.
-    """
-    return vocabulary or (load() if num_classes == len(load()) else of_names(()))
 
 
 @functools.cache
