@@ -13,6 +13,7 @@ from yt8m.command_line.cli import main
 from yt8m.config.train_config import DataConfig
 from yt8m.readers.input_check import check_input
 from yt8m.records import manifest
+from yt8m.records.opened_data import open_data
 from yt8m.storage import local
 
 
@@ -38,7 +39,7 @@ SPELLINGS = {
     "folder": "a/*.tfrecord,b/*.tfrecord",
 }
 READERS: dict[str, Callable[[str], int]] = {
-    "shards_at": lambda pattern: sum(map(manifest.count_records, manifest.shards_at(pattern))),
+    "open_data": lambda pattern: sum(map(manifest.count_records, open_data(pattern).files)),
     "glob": lambda pattern: sum(map(manifest.count_records, storage.glob(pattern))),
     "queue": lambda pattern: len(fault_shards.ids_read(fault_shards.queue("video", pattern, num_epochs=1))),
     "read_records": lambda pattern: sum(len(batch.ids) for batch in read_records(pattern)),
@@ -61,7 +62,7 @@ def test_each_record_counts_once(
 
 def test_files_of_one_content_are_not_one_file(shards: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     (shards / "copy.tfrecord").write_bytes((shards / "x.tfrecord").read_bytes())
-    assert READERS["shards_at"]("a/*.tfrecord") == 18
+    assert READERS["open_data"]("a/*.tfrecord") == 18
     assert caplog.messages == []
 
 

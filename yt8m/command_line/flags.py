@@ -222,9 +222,9 @@ def inference(words: Sequence[str]) -> tuple[InferenceConfig, OpenedData | None]
 def _with_data(config: P, hyper_parameters: Mapping[str, Any], flag: str) -> tuple[P, OpenedData | None]:
     """Adds the hyper-parameters that the user gave to a config, and opens the data that `flag` names, if it does."""
     config = dataclasses.replace(config, hyper_parameters=hyper_parameters)
-    named = {"vocabulary": config.vocabulary, "manifest": config.manifest}
-    pattern = getattr(config, flag)
-    return config, open_data(pattern, **named, flag=flag) if pattern else None
+    if not (pattern := getattr(config, flag)):
+        return config, None
+    return config, open_data(pattern, vocabulary=config.vocabulary, manifest=config.manifest, flag=flag)
 
 
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig, OpenedData]:
