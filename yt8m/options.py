@@ -79,6 +79,7 @@ def option(
     is_published: bool = False,
     is_reader_argument: bool = False,
     needs_run: bool = False,
+    zero_word: str = "",
 ) -> Any:
     """Declares a dataclass field with its help text and the allowed values, which `check` enforces.
 
@@ -117,6 +118,7 @@ def option(
       is_published: whether the published code saves it too, in model_flags.json.
       is_reader_argument: whether it is an argument of the constructor of a reader.
       needs_run: whether it needs the folder of a run, and is refused if the model is an export.
+      zero_word: a word that the flag takes for the value 0, such as `all`; empty if there is none.
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     if isinstance(default, dict):

@@ -186,10 +186,14 @@ class Registry(Generic[T]):
             return self._load(point.value)
         if name not in entries:
             raise UsageError(
-                f"unknown {self.kind} {name!r}{suggestion(name, self.names(), '.')} "
+                f"unknown {self.kind} {name!r}{self._hint(name)} "
                 f"Known: {', '.join(self.names())}; or package.module:Name for one of your own."
             )
         return entries[name]
+
+    def _hint(self, name: str) -> str:
+        """What the message about an unknown name says after the name: which entry may be meant, or a period."""
+        return suggestion(name, self.names(), ".")
 
     def _load(self, path: str) -> T:
         module_name, _, attribute = path.partition(":")
@@ -255,6 +259,11 @@ class Catalogue(Registry[Any]):
 
     def _load(self, path: str) -> Any:
         entry = super()._load(path)
+        is_own = isinstance(entry, type) and entry.__module__.startswith("yt8m.")
+        if is_own and (inspect.isabstract(entry) or getattr(entry, "is_base", lambda: False)()):
+            raise UsageError(
+                f"{self.kind} {path}: {entry.__name__} is a base class; name a class that is derived from it."
+            )
         fields = arguments_of(entry) if isinstance(entry, type) else None
         for name in fields or ():
             declaration = _reserved_flags.get(self._use, {}).get(name)
@@ -264,6 +273,15 @@ class Catalogue(Registry[Any]):
                     f"({declaration}), which would not set the field; rename the field."
                 )
         return entry
+
+    def _hint(self, name: str) -> str:
+        """As in `Registry`; base classes are no choice, so a name that is most like one of theirs gets no hint."""
+        classes = [entry for entry in self.all() if isinstance(entry, type)]
+        bases = {base.__name__ for cls in classes for base in cls.__mro__} - {object.__name__, *self.names()}
+        if name in bases:
+            return "; it is a base class, from which you can derive one of your own."
+        closest = suggestion(name, [*self.names(), *sorted(bases)], ".")
+        return "." if any(closest == f"; did you mean {base}?" for base in bases) else closest
 
     def hyper_parameters(self, cls: type) -> dict[str, Option]:
         """{name: option} of a class in the catalogue; empty if the class declares no options."""

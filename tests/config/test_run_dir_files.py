@@ -97,7 +97,7 @@ def test_a_file_of_a_newer_format_is_refused_by_its_number(number, expected):
         (edited(data__num_classes=10**19), ["config.data", "num_classes must be at most 10000000; it is 1000"]),
         (edited(data__feature_sizes=[10**19, 8]), ["feature_sizes must be at most 9223372036854775807"]),
         (edited(max_steps=10**19), ["max_steps must be at most 9223372036854775807"]),
-        (edited(checkpoints__keep_checkpoints=-(10**19)), ["keep_checkpoints must be at least 1"]),
+        (edited(checkpoints__keep_checkpoints=-(10**19)), ["keep_checkpoints must be at least 0"]),
         ("[" * 100_000, ["cut short or damaged", "nested deeper than 100 levels"]),
         ('{"config":' + "[" * 101 + "]" * 101 + "}", ["nested deeper than 100 levels"]),
         (edited(data__segment_labels=True), ["segment_labels needs"]),

@@ -48,6 +48,14 @@ def test_the_tags_are_the_names_of_losses_gradients_and_weights(towers: int) -> 
     assert values["weights"].histo.num == initial_weights().size
 
 
+def test_without_a_penalty_the_regularisation_loss_has_no_summary() -> None:
+    with Session(Linear(), rows(4), 1, OptimizerConfig(regularization_penalty=0.0)) as run:
+        summary = run.run(run.ops.summary_op)
+    tags = {value.tag for value in tf.Summary.FromString(summary).value}
+    assert {"label_loss", "total_loss"} <= tags
+    assert "reg_loss" not in tags
+
+
 class Summarising(Linear):
     """Has summaries of its own, as any model of TensorFlow 1 may have."""
 

@@ -36,6 +36,9 @@ def test_every_published_name_holds_one_thing_of_a_step(mode: str) -> None:
             ops = graph.build_eval(queue, modeler, deployment)
         found = {name: tf.get_collection(name) for name in names}
         assert {name: len(items) for name, items in found.items()} == dict.fromkeys(names, 1)
+        assert found["labels"][0].dtype == tf.float32  # bool inside, as it takes a quarter of the memory
+        model_variables = {variable.op.name for variable in tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)}
+        assert model_variables == {"tower/fully_connected/weights", "tower/fully_connected/biases"}
         with tf.Session(config=deployment.session_config()) as session:
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             session.run(ops.input.initializer, {ops.input.files: queue.files()})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yt8m import models
+from yt8m import losses, models
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.options import option
@@ -31,6 +31,9 @@ class Own(models.BaseModel):
     width: float = option(1.0, "a width", maximum=2)
     deep: bool = option(False, "deep")
 
+    def forward(self, net: Any, inputs: Any, vocab_size: int, num_frames: Any) -> ModelOutput:
+        raise AssertionError("these tests make the model, and do not build it")
+
 
 def test_names_and_get() -> None:
     assert {"LogisticModel", "MoeModel", "FrameLevelLogisticModel"} <= set(models.names())
@@ -38,6 +41,28 @@ def test_names_and_get() -> None:
     assert models.get("FrameLevelLogisticModel").level == "frame"
     with pytest.raises(UsageError, match="did you mean LogisticModel"):
         models.get("logisticmodle")
+
+
+@pytest.mark.parametrize("name", ["BaseModel", "ClassifiedModel", "BaseModl"])
+def test_a_base_class_is_no_choice_and_no_suggestion(name: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown model '{name}'") as caught:
+        models.get(name)
+    assert "did you mean" not in str(caught.value)
+    assert ("it is a base class" in str(caught.value)) is (name != "BaseModl")
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "path"),
+    [
+        (models, "yt8m.models.base:BaseModel"),
+        (models, "yt8m.models.base:ClassifiedModel"),
+        (losses, "yt8m.losses.base:BaseLoss"),
+        (losses, "yt8m.losses.base:ClassLoss"),
+    ],
+)
+def test_a_base_class_is_refused_by_its_path_too(catalogue: Any, path: str) -> None:
+    with pytest.raises(UsageError, match=f"{path}: {path.partition(':')[2]} is a base class"):
+        catalogue.get(path)
 
 
 def test_hyper_parameters_are_declared() -> None:

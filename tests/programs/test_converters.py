@@ -30,11 +30,11 @@ def test_json_lines(tmp_path: pathlib.Path) -> None:
         (tmp_path / f"{at}.json").write_text(json.dumps(line) + "\n")
     assert to_csv(tmp_path) == 0
     text = (tmp_path / "out.csv").read_text()
-    assert text.splitlines()[:2] == ["VideoId,LabelConfidencePairs", "abcd,1 0.5 2 0.25 3 0.25"]
+    assert text.splitlines()[:2] == ["VideoId,LabelConfidencePairs", "abcd,1 0.500000 2 0.250000 3 0.250000"]
     rows = list(prediction_files.read_predictions(str(tmp_path / "out.csv"), 10))
     assert [row.video_id for row in rows] == ["abcd", 'e,"f']
     assert to_csv(tmp_path, "--top_k=1") == 0
-    assert (tmp_path / "out.csv").read_text().splitlines()[1] == "abcd,1 0.5"
+    assert (tmp_path / "out.csv").read_text().splitlines()[1] == "abcd,1 0.500000"
 
 
 def test_the_list_form_of_the_published_converter(tmp_path: pathlib.Path) -> None:
@@ -42,7 +42,10 @@ def test_the_list_form_of_the_published_converter(tmp_path: pathlib.Path) -> Non
     for at, line in enumerate(LINES):
         (tmp_path / f"{at}.json").write_text(json.dumps({key: [value] for key, value in line.items()}) + "\n")
     assert to_csv(tmp_path) == 0
-    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["abcd,1 0.5 2 0.25 3 0.25", '"e,""f",7 1e-07']
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [
+        "abcd,1 0.500000 2 0.250000 3 0.250000",
+        '"e,""f",7 1e-07',
+    ]
     (tmp_path / "0.json").write_text(json.dumps({key: [line[key] for line in LINES] for key in LINES[0]}) + "\n")
     (tmp_path / "1.json").unlink()
     before = (tmp_path / "out.csv").read_bytes()

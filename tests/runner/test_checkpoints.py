@@ -16,6 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_workload import TinyInputter
 
+from yt8m.command_line.flag_parsing import flags_of, parse
+from yt8m.config.run_options import CheckpointConfig
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 
@@ -47,6 +50,15 @@ def test_the_newest_stay_and_positions_go_with_their_checkpoints(train: Callable
     ]
     train(max_steps=12, checkpoints=wanted)
     assert saved(tmp_path / "run") == [9, 10, 12]
+
+
+def test_all_stay_if_the_flag_says_so(train: Callable, tmp_path: pathlib.Path) -> None:
+    values = parse(flags_of(CheckpointConfig, "Checkpoints"), ["--keep_checkpoints=all"], [])
+    assert values == {"keep_checkpoints": 0}
+    train(max_steps=9, checkpoints={"save_checkpoint_steps": 1, **values})
+    assert saved(tmp_path / "run") == list(range(10))
+    with pytest.raises(UsageError, match="--keep_checkpoints=every: expected a whole number"):
+        parse(flags_of(CheckpointConfig, "Checkpoints"), ["--keep_checkpoints=every"], [])
 
 
 def test_a_moved_run_is_whole(train: Callable, tmp_path: pathlib.Path) -> None:

@@ -31,6 +31,7 @@ class Flag(NamedTuple):
       name: the name without dashes.
       kind: bool, int, float, str, or a tuple type such as tuple[str, ...] for a list with commas.
       default: the value if the flag is not given; None if there is none, or if it depends on other flags.
+      zero_word: a word that stands for 0, such as `all`; empty if there is none.
       may_be_empty: whether an empty text is one of the values.
     """
 
@@ -43,6 +44,7 @@ class Flag(NamedTuple):
     is_common: bool = False
     is_code: bool = False
     is_path: bool = False
+    zero_word: str = ""
     may_be_empty: bool = False
 
 
@@ -373,6 +375,8 @@ def _parse_value(flag: Flag, argument: _TypedFlag) -> Any:
         return not argument.written.lstrip("-").startswith("no") or argument.written.lstrip("-") == flag.name
     if not argument.text and not flag.may_be_empty:
         raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
+    if flag.zero_word and argument.text == flag.zero_word:
+        return 0
     if flag.is_path and flag.kind is not str:
         return tuple(storage.listed(argument.text))
     try:

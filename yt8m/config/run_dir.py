@@ -153,6 +153,7 @@ def _build_value(kind: Any, value: Any, key: str, path: str) -> Any:
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
 ADDED_CLASSES = "added_classes.json"  # the comparison of a run with added classes and the run that it was made from
 INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of its files, as in the published code
+SEGMENT_MODEL = "segment_inference_model"  # the prefix that the published code uses after an evaluation of segments
 BEST_FOLDER, BEST_NOTE = "best", "best.json"  # the folder of the best checkpoint, and the file in it with its metrics
 RUNS = "runs"  # the folder in which a training without --train_dir makes the folder of its run
 

@@ -19,7 +19,10 @@ class CheckpointConfig(Checked, shapes="nothing"):
     )
     save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", minimum=0.001)
     keep_checkpoints: int = option(
-        5, "number of newest checkpoints to keep, besides one per quarter of an hour", minimum=1
+        5,
+        "number of newest checkpoints to keep, besides one per quarter of an hour; all keeps every checkpoint",
+        minimum=0,
+        zero_word="all",
     )
     exact_resume: bool = option(False, "save the position in the data too, so that a resumed run skips no example")
     export_model_steps: int = option(1000, "steps between exported models", minimum=1)

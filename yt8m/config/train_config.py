@@ -124,11 +124,7 @@ class DeviceConfig(Checked, shapes="graph"):
     """The devices of a run, and how they compute."""
 
     num_gpu: int = option(
-        1,
-        "number of towers: one for each GPU, at most as many as there are; without a GPU all run on the CPU",
-        minimum=1,
-        maximum=1024,
-        is_common=True,
+        1, "towers: one per GPU, at most N; without a GPU N towers on the CPU", minimum=1, maximum=1024, is_common=True
     )
     precision: str = option(
         "float32", "dtype of matrix products", choices=("float32", "bfloat16", "float16"), is_common=True

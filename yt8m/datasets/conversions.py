@@ -176,7 +176,7 @@ def json_to_csv(config: JsonToCsvConfig) -> int:
                     line.refuse(f"video {video_id!r} has a line already; give each video one line.")
                 converted_ids.add(video_id)
                 best = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
-                file.write(prediction_files.prediction_line(video_id, best[: config.top_k]))
+                file.write(prediction_files.prediction_line(video_id, best[: config.top_k], _six_digits))
         if not converted_ids:
             raise RunError(f"{config.predictions} holds no prediction; expected a line of JSON for each video.")
     print(f"{len(converted_ids)} predictions are in {config.out}", file=sys.stderr)
@@ -221,6 +221,12 @@ def _parse_videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]
         if len(set(classes)) < len(classes):
             line.refuse("a class is repeated in class_indexes; give each class once per video.")
         yield id_text(id_bytes(video_id.encode())), classes, scores
+
+
+def _six_digits(score: float) -> str:
+    """The score with six digits after the point, as the published converter writes it; in full if these are all 0."""
+    text = f"{score:f}"
+    return text if float(text) or not score else f"{score:g}"
 
 
 def _can_be_encoded(text: str) -> bool:

@@ -30,7 +30,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runs.opened_run import OpenedRun
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.storage import sending
+from yt8m.storage import copies, sending
 from yt8m.storage.local import LocalStore
 from yt8m.video.modeler import VideoModeler
 
@@ -234,6 +234,7 @@ def write_inference_model(
     *,
     frame_features: bool,
     describe: Callable[[str, int], None] | None = None,
+    also_named: str = "",
 ) -> str:
     """Writes an inference model, `folder`/inference_model.{meta,index,data-*}, completely or not at all.
 
@@ -248,6 +249,7 @@ def write_inference_model(
       facts: what the export keeps of the run; the vocabulary is written into the folder, extractors are not written.
       frame_features: whether the model takes frames.
       describe: see `export_saved_model`.
+      also_named: a second name of the files, under which they are written too; empty for none.
 
     Returns:
       The path of the files without their endings, `folder`/inference_model.
@@ -265,6 +267,8 @@ def write_inference_model(
         replaced_folder(folder) as new_folder,
     ):
         tf.train.Saver().save(model.session, os.path.join(new_folder, INFERENCE_MODEL))
+        if also_named:
+            _copy_under(also_named, new_folder)
         _write_relative_state(new_folder)
         if facts.names:
             vocabulary.write(os.path.join(new_folder, vocabulary.NAME), facts.names)
@@ -275,8 +279,23 @@ def write_inference_model(
     return storage.join(folder, INFERENCE_MODEL)
 
 
+def _copy_under(name: str, folder: str) -> None:
+    """Gives the files of the inference model in a local folder a second name; the weights are not stored twice."""
+    for file in os.listdir(folder):
+        if file.startswith(f"{INFERENCE_MODEL}."):
+            copies.link_or_copy(
+                os.path.join(folder, file), os.path.join(folder, name + file.removeprefix(INFERENCE_MODEL))
+            )
+
+
 def write_model_of_run(
-    folder: str, model: TrainedModel, modeler: VideoModeler, names: Vocabulary, evaluated_in: str, step: int
+    folder: str,
+    model: TrainedModel,
+    modeler: VideoModeler,
+    names: Vocabulary,
+    evaluated_in: str,
+    step: int,
+    also_named: str = "",
 ) -> str:
     """Writes the inference model of a run with its model card, and the thresholds if the run was evaluated with them.
 
@@ -287,6 +306,7 @@ def write_model_of_run(
       names: the model's own vocabulary.
       evaluated_in: the folder with the results of the run's evaluation, which the card quotes.
       step: the global step of the checkpoint.
+      also_named: see `write_inference_model`.
 
     Returns:
       The path of the files without their endings.
@@ -299,6 +319,7 @@ def write_model_of_run(
         ModelFacts.of_run(run, names),
         frame_features=run.config.data.frame_features,
         describe=model_card.card_writer(run.config, names, evaluated_in, step),
+        also_named=also_named,
     )
 
 

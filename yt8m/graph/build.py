@@ -75,6 +75,7 @@ def build(
         update = _build_update(towers, rate, optimizer, global_step, synchrony, columns)
     train_op, step = _complete_step(update.train_op, read.put_next, global_step)
     losses = _step_losses(towers, optimizer.regularization_penalty)
+    shown = {"learning_rate": rate, **_trained(losses, optimizer.regularization_penalty)}
     ops = TrainOps(
         train_op=train_op,
         global_step=global_step,
@@ -89,7 +90,7 @@ def build(
         predictions=towers.predictions(),
         reports=towers.reports(),
         predict=(predict := build_predictions(modeler, deployment, read.batch)),
-        summary_op=_create_summaries(towers, update.gradients, {"learning_rate": rate, **losses}, predict),
+        summary_op=_create_summaries(towers, update.gradients, shown, predict),
         input=read.ops,
         averages=update.averages,
         bad_tower=update.gradients.bad_tower,
@@ -204,6 +205,11 @@ def _step_losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
     regularization = towers.mean("regularization_loss") + tf.add_n([tf.zeros([]), *towers.shared_terms])
     total = label_loss + penalty * regularization
     return {"label_loss": label_loss, "reg_loss": regularization, "total_loss": total}
+
+
+def _trained(losses: Mapping[str, tf.Tensor], penalty: float) -> dict[str, tf.Tensor]:
+    """The losses that have a summary: as in the published code, that of regularisation only if it is trained."""
+    return {tag: loss for tag, loss in losses.items() if tag != "reg_loss" or penalty}
 
 
 class _Update(NamedTuple):

@@ -326,7 +326,8 @@ class PredictOps:
         `input_batch_raw` and `num_frames` are fed, no input is read.
       input_batch: `input_batch_raw` after the input transform of the model.
       num_frames: int32 [B], number of frames of each video.
-      labels, video_ids, label_weights: as in `yt8m.types.Batch`.
+      labels: float32 [B, C], those of `yt8m.types.Batch` as numbers.
+      video_ids, label_weights: as in `yt8m.types.Batch`.
       histograms: {tag: tensor}; a training writes a histogram of each tensor with its summaries.
     """
 

@@ -87,6 +87,11 @@ class BaseModel:
         net.labels = labels
         return net.finish(self.forward(net, model_input, vocab_size, num_frames))
 
+    @classmethod
+    def is_base(cls) -> bool:
+        """Whether the class defines no network: neither `forward` nor `create_model`."""
+        return cls.forward is BaseModel.forward and cls.create_model is BaseModel.create_model
+
     def new_net(self, is_training: bool) -> Net:
         """The net that is passed to `forward`."""
         return Net(is_training)

@@ -74,7 +74,11 @@ class Net:
           l2_penalty: factor of its L2 loss (half the sum of its squares) in `penalties`; 0: none is added.
           trainable: whether training changes it.
         """
-        variable = tf.get_variable(name, shape, tf.float32, initializer, trainable=trainable, use_resource=True)
+        # The collections are those of slim's `model_variable`.
+        collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]
+        variable = tf.get_variable(
+            name, shape, tf.float32, initializer, trainable=trainable, collections=collections, use_resource=True
+        )
         if l2_penalty:
             self.penalties.append(l2_penalty * tf.nn.l2_loss(variable))
         return variable

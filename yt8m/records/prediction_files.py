@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -148,9 +148,11 @@ class PredictionWriter:
         self.count += len(classes)
 
 
-def prediction_line(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
+def prediction_line(
+    video_id: str, pairs: Iterable[tuple[float, float]], score_text: Callable[[float], str] = "{:g}".format
+) -> str:
     """One line of a file of predictions for videos, with its line end."""
-    return f"{_id_field(video_id)},{' '.join(['%i %g' % pair for pair in pairs])}\n"  # noqa: UP031
+    return f"{_id_field(video_id)},{' '.join(f'{int(number)} {score_text(score)}' for number, score in pairs)}\n"
 
 
 def _id_field(text: str) -> str:

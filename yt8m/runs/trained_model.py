@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from absl import logging
 from yt8m import storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.programs import PassConfig
-from yt8m.config.run_dir import INFERENCE_MODEL
+from yt8m.config.run_dir import INFERENCE_MODEL, SEGMENT_MODEL
 from yt8m.config.train_config import DataConfig, DeviceConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import read_meta_graph
@@ -102,11 +101,21 @@ class TrainedModel:
 
 def has_weights(run: OpenedRun) -> bool:
     """Whether the run has a checkpoint or an inference model."""
-    return bool(checkpoints.steps_in(run.folder)) or storage.exists(f"{_inference_model_of(run)}.meta")
+    return bool(checkpoints.steps_in(run.folder)) or _inference_model_of(run) is not None
 
 
-def _inference_model_of(run: OpenedRun) -> str:
-    return storage.join(run.folder, INFERENCE_MODEL, INFERENCE_MODEL)
+def _inference_model_of(run: OpenedRun) -> str | None:
+    """The path of the files of the run's inference model, without their endings; None if there is none."""
+    return _inference_model_in(storage.join(run.folder, INFERENCE_MODEL))
+
+
+def _inference_model_in(folder: str) -> str | None:
+    """The path of the files of the inference model in a folder, without their endings; None if there is none.
+
+    The published code gives the model another name if it has evaluated segments.
+    """
+    prefixes = (storage.join(folder, name) for name in (INFERENCE_MODEL, SEGMENT_MODEL))
+    return next((prefix for prefix in prefixes if storage.exists(f"{prefix}.meta")), None)
 
 
 def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
@@ -123,7 +132,7 @@ def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
     if choice != "last":
         return TrainedModel(run, run.checkpoint(choice))
     prefix, newest = _inference_model_of(run), checkpoints.newest_readable(run.folder)
-    if newest is None and storage.exists(f"{prefix}.meta"):
+    if newest is None and prefix is not None:
         return TrainedModel(run, prefix, is_file=True)
     return TrainedModel(run, newest or run.newest_checkpoint())
 
@@ -148,8 +157,8 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False, is_unpacked: 
         archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
     for inner in (folder, *storage.glob_in(folder, "*")):
-        prefix = os.path.join(inner, INFERENCE_MODEL)
-        if os.path.exists(f"{prefix}.meta"):
+        prefix = _inference_model_in(inner)
+        if prefix is not None:
             classes = class_count(read_meta_graph(f"{prefix}.meta"))
             # The run's config is in the folder of the model or, in published archives, in the parent folder.
             config_folder = inner if run_dir.read(inner) else folder

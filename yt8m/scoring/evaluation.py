@@ -221,7 +221,8 @@ def _evaluate_and_write(
                     task.requirements, results.folder, samples, result.metric_classes, task.modeler.class_counts
                 )
             )
-            evaluation_results.write(results.folder, results.events, result, run.model.model)
+            scope = _tag_scope(config, run)
+            evaluation_results.write(results.folder, results.events, result, run.model.model, scope)
             _write_names(config, results.folder, task.fitted.names)
             if config.report:
                 _write_report(results.folder, result, run, config.media)
@@ -344,8 +345,18 @@ def _refuse_read_only(folder: str) -> None:
             )
 
 
+def _is_of_segments(config: EvalConfig, run: TrainConfig) -> bool:
+    """Whether the rated segments of videos are evaluated."""
+    return config.segment_labels or run.data.segment_labels
+
+
+def _tag_scope(config: EvalConfig, run: TrainConfig) -> str:
+    """How the tags of this evaluation in TensorBoard begin."""
+    return evaluation_results.SEGMENT_SCOPE if _is_of_segments(config, run) else evaluation_results.VIDEO_SCOPE
+
+
 def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, where: str, remedy: str) -> FittedData:
-    segments = config.segment_labels or run.config.data.segment_labels
+    segments = _is_of_segments(config, run.config)
     data = run.data_for(config, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else default_to_sample_data(data, "validate")
     flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
@@ -447,7 +458,8 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
     """
     task.counted_shards.check_unchanged()
     model.log()
-    callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": {"events": events}})
+    summary = {"events": events, "scope": _tag_scope(config, model.run.config)}
+    callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": summary})
     outcome = runner.build(model.runner_config("eval", config), task.inputter, task.modeler, callbacks).run()
     if outcome.status is runner.Status.OUT_OF_DATA:
         task.counted_shards.check_read(task.inputter)
@@ -480,7 +492,8 @@ def _write_models(
 ) -> None:
     """Writes the inference model of a checkpoint; with --keep_best, also keeps the checkpoint if its GAP is best."""
     inference_model = storage.join(folder, run_dir.INFERENCE_MODEL)
-    prefix = write_model_of_run(inference_model, model, task.modeler, task.fitted.names, folder, result.step)
+    also = run_dir.SEGMENT_MODEL if _is_of_segments(config, model.run.config) else ""
+    prefix = write_model_of_run(inference_model, model, task.modeler, task.fitted.names, folder, result.step, also)
     logging.info("the inference model of step %d is %s", result.step, prefix)
     if config.keep_best:
         keep_best(folder, result.checkpoint, result.step, float(result.figures[Gap.figure_key()]))

@@ -100,15 +100,20 @@ RESERVED_KEYS = frozenset(
 _NUM_LISTED = 5  # number of best classes, and of worst classes, in the table
 
 
-def write(folder: str, events: EventFile, result: EvaluationResult, model: str) -> None:
+# How the tags of TensorBoard begin, as in the published code: for videos, and for rated segments.
+VIDEO_SCOPE, SEGMENT_SCOPE = "Eval", "SegEval"
+
+
+def write(folder: str, events: EventFile, result: EvaluationResult, model: str, scope: str = VIDEO_SCOPE) -> None:
     """Writes the result of one checkpoint to the log, standard output, eval/ in a folder, and TensorBoard.
 
     Args:
       model: name of the model class, such as `LogisticModel`.
+      scope: how the tags in TensorBoard begin.
     """
     write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), result, model)
     _add_to_history(storage.join(folder, eval_samples.FOLDER, metric_files.METRICS), result)
-    _write_summaries(events, result)
+    _write_summaries(events, result, scope)
 
 
 def write_report(path: str, result: EvaluationResult, model: str) -> None:
@@ -184,13 +189,13 @@ def _class_rows(result: EvaluationResult) -> list[tuple[int, str, float, int]]:
     return [(int(index), result.names.name(int(index)), float(ap), int(count)) for index, ap, count in columns]
 
 
-def _write_summaries(events: EventFile, result: EvaluationResult) -> None:
+def _write_summaries(events: EventFile, result: EvaluationResult, scope: str) -> None:
     """Writes the metrics to TensorBoard under the tags of the published code, and a precision-recall curve."""
     from yt8m.runner.callbacks.figures import published_spelling  # here, because its module imports TensorFlow
 
-    tags = {f"Epoch/Eval_{published_spelling(metric.log_name())}": value for metric, value in result.values()}
+    tags = {f"Epoch/{scope}_{published_spelling(metric.log_name())}": value for metric, value in result.values()}
     events.add_scalars(tags, result.step)
-    events.add(metric_files.precision_recall("Epoch/Eval_PR", result.figures["threshold_counts"]), result.step)
+    events.add(metric_files.precision_recall(f"Epoch/{scope}_PR", result.figures["threshold_counts"]), result.step)
     sending.send_growing()
 
 

@@ -50,7 +50,7 @@ class MetaGraphModeler(VideoModeler):
     def predict(self, batch: Batch) -> PredictOps:
         """The ops that `build` made for the same batch; call `build` first. The graph is not imported a second time."""
         ops: PredictOps = self._ops
-        return replace(ops, labels=batch.labels, video_ids=batch.video_ids)
+        return replace(ops, labels=tf.cast(batch.labels, tf.float32), video_ids=batch.video_ids)
 
     def restore(self, session: tf.Session) -> None:
         """Reads the weights from the files into the session."""

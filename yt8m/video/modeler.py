@@ -116,7 +116,7 @@ class VideoModeler(Modeler):
         histograms = {"model/input_raw": _sample_of_values(batch)}
         return replace(
             ops,
-            labels=batch.labels,
+            labels=tf.cast(batch.labels, tf.float32),  # as in the published graphs
             video_ids=batch.video_ids,
             label_weights=batch.label_weights,
             histograms=histograms,
@@ -402,11 +402,12 @@ def build_graph(
       seed: the seed of all random ops.
 
     Raises:
-      UsageError: an argument is invalid.
+      UsageError: an argument is invalid, or no file matches the pattern.
     """
     queue = readers.BatchQueue(
         reader, train_data_pattern, batch_size, num_epochs, shuffle=True, num_readers=num_readers, seed=seed
     )
+    queue.files()  # refuses a pattern without files
     loss = label_loss_fn or losses.get("CrossEntropyLoss")()
     modeler = VideoModeler(model, loss, reader.num_classes, feature_sizes=reader.feature_sizes)
     optimizer = OptimizerConfig(

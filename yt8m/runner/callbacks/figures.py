@@ -135,7 +135,17 @@ class TrainAccuracy(Callback):
 
 
 class EvalBasic(_ExampleCounter):
-    """Puts the count of examples into the log line (`examples_processed: N`), and at the end into the results."""
+    """Puts the count of examples (`examples_processed: N`) and the speed into the log line; the count into the results.
+
+    The speed is that of the batches since the last log line.
+    """
+
+    _counted, _counted_at = 0, 0.0  # the count, and time.monotonic(), of the last log line
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Starts the clock."""
+        super().after_create_session(session, coord)
+        self._counted_at = time.monotonic()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Adds the examples of the step; puts the count into the log line if the step gets one."""
@@ -149,8 +159,11 @@ class EvalBasic(_ExampleCounter):
             self._report_count()
 
     def _report_count(self) -> None:
-        """Puts the count into the log line and into the results."""
-        self.context.line.values.examples = self.context.results["examples"] = self.examples
+        """Puts the count and the speed into the log line, and the count into the results."""
+        values, now = self.context.line.values, time.monotonic()
+        values.examples = self.context.results["examples"] = self.examples
+        values.examples_per_second = (self.examples - self._counted) / max(now - self._counted_at, 1e-9)
+        self._counted, self._counted_at = self.examples, now
 
 
 class _BackgroundCallback(Callback):
@@ -259,7 +272,7 @@ class InferWriter(_BackgroundCallback):
 
 # The tags of the published code, which users may have in their dashboards. In these tags PERR is spelled Perr.
 _FIGURE_TAG, _SPEED_TAG = "model/Training_{}", "global_step/Examples/Second"
-_BATCH_TAG = "GlobalStep/Eval_{}"
+_BATCH_TAG = "GlobalStep/{}_{}"
 
 
 def published_spelling(name: str) -> str:
@@ -268,11 +281,16 @@ def published_spelling(name: str) -> str:
 
 
 class EvalSummary(Callback):
-    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code."""
+    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code.
 
-    def __init__(self, context: Context, events: EventFile) -> None:
+    Args:
+      events: the event file.
+      scope: how the tags begin: `Eval`, or `SegEval` for rated segments.
+    """
+
+    def __init__(self, context: Context, events: EventFile, scope: str = "Eval") -> None:
         super().__init__(context)
-        self._events = events
+        self._events, self._scope = events, scope
         context.line.listen(self._write_line)
 
     def _write_line(self, values: StepValues) -> None:
@@ -280,7 +298,7 @@ class EvalSummary(Callback):
         value_by_name = {published_spelling(name): value for name, value in values.figures.items()}
         others = {"Loss": values.loss, "Example_Second": values.examples_per_second}
         value_by_name |= {name: value for name, value in others.items() if value is not None}
-        scalars = {_BATCH_TAG.format(name): value for name, value in value_by_name.items()}
+        scalars = {_BATCH_TAG.format(self._scope, name): value for name, value in value_by_name.items()}
         self._events.add_scalars(scalars, values.global_step)
 
 

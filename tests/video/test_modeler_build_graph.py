@@ -1,0 +1,18 @@
+"""`build_graph`, with the published arguments."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from yt8m import models, readers
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+from yt8m.video.modeler import build_graph
+
+
+def test_a_pattern_without_files_is_refused_when_the_graph_is_built(tmp_path: pathlib.Path) -> None:
+    reader = readers.YT8MAggregatedFeatureReader(num_classes=3, feature_sizes=(4,), feature_names=("mean_rgb",))
+    with tf.Graph().as_default(), pytest.raises(UsageError, match="no file matches"):
+        build_graph(reader, models.get("LogisticModel")(), f"{tmp_path}/*.tfrecord")
