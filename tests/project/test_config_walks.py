@@ -18,7 +18,7 @@ from yt8m import eval as evaluation
 from yt8m import inference, train
 
 PACKAGE = pathlib.Path(yt8m.__file__).parent
-STAYS, CLIMBS = 50, 15
+STAYS, CLIMBS = 36, 8
 
 
 def floors() -> dict[str, int]:

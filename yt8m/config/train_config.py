@@ -244,7 +244,11 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_train_only()
+        if self.train_only and self.optimizer.optimizer not in _STAY_AT_ZERO_GRADIENT:
+            raise UsageError(
+                f"--train_only=new: {self.optimizer.optimizer} may change a weight whose gradient is 0; choose "
+                f"{' or '.join(_STAY_AT_ZERO_GRADIENT)}."
+            )
         for name in () if self.data.frame_features else self.augmentation.needs_frames:
             raise UsageError(
                 f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "
@@ -261,10 +265,3 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
                 "ratings of segments. Leave out one of the two."
             )
         self.data.check_cache()
-
-    def _check_train_only(self) -> None:
-        if self.train_only and self.optimizer.optimizer not in _STAY_AT_ZERO_GRADIENT:
-            raise UsageError(
-                f"--train_only=new: {self.optimizer.optimizer} may change a weight whose gradient is 0; choose "
-                f"{' or '.join(_STAY_AT_ZERO_GRADIENT)}."
-            )

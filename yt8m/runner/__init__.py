@@ -44,17 +44,12 @@ def build(
     Raises:
       UsageError: there is no such runner, or the arguments do not fit each other.
     """
-    name = config.name or _choose_runner(config)
+    if not (name := config.name):
+        usual = "cluster_runner" if config.is_distributed else "local_runner"
+        name = "all_reduce_runner" if config.is_all_reduce else usual
+        if name == "local_runner" and creation.fit_to_gpus(config, quiet=True).towers > 1:
+            name = "parameter_server_runner"
     return runners.get(name)(dataclasses.replace(config, name=name), inputter, modeler, callbacks)
-
-
-def _choose_runner(config: RunnerConfig) -> str:
-    """The name of the runner for the number of processes and towers of a run."""
-    if config.is_all_reduce:
-        return "all_reduce_runner"
-    if config.is_distributed:
-        return "cluster_runner"
-    return "local_runner" if creation.fit_to_gpus(config, quiet=True).towers == 1 else "parameter_server_runner"
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from absl import logging
 
 from yt8m import deploy, graph, options, storage
-from yt8m.config.train_config import OptimizerConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.formats import NewerFormatError
 from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps
@@ -104,11 +104,11 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     return dataclasses.replace(deployment, **changes)
 
 
-def session_config(config: RunnerConfig) -> tf.ConfigProto:
+def session_config(deployment: deploy.DeploymentConfig, devices: DeviceConfig) -> tf.ConfigProto:
     """The configuration of the TensorFlow sessions of a run: its devices, and whether XLA compiles the graph."""
-    proto = deployment_for(config, quiet=True).session_config()
-    proto.log_device_placement = config.devices.log_device_placement
-    if config.devices.xla:
+    proto = deployment.session_config()
+    proto.log_device_placement = devices.log_device_placement
+    if devices.xla:
         proto.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     return proto
 

@@ -375,7 +375,7 @@ def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.nda
         saver, start = tf.train.Saver(), tf.global_variables_initializer()
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         averages = dict(getattr(ops, "averages", ()))
-        with tf.Session(config=creation.session_config(settings)) as session:
+        with tf.Session(config=creation.session_config(deployment, settings.devices)) as session:
             session.run(start)
             for name, value in values.items():
                 for target in (name, averages.get(name)):

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
@@ -15,12 +15,13 @@ from absl import logging
 from yt8m import options, runner, storage, terminal
 from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.run_dir import Ended
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.run_options import DistillConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
 from yt8m.export.saved_model import ModelFacts, copy_saved_model, export_saved_model
-from yt8m.options import shown
+from yt8m.options import Shaping, shown
 from yt8m.readers.input_check import check_input
 from yt8m.records import label_check
 from yt8m.records.label_check import LABELS, RATINGS
@@ -39,17 +40,21 @@ if TYPE_CHECKING:
     from yt8m.training.validator import Validator
 
 
-def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
+def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> dict[str, bool | float | str]:
     """{option: value} of all options that change the result, for TensorBoard's table of hyper-parameters.
 
     Numbers and truth values stay as they are; all other values become text.
+
+    Args:
+      shaping: what each option of the run affects, see `resume.shaping`.
+      max_steps: the value of --max_steps.
     """
     values = {
         option_value.name.rpartition(".")[2]: option_value.value
-        for option_value in resume.shaping(config)
+        for option_value in shaping
         if option_value.shapes != "nothing"
     }
-    values["max_steps"] = config.max_steps
+    values["max_steps"] = max_steps
     return {name: value if isinstance(value, int | float) else shown(value or "") for name, value in values.items()}
 
 
@@ -117,7 +122,7 @@ def train(
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
-    _refuse_data_without_labels(config, data)
+    _refuse_data_without_labels(data, config.data, config.distillation)
     workload.inputter.log_settings()
     settings = runner_config(config, cluster)
     start = training_workload.find_checkpoint(config) if config.init_from else ""
@@ -146,13 +151,12 @@ def train(
     return config, outcome
 
 
-def _refuse_data_without_labels(config: TrainConfig, data: OpenedData) -> None:
+def _refuse_data_without_labels(data: OpenedData, read_by: DataConfig, distillation: DistillConfig) -> None:
     """Raises `UsageError` if the training needs labels, but the data have none, or something else in their place."""
-    distillation = config.distillation
     has_teacher = bool(distillation.teacher or distillation.distill_from)
-    if config.data.reader or (has_teacher and distillation.distill_weight == 1):
+    if read_by.reader or (has_teacher and distillation.distill_weight == 1):
         return
-    problem = label_check.describe_problem(data, RATINGS if config.data.segment_labels else LABELS)
+    problem = label_check.describe_problem(data, RATINGS if read_by.segment_labels else LABELS)
     if problem:
         raise UsageError(
             f"{problem}. Training learns from labels: name other files by --train_data_pattern, or write the records "
@@ -233,7 +237,7 @@ def _callback_options(
     """
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
-        hyper_parameters = hyper_parameters_of(config)
+        hyper_parameters = hyper_parameters_of(resume.shaping(config), config.max_steps)
         options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": hyper_parameters}
     if config.devices.profile:
         first, last = config.devices.profile
@@ -267,7 +271,9 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         config,
         "train",
         config.train_dir,
-        signature=options.signature(resume.shaping(_with_local_teacher(config))),
+        signature=options.signature(
+            resume.shaping(dataclasses.replace(config, distillation=_local_teacher(config.distillation)))
+        ),
         cluster=cluster,
         progress=terminal.shows_bar(),
     )
@@ -379,10 +385,9 @@ def _refuse_moving_sources(config: TrainConfig) -> None:
             )
 
 
-def _with_local_teacher(config: TrainConfig) -> TrainConfig:
+def _local_teacher(distillation: DistillConfig) -> DistillConfig:
     """Copies the teacher's predictions to this machine if they are in a bucket; returns the config with that path."""
-    teacher = config.distillation.distill_from
+    teacher = distillation.distill_from
     if not storage.is_remote(teacher):
-        return config
-    local = dataclasses.replace(config.distillation, distill_from=copies.file_copy(teacher))
-    return dataclasses.replace(config, distillation=local)
+        return distillation
+    return dataclasses.replace(distillation, distill_from=copies.file_copy(teacher))

@@ -12,6 +12,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.run_dir import INFERENCE_MODEL
+from yt8m.config.run_options import DistillConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import NEW, ClassMap, class_axes
@@ -29,27 +30,27 @@ from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, Traini
 from yt8m.video.workload import Workload
 
 
-def teacher_for(config: TrainConfig, names: Vocabulary) -> Teacher | None:
+def teacher_for(distillation: DistillConfig, data: DataConfig, names: Vocabulary) -> Teacher | None:
     """Checks the files of the teacher that the config names, and returns the teacher; None if the config names none.
 
     Args:
-      config: the config of the training.
+      distillation: names the teacher.
+      data: the config of the training data.
       names: the vocabulary of the training data; empty if they have none.
 
     Raises:
       UsageError: there is no such file or model, or it has other classes or features than the run.
       RunError: a line of the predictions is damaged.
     """
-    distillation = config.distillation
     if distillation.distill_from:
-        return _open_predictions(distillation.distill_from, config.data.num_classes)
+        return _open_predictions(distillation.distill_from, data.num_classes)
     if not distillation.teacher:
         return None
     names_of_teacher = run_dir.own_names(distillation.teacher, None)
     if names and names_of_teacher:
         remedy = "A teacher has the classes of the run: name another teacher."
         names_of_teacher.refuse_other(names, distillation.teacher, names.path, remedy)
-    return _open_teacher_model(distillation.teacher, config.data)
+    return _open_teacher_model(distillation.teacher, data)
 
 
 def _open_predictions(path: str, num_classes: int) -> PredictionTeacher:
@@ -142,7 +143,7 @@ def create_training(config: TrainConfig, data: OpenedData | None = None) -> Work
       RunError: the teacher's predictions are damaged.
     """
     created = workload.create(config.data, config.model, "train", opened=data)
-    plain, teacher = created.modeler, teacher_for(config, created.names)
+    plain, teacher = created.modeler, teacher_for(config.distillation, config.data, created.names)
     plain.trains_new_only = bool(config.train_only)
     if teacher is None and not config.augmentation.is_on:
         return created

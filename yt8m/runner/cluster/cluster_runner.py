@@ -141,7 +141,9 @@ class ClusterRunner(ReplicaRunner):
             created = CreatedGraph(self._graph.ops, self._graph.saver, newest, None)
             # Before the server starts: if the chief answers, the flags in cluster.json are its flags.
             self._context, _ = self._create_replica_context(created, self._files)
-            runtime = servers.start(cluster, dict(creation.session_config(self.config).device_count))
+            runtime = servers.start(
+                cluster, dict(creation.deployment_for(self.config, quiet=True).session_config().device_count)
+            )
             self._hooks: list[Any] = []
             try:
                 self._replica_hook = ReplicaHook(cluster, self._graph.state, signals, self._graph.synchrony)
@@ -336,7 +338,8 @@ class AllReduceRunner(ReplicaRunner):
         files = self._take_share()
         team = self._build_team(files, signals)
         initializers = creation.initializers(self._created)
-        session_config = creation.session_config(self.config)
+        deployment = creation.deployment_for(self.config, quiet=True)
+        session_config = creation.session_config(deployment, self.config.devices)
         tf.get_default_graph().finalize()
         runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
         if not wait_for_all(cluster.others, lambda: signals.requested, patience):

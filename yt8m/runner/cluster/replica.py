@@ -139,7 +139,8 @@ class _SessionCreator:
           returned False. The session is then closed, as after an error.
         """
         tf.get_default_graph().finalize()
-        config = creation.session_config(self._context.config)
+        deployment = deployment_for(self._context.config, quiet=True)
+        config = creation.session_config(deployment, self._context.config.devices)
         with contextlib.ExitStack() as stack:
             session = tf.Session(self._target, config=config)
             stack.callback(session.close)
