@@ -14,7 +14,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.readers.input_check import check_input
 from yt8m.records import manifest
 from yt8m.records.opened_data import open_data
-from yt8m.storage import local
+from yt8m.storage import identity
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shards(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     (tmp_path / "links/soft.tfrecord").symlink_to(tmp_path / "a/x.tfrecord")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(local, "_told", set())
+    monkeypatch.setattr(identity, "_told", set())
     return tmp_path / "a"
 
 

@@ -238,6 +238,37 @@ def test_a_shard_that_has_changed_is_parsed_anew(kind: str, tmp_path: pathlib.Pa
     assert any((one["features"][0] != other["features"][0]).any() for one, other in zip(after, before, strict=True))
 
 
+@pytest.mark.parametrize("kind", ["video", pytest.param("frame", marks=pytest.mark.heavy)])
+@pytest.mark.promise("I11")
+def test_so_is_one_of_the_same_size_and_time(kind: str, tmp_path: pathlib.Path) -> None:
+    """As `tar`, `rsync -t` and `cp -p` leave it."""
+    shards, cache = write(tmp_path / "shards", kind), tmp_path / "cache"
+    found = []
+    for first in (0.0, 100.0):
+        write(tmp_path / "new", kind, first=first)
+        for path in (tmp_path / "new").iterdir():
+            os.utime(path, (1e9, 1e9))
+            path.replace(tmp_path / "shards" / path.name)
+        found.append(batches(queue(shards, cache, kind=kind)))
+        assert_same(found[-1], batches(queue(shards, kind=kind)))
+    assert any((one["features"][0] != other["features"][0]).any() for one, other in zip(*found, strict=True))
+
+
+@kinds("video", heavy=("frame",))
+@pytest.mark.promise("I11")
+def test_a_file_that_becomes_shorter_while_it_is_read_is_made_anew(
+    pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, plain: Batches
+) -> None:
+    """A map of it would end the process by SIGBUS."""
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    with opened(queue(pattern, tmp_path, kind=kind, shuffle_buffer=1)) as (session, fetches, _):
+        found = [session.run(fetches)]
+        for path in tmp_path.glob("*.parsed"):
+            os.truncate(path, 10)
+        found += [session.run(fetches) for _ in plain[1:]]
+    assert_same(found, batches(queue(pattern, kind=kind, shuffle_buffer=1)))
+
+
 OTHERS = {
     "video": [
         YT8MAggregatedFeatureReader(7, (3, 1), ("mean_rgb", "mean_audio")),

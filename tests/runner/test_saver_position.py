@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -128,6 +129,33 @@ def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
     assert Counter(ids) == Counter(f"{shard}.{1000 + row}" for shard in range(SHARDS) for row in range(ROWS))
     (told,) = [line for line in lines() if "the data are read from their beginning" in line]
     assert "a shard has another size now: it was written again" in told
+
+
+def test_an_exact_position_in_shards_of_another_content_is_not_taken(
+    live: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
+) -> None:
+    """They have the size and the time of the former ones, as `cp -p` leaves it; and a moved shard is the same one."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+
+    def write(first: int) -> None:
+        for shard in range(SHARDS):
+            names = [b"%d.%d" % (shard, row) for row in range(first, first + ROWS)]
+            records = [video_record(id=[name], mean_rgb=[1.0]) for name in names]
+            write_shard(folder / f"new{shard}", records)
+            os.utime(folder / f"new{shard}", (1e9, 1e9))
+            (folder / f"new{shard}").replace(folder / f"{shard}.tfrecord")
+
+    write(0)
+    live(f"{folder}/*.tfrecord", 3, exact_resume=True)
+    write(0)
+    live(f"{folder}/*.tfrecord", 5, exact_resume=True)
+    assert not any("the data are read from their beginning" in line for line in lines())
+    write(5)
+    ids = live(f"{folder}/*.tfrecord", epochs=1, exact_resume=True)
+    assert Counter(ids) == Counter(f"{shard}.{5 + row}" for shard in range(SHARDS) for row in range(ROWS))
+    (told,) = [line for line in lines() if "the data are read from their beginning" in line]
+    assert "another content" in told
 
 
 @pytest.mark.heavy

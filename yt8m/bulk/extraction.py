@@ -29,13 +29,13 @@ class VideosTask(NamedTuple):
       number: the index of the task.
       shard: the name of the shard.
       rows: the rows of the table for the shard's videos.
-      versions: the version (see `Stamp`) of each row's video file, 0 for a missing file.
+      versions: the version of each row's video file, as a text; empty for a missing file.
     """
 
     number: int
     shard: str
     rows: Sequence[TableRow]
-    versions: Sequence[int]
+    versions: Sequence[str]
 
 
 class _Settings(NamedTuple):

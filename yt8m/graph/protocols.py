@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.records.shards import DamagedError
 from yt8m.types import ModelOutput
@@ -57,6 +58,14 @@ class Inputter(abc.ABC):
         Raises:
           UsageError: no file matches.
         """
+
+    def contents(self) -> Mapping[str, Any]:
+        """{path of a file: JSON value that another content of the file does not have}, for some or all of the files.
+
+        With `exact_resume`, a saved position is not used if a value has changed. The values should stay if a damaged
+        file is repaired. By default they are checksums of parts of the files on this machine.
+        """
+        return storage.samples(list(self.files()))
 
     @abc.abstractmethod
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:

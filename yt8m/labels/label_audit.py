@@ -132,11 +132,12 @@ class LabelAudit:
         if storage.exists(self._path(DECISIONS)):
             read_decisions(self._path(DECISIONS))  # raises now rather than at the end of the audit
         digest, path = self._hash_inputs(), self._in_work(_INPUTS)
+        known = ("", digest, self._hash_inputs(with_status=False))  # the last one is that of earlier versions
         try:
             earlier = storage.read_json(path)["digest"] if storage.exists(path) else ""
         except (RunError, ValueError, KeyError, TypeError):
             earlier = "damaged"
-        if earlier not in ("", digest):
+        if earlier not in known:
             if not self._config.overwrite and storage.exists(self._in_work(_VIDEOS)):
                 raise UsageError(
                     f"{self._config.out} has an audit of other data or with other flags; add --overwrite to replace it "
@@ -145,13 +146,14 @@ class LabelAudit:
             storage.remove_tree(self._work)
         storage.write(path, json.dumps({"digest": digest}) + "\n")
 
-    def _hash_inputs(self) -> str:
+    def _hash_inputs(self, with_status: bool = True) -> str:
         """A hash of the data and of the flags on which scores and copies depend."""
         shaping = [(each.name, each.value) for each in options.shaping(self._training) if each.shapes != "nothing"]
         table = [self._config.table] if self._config.table else []
         stamps = storage.stamps([*self._files, *table])
+        versions = {path: stamp if with_status else stamp[:2] for path, stamp in stamps.items()}
         model = dataclasses.asdict(self._training.model)
-        content = [_VERSION, options.shaping_values(self._config), shaping, model, stamps]
+        content = [_VERSION, options.shaping_values(self._config), shaping, model, versions]
         return hashlib.sha256(json.dumps(content, default=str, sort_keys=True).encode()).hexdigest()
 
     def _load_or_divide_videos(self) -> AuditedVideos:

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import cores, options
+from yt8m import cores, options, storage
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
@@ -22,6 +22,7 @@ from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
+from yt8m.records import manifest
 from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.shards import DamagedError
@@ -149,6 +150,12 @@ class BatchQueue(Inputter):
             "input on %d cores: --batch_size=%d --parse_threads=%d --prefetch=%d --num_readers=%d",
             *(cores.usable(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
         )
+
+    def contents(self) -> dict[str, Any]:
+        """{path: checksum of the first records' own checksums, or the generation of an object in a bucket}."""
+        files = self.files()
+        stamps = storage.stamps([path for path in files if storage.is_remote(path)])
+        return manifest.fingerprints(files) | {path: stamp.version for path, stamp in stamps.items()}
 
     def files(self) -> list[str]:
         """The sorted paths that match the patterns, each once.

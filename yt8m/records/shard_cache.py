@@ -1,7 +1,7 @@
 """A folder of parsed shards: one file for each version of a shard and each format in which it is read.
 
 A shard is parsed once. Its file is written atomically, so that several processes may fill one folder. The name of the
-file contains a hash of the shard's path, size and modification time, and of the format, so that a changed shard or
+file contains a hash of the shard's path and version (see `Stamp`), and of the format, so that a changed shard or
 another format has another file. The file has the values of all records, in the layout of NumPy arrays, then an index:
 
     values of record 0 | values of record 1 | ... | index: an NPZ file | end of the values, checksum of the index, magic
@@ -11,11 +11,14 @@ vector of a video-level feature is one frame. Each record has a checksum, which 
 read after opening the file. The frames of a record are read by `preadv` straight into the array of a batch. That is as
 fast as copying from a memory map. But the pages of a map would count as memory of the process, and a map of a file that
 became shorter would crash the process, where `preadv` reports an error. A file of video-level records is memory-mapped
-nevertheless: a system call for each of such small records would take too long.
+nevertheless: a system call for each of such small records would take as long as all else. Before the records of a
+batch are copied from the map, the size of the file is compared; only a file that becomes shorter while they are copied
+ends the process.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import io
@@ -208,6 +211,8 @@ class CachedShard:
         Args:
           rows: int64 [K], the numbers of the records in the shard.
         """
+        if os.fstat(self._file).st_size < self._starts[-1]:
+            raise DamagedCacheError(self.path)  # reading beyond the end of the file would end the process by SIGBUS
         vectors = self._mapped[rows]
         for index in np.flatnonzero(~self._is_checked[rows]):
             self._check(rows[index], [vectors[index]])
@@ -266,13 +271,12 @@ class ShardCache:
     def path_of(self, shard: str) -> str:
         """The path of the cache's file for the present version of a shard; the file may not exist yet.
 
-        The path changes if the size or the modification time of the shard changes.
+        The path changes if the shard is written again, or if another file takes its place (see `storage.base.Stamp`).
         """
-        try:
-            stat = os.stat(shard)
-        except OSError as error:
-            raise RunError(f"cannot read {shard}: {error.strerror}") from error
-        made_from = [_FORMAT, os.path.realpath(shard), stat.st_size, stat.st_mtime_ns, self.data]
+        stamp = storage.stamps([shard]).get(shard)
+        if stamp is None:
+            raise RunError(f"cannot read {shard}: {os.strerror(errno.ENOENT)}")
+        made_from = [_FORMAT, os.path.realpath(shard), stamp, self.data]
         digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:24]
         name = os.fsencode(os.path.basename(shard))[:100].decode(errors="ignore")  # systems limit a name by its bytes
         return storage.join(self._folder, f"{name}.{digest}.parsed")

@@ -174,7 +174,7 @@ class Runner:
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.checkpoints.exact_resume:
             replica = self.config.members.replica if self.config.cluster else 0
-            return Position(inputs, files, self._example_order(), replica)
+            return Position(inputs, files, self._example_order(), replica, self.inputter.contents())
         # A replica reads only some of the shards, so the number of begun shards is no position of the whole run.
         if self.config.is_distributed or order is None:
             return None

@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -338,9 +339,17 @@ class Position(_PositionFile):
         run could not use the saved position.
     """
 
-    def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], replica: int = 0) -> None:
+    def __init__(
+        self,
+        ops: InputOps,
+        files: Sequence[str],
+        order: Mapping[str, Any],
+        replica: int = 0,
+        contents: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(ops, files, order)
         self._saver, self._suffix = input_saver(ops), f".replica{replica}" if replica else ""
+        self._contents = _digest(dict(contents))
         self._sizes = _digest([stamp.bytes for stamp in storage.stamps(files).values()])
         self.first_step = 0
 
@@ -349,7 +358,13 @@ class Position(_PositionFile):
         path = self._path(model_dir, step)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
         has_failed = failed_input.discard_failed_state(path)
-        self._write(path, sizes=self._sizes, first_step=self.first_step, **{failed_input.FAILED: has_failed})
+        self._write(
+            path,
+            sizes=self._sizes,
+            contents=self._contents,
+            first_step=self.first_step,
+            **{failed_input.FAILED: has_failed},
+        )
         if not has_failed:
             storage.sync([f"{path}.data-00000-of-00001", f"{path}.index"])
         return not has_failed
@@ -371,6 +386,8 @@ class Position(_PositionFile):
                 return
             if position.get("sizes") != self._sizes:
                 raise RunError("a shard has another size now: it was written again")
+            if position.get("contents", self._contents) != self._contents:  # earlier versions saved none
+                raise RunError("a shard has another content now: another file took its place")
             if failed_input.has_failed(path, step):
                 raise RunError("the input had failed before it was saved")
             if not storage.exists(f"{path}.index"):

@@ -16,7 +16,7 @@ from glob import escape
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from yt8m.errors import UsageError
-from yt8m.storage import local
+from yt8m.storage import identity, local
 from yt8m.storage.base import WILD, Stamp
 from yt8m.storage.base import Locked as Locked
 from yt8m.storage.base import NotFoundError as NotFoundError
@@ -69,7 +69,7 @@ def glob(pattern: str) -> list[str]:
         `~` is the home folder. A name that begins with a dot matches only a pattern that begins with a dot. An existing
         path matches itself, even if it contains such characters or commas.
     """
-    return local.each_once(sorted({path for _, paths in paths_by_pattern(pattern) for path in paths}))
+    return identity.each_once(sorted({path for _, paths in paths_by_pattern(pattern) for path in paths}))
 
 
 def pattern_in(folder: str, *names: str) -> str:
@@ -150,7 +150,7 @@ def named_files(
         unique_files.update(dict.fromkeys(files))
     if not unique_files:
         raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
-    return list(unique_files) if by_name else local.each_once(list(unique_files))
+    return list(unique_files) if by_name else identity.each_once(list(unique_files))
 
 
 def exists(path: Path) -> bool:
@@ -380,6 +380,15 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
         paths_of_store = [path for path in paths if is_remote(path) == remote]
         stamps_by_path |= _store(paths_of_store[0]).stamps(paths_of_store) if paths_of_store else {}
     return stamps_by_path
+
+
+def samples(paths: Sequence[str]) -> dict[str, int]:
+    """{path: a checksum of some parts of its content} of those of the files that are on this machine and can be read.
+
+    It tells apart files whose `Stamp` is the same, and it is the same for a copy of a file. Of a file in a bucket, the
+    generation in its `Stamp` is the better sign.
+    """
+    return identity.samples([path for path in dict.fromkeys(paths) if not is_remote(path)])
 
 
 def tree(folder: Path) -> dict[str, list[str]]:

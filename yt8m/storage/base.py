@@ -97,10 +97,13 @@ class Stamp(NamedTuple):
       bytes: the size of the file.
       version: modification time in ns since 1970; for an object in a bucket, its generation, a number that the server
         changes with each write.
+      status: the inode of a local file and the time at which that changed, which no program can set. They differ if
+        another file of the same size and modification time took its place, as `tar`, `rsync -t` and `cp -p` do it.
     """
 
     bytes: int
     version: int
+    status: str = ""
 
 
 STAGE_BYTES = 20 << 30  # the default of `BucketSettings.stage_cache_bytes`

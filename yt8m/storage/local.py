@@ -31,7 +31,6 @@ from yt8m.storage.syncing import make_folders, sync_folder, sync_tree
 # Error numbers: the disk or the user's quota is full; and those together with a too large file.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_ROOM = _DISK_FULL | {errno.EFBIG}
-_told: set[str] = set()  # paths of files named twice of which the log has warned
 _locked_folders: dict[str, int] = {}  # {path of a lock that this process holds: open descriptor of its folder}
 
 
@@ -202,7 +201,8 @@ class LocalStore:
         for path in paths:
             with contextlib.suppress(RunError), naming_errors("read", path):  # of a missing file, or a circular link
                 status = os.stat(path)
-                stamps_by_path[path] = Stamp(status.st_size, status.st_mtime_ns)
+                of_inode = f"{status.st_ino}-{status.st_ctime_ns}"
+                stamps_by_path[path] = Stamp(status.st_size, status.st_mtime_ns, of_inode)
         return stamps_by_path
 
     def remove(self, path: str) -> None:
@@ -274,28 +274,6 @@ def _open(path: str, mode: str) -> IO[Any]:
     if "b" in mode:
         return open(path, mode)
     return open(path, mode, encoding="utf-8", errors="backslashreplace", newline="\n")
-
-
-def each_once(paths: Sequence[str]) -> list[str]:
-    """The paths without those that name a local file which an earlier path names; the log warns of such a file once.
-
-    Paths of the same file have the same device and inode, whatever links lead to it.
-    """
-    first_by_file: dict[Any, str] = {}
-    repeated = {}
-    for path in paths if len(paths) > 1 else ():
-        with contextlib.suppress(OSError):  # of a path in a bucket, or of a file that has just been removed
-            status = os.stat(path)
-            first = first_by_file.setdefault((status.st_dev, status.st_ino), path)
-            if first != path:
-                repeated[path] = first
-    unheard = {path: first for path, first in repeated.items() if path not in _told}
-    if unheard:
-        _told.update(unheard)
-        path, first = next(iter(unheard.items()))
-        count = f"{len(unheard)} of the {len(paths)} files are named twice, such as " if len(unheard) > 1 else ""
-        logging.warning("%s%s is the file %s: each file is read once", count, path, first)
-    return [path for path in paths if path not in repeated]
 
 
 def is_special(path: str) -> bool:

@@ -13,6 +13,37 @@ from yt8m.datasets.make_records import RecordsConfig, make
 from yt8m.errors import UsageError
 
 
+def test_files_of_the_same_size_and_time_are_noticed(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `tar`, `rsync -t` and `cp -p` leave them: a file of features, and the table."""
+
+    def put(name: str, path: pathlib.Path) -> None:
+        os.utime(path, (1e9, 1e9))
+        path.replace(tmp_path / name)
+
+    def tables(label: str) -> pathlib.Path:
+        return pathlib.Path(write_table(tmp_path / "new.csv", [(f"v{i}", f"{i}.npy", label) for i in range(3)]))
+
+    def vectors(value: float) -> pathlib.Path:
+        np.save(tmp_path / "new.npy", np.full(2, value, np.float32))
+        return tmp_path / "new.npy"
+
+    for number in range(3):
+        put(f"{number}.npy", vectors(number))
+    put("t.csv", tables("cat"))
+    flags = {"table": str(tmp_path / "t.csv"), "out": str(tmp_path / "out"), "splits": ("train:1",)}
+    make(RecordsConfig(**flags))
+    put("1.npy", vectors(1))  # the same content
+    make(RecordsConfig(**flags))
+    assert capsys.readouterr().err.count("already has all these records; nothing was written") == 1
+    for name, path in (("1.npy", vectors(7)), ("t.csv", tables("dog"))):
+        put(name, path)
+        with pytest.raises(UsageError, match="was made from another table, from other files or with other flags"):
+            make(RecordsConfig(**flags))
+        make(RecordsConfig(**flags, overwrite=True))
+
+
 def test_files_may_be_removed_and_replaced_ones_are_noticed(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -157,6 +157,7 @@ class Extraction:
             self._classes = match_other_levels(self._classes, config, config.level[0])
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
+        self._samples: dict[str, int] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
         """Reads the good rows: {position in the table, from 0: row}.
@@ -195,8 +196,9 @@ class Extraction:
     def _write_outputs(self, outputs: dict[str, Output]) -> dict[str, Any]:
         """Writes the records of the levels that are not complete; returns {level: content of summary.json}."""
         config, inputs = self._config, self._hash_inputs()
-        self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
-        files = FileVersions.from_stamps(self._stamps)
+        paths = [row.clip.path for row in self._rows.values()]
+        self._stamps, self._samples = storage.stamps(paths), storage.samples(paths)
+        files = FileVersions.from_stamps(self._stamps, self._samples)
         state = {level: output.resume(inputs, config.overwrite, files) for level, output in outputs.items()}
         for level, output in outputs.items():
             if state[level] == "written":
@@ -283,10 +285,10 @@ class Extraction:
                 journal.add(shard, extractor.extract(shard, rows, entry, pool, line.advance))
                 self._refuse_many_bad(journal)
 
-    def _video_versions(self, rows: Sequence[TableRow]) -> list[int]:
-        """The version of each row's video file at the start of the command, 0 for a missing file."""
-        paths = (row.clip.path for row in rows)
-        return [self._stamps[path].version if path in self._stamps else 0 for path in paths]
+    def _video_versions(self, rows: Sequence[TableRow]) -> list[str]:
+        """The version of each row's video file at the start of the command, empty for a missing file."""
+        paths, stamps, samples = (row.clip.path for row in rows), self._stamps, self._samples
+        return [str([*stamps[path][:2], samples.get(path)]) if path in stamps else "" for path in paths]
 
     def _finish_outputs(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
         """Quantizes the shards if ranges must be learned, then completes each output.
@@ -303,7 +305,7 @@ class Extraction:
             "frame": [feature._replace(range=bounds) for feature, bounds in zip(floats, ranges, strict=True)],
             "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
-        files = FileVersions.from_stamps(self._stamps)
+        files = FileVersions.from_stamps(self._stamps, self._samples)
         for level, output in outputs.items():
             journal.fill_progress(output, level, features_by_level[level], files)
             output.progress.bad = {str(number): why for number, why in bad.items()}

@@ -56,7 +56,7 @@ class FinishedShard(SavedProgress):
       cut: number of videos that were cut to the limit of frames.
       videos: the lines of extract.jsonl, one for each video that was left out or is unusual.
       bad: {number of a row: why its video was left out}.
-      versions: the version (see `Stamp`) of each row's video file, 0 for a missing file.
+      versions: the version of each row's video file, as a text; empty for a missing file.
     """
 
     inputs: str
@@ -68,17 +68,17 @@ class FinishedShard(SavedProgress):
     cut: int = 0
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
-    versions: Sequence[int] = ()
+    versions: Sequence[str] = ()
 
-    def has_changed_videos(self, versions: Sequence[int]) -> bool:
+    def has_changed_videos(self, versions: Sequence[str]) -> bool:
         """Whether a video file was replaced: its version differs from the saved one. A file may be removed.
 
         A file that is moved to the place of another may be the older one. So its version need not be larger.
 
         Args:
-          versions: the version of each row's video file now, 0 for a missing file.
+          versions: the version of each row's video file now, empty for a missing file.
         """
-        return any(now not in (0, saved) for saved, now in itertools.zip_longest(self.versions, versions))
+        return any(now not in ("", saved) for saved, now in itertools.zip_longest(self.versions, versions))
 
 
 class Journal:
@@ -99,11 +99,11 @@ class Journal:
         self.inputs, self._folders = inputs, dict(folders)
         self.finished: dict[str, FinishedShard] = {}
 
-    def new_entry(self, versions: Sequence[int]) -> FinishedShard:
+    def new_entry(self, versions: Sequence[str]) -> FinishedShard:
         """An empty entry for a shard; for `versions` see `FinishedShard`."""
         return FinishedShard(self.inputs, list(self._folders), versions=versions)
 
-    def load(self, shard: str, versions: Sequence[int]) -> bool:
+    def load(self, shard: str, versions: Sequence[str]) -> bool:
         """Loads the entry of a shard if the shard is finished; returns whether it is.
 
         A shard is not finished if it was made from other inputs, if a level lacks it or its file, or if one of its
@@ -111,7 +111,7 @@ class Journal:
 
         Args:
           shard: path of the shard in the folder of a level.
-          versions: the version of each row's video file now, 0 for a missing file.
+          versions: the version of each row's video file now, empty for a missing file.
         """
         finished = FinishedShard.read(self.path(shard))
         if (

@@ -138,7 +138,9 @@ class _RecordsMaker:
         self._classes = self._number_classes()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, local_folder)
-        inputs, files = self._hash_inputs(), FileVersions.from_stamps(storage.stamps(list(self._features.files())))
+        inputs, paths = self._hash_inputs(), list(self._features.files())
+        samples = storage.samples([*paths, *self._input_files()])
+        files = FileVersions.from_stamps(storage.stamps(paths), samples)
         state = output.resume(inputs, config.overwrite, files)
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)
@@ -164,13 +166,17 @@ class _RecordsMaker:
                 output.close()
         return output.summary(self._classes, self._bad.problems)
 
+    def _input_files(self) -> list[str]:
+        """The files that flags name."""
+        config = self._config
+        return list(filter(None, (config.table, config.array, config.corrections, config.labels)))
+
     def _hash_inputs(self) -> str:
         """A hash of all inputs that determine the records: flags, input files, classes and sizes of the splits."""
         options_text = options.shaping_values(self._config)
-        paths = (self._config.table, self._config.array, self._config.corrections, self._config.labels)
-        files = [path for path in paths if path]
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
-        return hash_inputs(options_text, storage.stamps(files), *classes, self._scan.videos)
+        versions = {path: stamp[:2] for path, stamp in storage.stamps(self._input_files()).items()}
+        return hash_inputs(options_text, versions, *classes, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
         """The features, with the ranges of those to store as bytes; reads the training videos to learn ranges."""

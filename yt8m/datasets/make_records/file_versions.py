@@ -15,27 +15,32 @@ class FileVersions(NamedTuple):
 
     Attributes:
       newest: the largest version (see `Stamp`) of the files; 0 for none.
+      content: a hash of parts of the content of these and of other files; empty if an earlier version saved this.
     """
 
     newest: int
     existing: int
     digest: str
+    content: str = ""
 
     @classmethod
-    def from_stamps(cls, stamps: Mapping[str, Stamp]) -> FileVersions:
+    def from_stamps(cls, stamps: Mapping[str, Stamp], samples: Mapping[str, int]) -> FileVersions:
         """The versions of the files with these stamps, {path: stamp}."""
         digest = hashlib.sha256()
         for path, stamp in sorted(stamps.items()):
             digest.update(f"{path!r} {stamp.bytes} {stamp.version}\n".encode())
         newest = max((stamp.version for stamp in stamps.values()), default=0)
-        return cls(newest, len(stamps), digest.hexdigest())
+        content = hashlib.sha256(repr(sorted(samples.items())).encode()).hexdigest()
+        return cls(newest, len(stamps), digest.hexdigest(), content)
 
     def has_changed_since(self, earlier: FileVersions) -> bool:
         """Whether a file was added, rewritten or replaced; files may be removed after records were made of them.
 
         If there are fewer files than before, the digest is another one, so only newer files are noticed.
         """
-        return self.newest > earlier.newest if self.existing < earlier.existing else self != earlier
+        if self.existing < earlier.existing:
+            return self.newest > earlier.newest
+        return self[:3] != earlier[:3] or earlier.content not in ("", self.content)
 
 
 def hash_inputs(*inputs: Any) -> str:

@@ -1,0 +1,55 @@
+"""Which paths name one local file, and whether a file still has the same content."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from absl import logging
+
+_told: set[str] = set()  # paths of files named twice of which the log has warned
+_PIECE, _SAMPLING_THREADS = 1 << 16, 8
+
+
+def samples(paths: Sequence[str]) -> dict[str, int]:
+    """{path: a checksum of the first, the middle and the last 64 KiB} of those of the local files that can be read."""
+    with ThreadPoolExecutor(_SAMPLING_THREADS) as threads:
+        found = zip(paths, threads.map(_sample, paths), strict=True)
+        return {path: checksum for path, checksum in found if checksum is not None}
+
+
+def _sample(path: str) -> int | None:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            size, checksum = os.fstat(file.fileno()).st_size, 0
+            for offset in sorted({0, max(0, size // 2 - _PIECE // 2), max(0, size - _PIECE)}):
+                checksum = zlib.crc32(os.pread(file.fileno(), _PIECE, offset), checksum)
+            return checksum
+    except OSError:
+        return None
+
+
+def each_once(paths: Sequence[str]) -> list[str]:
+    """The paths without those that name a local file which an earlier path names; the log warns of such a file once.
+
+    Paths of the same file have the same device and inode, whatever links lead to it.
+    """
+    first_by_file: dict[Any, str] = {}
+    repeated = {}
+    for path in paths if len(paths) > 1 else ():
+        with contextlib.suppress(OSError):  # of a path in a bucket, or of a file that has just been removed
+            status = os.stat(path)
+            first = first_by_file.setdefault((status.st_dev, status.st_ino), path)
+            if first != path:
+                repeated[path] = first
+    unheard = {path: first for path, first in repeated.items() if path not in _told}
+    if unheard:
+        _told.update(unheard)
+        path, first = next(iter(unheard.items()))
+        count = f"{len(unheard)} of the {len(paths)} files are named twice, such as " if len(unheard) > 1 else ""
+        logging.warning("%s%s is the file %s: each file is read once", count, path, first)
+    return [path for path in paths if path not in repeated]
