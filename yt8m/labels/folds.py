@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from yt8m import runner, scoring, storage, terminal
 from yt8m.config.train_config import TrainConfig
-from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats32, Ints32, Ints64, places_within
 from yt8m.eval_util.top_k import top_k
@@ -34,6 +33,7 @@ from yt8m.records.batches import Records
 from yt8m.records.manifest import Shard, ShardWriter
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring import Scorer
+from yt8m.tables.reading import open_columns
 from yt8m.termination import Terminated
 from yt8m.training import training_run
 

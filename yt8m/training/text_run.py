@@ -18,7 +18,6 @@ from yt8m import extractors
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Settings, describe_extractors, locate
-from yt8m.datasets.make_records.tables import open_columns
 from yt8m.errors import UsageError
 from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, TextClassifier, text_classifier
 from yt8m.graph.restore import name_of_weights
@@ -29,6 +28,7 @@ from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.scoring.video_features import refuse_code, refuse_other_weights
 from yt8m.storage import copies
 from yt8m.storage.new_outputs import new_output
+from yt8m.tables.reading import open_columns
 from yt8m.training.checkpoint_import import write_run
 
 # Names of the variables of a `LogisticModel`: weights [D, C] and biases [C], for D values of the features, C classes.

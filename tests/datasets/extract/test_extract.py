@@ -430,10 +430,10 @@ def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pat
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (("a", "x.mp4", "x", "3", "2"), "row 1: the end, 2, is not after the start, 3"),
-        (("a", "x.mp4", "x", "soon", ""), "row 1: the start is 'soon'; expected seconds from 0"),
-        (("a", "", "x", "", ""), "row 1: the path is empty"),
-        (("", "x.mp4", "x", "", ""), "row 1: the id is empty"),
+        (("a", "x.mp4", "x", "3", "2"), r"row 1 \(line 2\): the end, 2, is not after the start, 3"),
+        (("a", "x.mp4", "x", "soon", ""), r"row 1 \(line 2\): the start is 'soon'; expected seconds from 0"),
+        (("a", "", "x", "", ""), r"row 1 \(line 2\): the path is empty"),
+        (("", "x.mp4", "x", "", ""), r"row 1 \(line 2\): the id is empty"),
     ],
 )
 def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...], told: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from yt8m.command_line import cli
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.errors import RunError
+from yt8m.tables.understood import TableFlags
 
 
 @pytest.mark.parametrize("other", ["cat", "1"])
@@ -19,7 +20,9 @@ def test_a_number_that_is_no_class_of_the_vocabulary_is_refused(tmp_path: pathli
     (tmp_path / "names.csv").write_text("index,name\n0,cat\n1,dog\n")
     (tmp_path / "clips.csv").write_text(f"path,labels\na.mp4,{other}\nb.mp4,7\n")
     words = [f"--{name}={tmp_path / file}" for name, file in (("videos", "clips.csv"), ("vocabulary", "names.csv"))]
-    with pytest.raises(RunError, match=r"row 2: the label '7' is not one of the 2 classes of the vocabulary"):
+    with pytest.raises(
+        RunError, match=r"row 2 \(line 3\): the label '7' is not one of the 2 classes of the vocabulary"
+    ):
         cli.call("extract", [*words, f"--out={tmp_path / 'data'}", "--extractors=own_extractors:Colours"])
 
 
@@ -70,11 +73,11 @@ def test_the_label_of_a_relative_path_is_the_name_of_its_folder(
     folders = {".": ["cat", "big"], "*.mp4,*/*.mp4": ["cat", "big"], "clips.csv": ["cat", "big", "cat"], "big": ["big"]}
     monkeypatch.chdir(tmp_path / "cat")
     for videos, labels in folders.items():
-        (rows,) = open_videos(videos, "folder", ()).batches(9)
-        assert rows.cells["labels"] == labels, videos
+        (rows,) = open_videos(videos, "folder", TableFlags()).batches(9)
+        assert rows.cells["labels"] == [(label,) for label in labels], videos
     monkeypatch.chdir(tmp_path / "cat" / "big")
-    (rows,) = open_videos("..", "folder", ()).batches(9)
-    assert rows.cells["labels"] == ["cat", "big"]
+    (rows,) = open_videos("..", "folder", TableFlags()).batches(9)
+    assert rows.cells["labels"] == [("cat",), ("big",)]
 
 
 def test_the_report_tells_ids_apart_that_look_alike(tmp_path: pathlib.Path) -> None:

@@ -102,10 +102,10 @@ def test_choices_of_other_controls_are_no_classes(tmp_path: pathlib.Path) -> Non
     with_quality, alone = task("clip 001", ["cat"]), task("clip 002", ["cat"])
     with_quality["annotations"][0]["result"].append(quality)
     alone["annotations"][0]["result"] = [quality]
-    answers = read_answers(export(tmp_path, with_quality, alone))
-    assert {video: answer.labels for video, answer in answers.items()} == {"clip 001": ("cat",), "clip 002": ()}
-    with pytest.raises(RunError, match="has choices of the controls quality; expected a control named classes"):
-        read_answers(export(tmp_path, alone))
+    answers = read_answers(export(tmp_path, with_quality))
+    assert {video: answer.labels for video, answer in answers.items()} == {"clip 001": ("cat",)}
+    with pytest.raises(RunError, match=r"task 2: .* of the controls quality \(type choices\), but none of .* classes"):
+        read_answers(export(tmp_path, with_quality, alone))
 
 
 def test_a_skipped_task_needs_no_result(tmp_path: pathlib.Path) -> None:
@@ -114,7 +114,9 @@ def test_a_skipped_task_needs_no_result(tmp_path: pathlib.Path) -> None:
     assert read_answers(export(tmp_path, skipped)) == {"clip 001": (("cat",), 1, 0.0)}
     nameless = task("clip 002", ["cat"])
     del nameless["annotations"][0]["result"][0]["from_name"]
-    with pytest.raises(RunError, match="has choices of the controls None; expected a control named classes"):
+    with pytest.raises(
+        RunError, match=r"task 1: .* of the controls None \(type choices\), but none of the control classes"
+    ):
         read_answers(export(tmp_path, nameless))
 
 
@@ -129,6 +131,61 @@ def test_answers_name_videos_as_tasks_do(tmp_path: pathlib.Path, capfd: pytest.C
     assert (tmp_path / "out/answers.csv").read_text().splitlines()[1:] == [r"a\x5cx41,dog,1,0.000", "b,dog,1,0.000"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "label"),
+    [
+        ("choices", {"choices": ["cat"]}, "cat"),
+        ("taxonomy", {"taxonomy": [["animal", "cat"]]}, "animal/cat"),
+        ("labels", {"start": 0, "end": 5, "labels": ["cat"]}, "cat"),
+        ("timelinelabels", {"ranges": [{"start": 1, "end": 20}], "timelinelabels": ["cat"]}, "cat"),
+        ("videorectangle", {"sequence": [], "labels": ["cat"]}, "cat"),
+    ],
+)
+def test_every_control_that_gives_classes_is_read_and_no_other_name(
+    kind: str, value: dict[str, Any], label: str, tmp_path: pathlib.Path
+) -> None:
+    """An answer of a control of another name is refused: it would replace the labels of the table by none."""
+    own, other = task("a", ["cat"]), task("b", ["cat"])
+    own["annotations"][0]["result"] = [{"type": kind, "from_name": "classes", "value": value}]
+    other["annotations"][0]["result"] = [{"type": kind, "from_name": "tag", "value": value}]
+    assert read_answers(export(tmp_path, own)) == {"a": ((label,), 1, 0.0)}
+    with pytest.raises(RunError, match=rf"task 2: .*tag \(type {kind}\), but none of the control classes"):
+        read_answers(export(tmp_path, own, other))
+
+
+def test_a_control_that_gives_no_classes_is_refused(tmp_path: pathlib.Path) -> None:
+    rated = task("a", ["cat"])
+    rated["annotations"][0]["result"] = [{"type": "rating", "from_name": "classes", "value": {"rating": 3}}]
+    with pytest.raises(RunError, match=r"task 1: .*the control classes is of type rating, not choices"):
+        read_answers(export(tmp_path, rated))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("2026-01-01T10:00:00Z", "2026-01-01T10:00:00.900000Z"),
+        ("2026-01-01T09:30:00+02:00", "2026-01-01T08:00:00Z"),
+        ("2026-01-01T08:00:00", "2026-01-01T08:00:01+00:00"),
+        ("", "2026-01-01T08:00:00Z"),
+    ],
+)
+def test_the_last_change_is_found_by_its_time_and_not_by_its_text(
+    earlier: str, later: str, tmp_path: pathlib.Path
+) -> None:
+    for order in (1, -1):
+        both = task("a", ["cat"])
+        answers = [
+            {
+                "completed_by": 7,
+                "updated_at": time,
+                "result": [{"type": "choices", "from_name": "classes", "value": {"choices": [label]}}],
+            }
+            for time, label in ((earlier, "old"), (later, "new"))
+        ]
+        both["annotations"] = answers[::order]
+        assert read_answers(export(tmp_path, both)) == {"a": (("new",), 1, 0.0)}
+
+
 def test_a_file_that_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="there is no such file"):
         read_answers(str(tmp_path / "none.json"))
@@ -139,15 +196,9 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(RunError, match=r"task 1: .*the choices are not a list"):
         read_answers(export(tmp_path, task("a", "cat")))
     with pytest.raises(RunError, match=r"task 1: .*a choice is not text"):
-        read_answers(export(tmp_path, task("a", [["Animal", "cat"]])))
+        read_answers(export(tmp_path, task("a", [{"name": "cat"}])))
     with pytest.raises(RunError, match=r"task 1: .*the annotations are not a list"):
         read_answers(export(tmp_path, {"data": {"id": "a"}, "annotations": {}}))
-    taxonomy = task("a", ["cat"])
-    taxonomy["annotations"][0]["result"] = [
-        {"type": "taxonomy", "from_name": "classes", "value": {"taxonomy": [["cat"]]}}
-    ]
-    with pytest.raises(RunError, match=r"task 1: .*the control classes is of type taxonomy, not choices"):
-        read_answers(export(tmp_path, taxonomy))
     (tmp_path / "label-studio.json").write_text('[{"data"')
     with pytest.raises(RunError, match="is not JSON"):
         read_answers(str(tmp_path / "label-studio.json"))

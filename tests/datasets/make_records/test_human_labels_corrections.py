@@ -109,7 +109,7 @@ def videos_of(made: pathlib.Path, split: str) -> set[str]:
             "1,a,cat,wrong,0.9,yes\n2,a,cat,missing,0.9,yes",
             "line 3: the decision on class 'cat' of this video contradicts",
         ),
-        ('1,a,"cat', "is not a CSV file"),
+        ('1,a,"cat', "line 2: this is not CSV"),
     ],
 )
 def test_rows_that_cannot_be_read_are_named(row: str, message: str, tmp_path: pathlib.Path) -> None:
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pat
     with pytest.raises(UsageError, match="there is no such file"):
         run(corrections=str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("video,class\n")
-    with pytest.raises(UsageError, match="there is no column 'kind'"):
+    with pytest.raises(UsageError, match="has no column 'kind'"):
         run(corrections=str(tmp_path / "other.csv"))
     with pytest.raises(UsageError, match="line 2: 'catt' is not one of the 3 classes; did you mean cat"):
         run(corrections=table(tmp_path, "1,clip 000,catt,wrong,0.9,yes"))

@@ -31,11 +31,12 @@ from yt8m.datasets.extract.shard_extraction import (
     settings_of,
 )
 from yt8m.datasets.extract.video_table import open_videos
-from yt8m.datasets.make_records.classes import match_other_levels, number_labels, warn_of_labels
+from yt8m.datasets.make_records.classes import match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
+from yt8m.datasets.make_records.understanding import check_labels, describe_table, table_flags
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
 from yt8m.options import about_flags
@@ -85,7 +86,12 @@ def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, 
       UsageError, RunError: the videos or the table cannot be used, or too many videos are bad.
       Locked: another process is making records in the same folder.
     """
-    return Extraction(config, chosen).run()
+    extraction = Extraction(config, chosen)
+    if config.dry_run:
+        print(extraction.understood)
+        return {"understood": extraction.understood}
+    print(extraction.understood, file=sys.stderr)
+    return extraction.run()
 
 
 def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtractor]:
@@ -145,16 +151,17 @@ class Extraction:
         self._config, self._located = config, locate(chosen)
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
-        groups = [config.group_by] if config.group_by else []
-        table = open_videos(config.videos, config.labels, groups, has_earlier_ids=config.rules == 1)
+        table = open_videos(config.videos, config.labels, table_flags(config), has_earlier_ids=config.rules == 1)
         self._left_out, self._passed_over = table.left_out, table.passed_over
-        bad = BadRows(config.videos, 0, " of the table")
+        bad = BadRows(config.videos, 0, table.line_of, " of the table")
         self._reader = RowReader(table, config, bad)
         self._scan = self._reader.scan()
         unlabelled = f"--videos={config.videos}: no video has a label, so there are no classes; fill the column labels"
         self._classes = number_labels(self._scan.names, config, f"{unlabelled}, or add --labels=folder")
         if len(config.level) == 1:
             self._classes = match_other_levels(self._classes, config, config.level[0])
+        check_labels(table, self._scan, self._classes, config)
+        self.understood = describe_table(table, self._scan, self._classes)
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
         self._samples: dict[str, int] = {}
@@ -214,7 +221,6 @@ class Extraction:
             folders = {"frame": floats_folder(config.out)}
         journal = Journal(config.out, inputs, folders)
         if unfinished_outputs:
-            warn_of_labels(self._scan.names, self._classes, config)
             self._extract(journal, unfinished_outputs, folders)
         for output in outputs.values():
             output.restore_vocabulary(self._classes)

@@ -21,8 +21,8 @@ class ExtractConfig(DataSetFlags):
 
     _: KW_ONLY
     videos: str = path_option(
-        "table (.csv, .parquet) with the column path, and perhaps id, labels, split, start and end; or a pattern "
-        "of video files, or a folder of them",
+        "table with the column path, and perhaps id, labels, split, start and end; or a pattern of video files, or a "
+        "folder of them",
         is_required=True,
     )
     extractors: tuple[str, ...] = option(

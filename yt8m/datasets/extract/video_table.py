@@ -2,48 +2,65 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
-from yt8m.datasets.make_records import tables
+from yt8m.datasets.make_records.classes import clean_name
 from yt8m.datasets.make_records.rows import CONTROL_CHARACTER
-from yt8m.datasets.make_records.tables import COLUMNS, Rows, Table
 from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
+from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
+from yt8m.tables.opening import is_table
+from yt8m.tables.sources import Rows
+from yt8m.tables.understood import TableFlags, UnderstoodTable, understand
 
+_VIDEO_ENDINGS = (*ENDINGS, *OTHER_ENDINGS)
 _CONTROL_CHARACTER_PROBLEM = "the path holds a line break or another control character"
 
 
 def open_videos(
-    videos: str, labels: str, extra_columns: Sequence[str], *, has_earlier_ids: bool = False
+    videos: str, labels: str, flags: TableFlags, *, has_earlier_ids: bool = False
 ) -> _ListedVideos | _VideoFiles:
     """Opens the table of the videos. Each row has an id, labels and a path that is valid in the current folder.
 
     Args:
-      videos: path of a table (.csv, .parquet), a folder, or a pattern of video files.
+      videos: path of a table, a folder, or a pattern of video files.
       labels: `folder` if the label of a video is the name of the folder that it lies in; `column` if the labels are in
         a column of the table.
-      extra_columns: columns to read besides `COLUMNS`.
+      flags: what the user says of the table.
       has_earlier_ids: whether videos of a folder or pattern get the ids of earlier versions, see `_earlier_ids`.
 
     Raises:
       UsageError: there are no videos, no path can be used, a column is missing, or `videos` is not a table and
-        `extra_columns` is not empty.
+        `flags` names columns.
       RunError: the table cannot be read.
     """
-    if videos.lower().endswith(tables.ENDINGS):
-        table = tables.open_columns("--videos", videos, ["path", *extra_columns])
-        return _ListedVideos(table, labels == "folder", extra_columns)
-    return _VideoFiles(videos, labels == "folder", extra_columns, has_earlier_ids=has_earlier_ids)
+    if is_table(videos) and not storage.is_dir(videos):
+        flags = dataclasses.replace(flags, needs_labels=False, path_endings=_VIDEO_ENDINGS)
+        table = understand("--videos", videos, flags)
+        if "path" not in table.columns:
+            listed = ", ".join(table.source_columns)[:300]
+            raise UsageError(
+                f"--videos={videos} has no column 'path'; it has: {listed}. Name it by --columns=path=COLUMN."
+            )
+        return _ListedVideos(table, labels == "folder")
+    return _VideoFiles(videos, labels == "folder", flags.extra_columns, has_earlier_ids=has_earlier_ids)
 
 
 def _folder_name(path: str) -> str:
     """The name of the folder that a file lies in; the path may be relative, such as `1.mp4` or `../1.mp4`."""
     return os.path.basename(os.path.dirname(storage.absolute(path)))
+
+
+def _folder_label(path: str) -> tuple[str, ...]:
+    """The label that the folder of a video gives it: the name of the folder, none if that is empty."""
+    name = clean_name(_folder_name(path))
+    return (name,) if name else ()
 
 
 class _ListedVideos:
@@ -59,29 +76,41 @@ class _ListedVideos:
 
     columns: Sequence[str]
 
-    def __init__(self, table: Table, has_folder_labels: bool, extra_columns: Sequence[str]) -> None:
+    def __init__(self, table: UnderstoodTable, has_folder_labels: bool) -> None:
         self.path, self._table, self._has_folder_labels = table.path, table, has_folder_labels
         self.passed_over = Counter[str]()
-        self.columns = list(
-            dict.fromkeys(
-                ("id", "labels", *(column for column in table.columns if column in (*COLUMNS, *extra_columns)))
-            )
-        )
+        self.columns = list(dict.fromkeys(("id", "labels", *table.columns)))
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         for rows in self._table.batches(size, skip):
             paths_in_table = list(map(str, rows.cells["path"]))
-            cells: dict[str, Sequence[Any]] = {"id": paths_in_table, "labels": [""] * rows.size, **rows.cells}
+            cells: dict[str, Sequence[Any]] = {"labels": [()] * rows.size, **rows.cells}
             cells["path"] = list(map(self._resolve_path, paths_in_table))
             if self._has_folder_labels:
-                cells["labels"] = list(map(_folder_name, cells["path"]))
+                cells["labels"] = list(map(_folder_label, cells["path"]))
             bad = {
                 number: "the path is empty"
                 for number, path in enumerate(paths_in_table, rows.first)
                 if not path.strip() and number not in rows.bad
             }
             yield rows._replace(cells=cells, bad={**rows.bad, **bad})
+
+    def line_of(self, row: int) -> int:
+        """See `UnderstoodTable`."""
+        return self._table.line_of(row)
+
+    def describe(self) -> list[str]:
+        """See `UnderstoodTable`."""
+        return [
+            *self._table.describe(),
+            *(["labels from the folders of the videos"] if self._has_folder_labels else []),
+        ]
+
+    def refuse_combinations(self, names: Collection[str]) -> None:
+        """See `UnderstoodTable`."""
+        if not self._has_folder_labels:
+            self._table.refuse_combinations(names)
 
     def _resolve_path(self, path: str) -> str:
         """Joins the folder of the table and a path that is relative to this folder; returns other paths as they are."""
@@ -124,9 +153,20 @@ class _VideoFiles:
         """See `Table`."""
         for start in range(skip, len(self._ids), size):
             paths = list(self._ids)[start : start + size]
-            folders = [_folder_name(path) if self._has_folder_labels else "" for path in paths]
+            folders = [_folder_label(path) if self._has_folder_labels else () for path in paths]
             ids = [self._ids[path] for path in paths]
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
+
+    def line_of(self, row: int) -> int:
+        """Files have no lines."""
+        return 0
+
+    def describe(self) -> list[str]:
+        """See `UnderstoodTable`."""
+        return [f"{self.path}: video files", *(["labels from their folders"] if self._has_folder_labels else [])]
+
+    def refuse_combinations(self, names: Collection[str]) -> None:
+        """Each folder is one class."""
 
 
 def _earlier_ids(paths: Sequence[str], left_out: Collection[str]) -> list[str]:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage, terminal
 from yt8m.config.train_config import KNOWN_SIZES
-from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels, warn_of_labels
+from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
 from yt8m.datasets.make_records.output import Output, making_folder
 from yt8m.datasets.make_records.rows import BadRows, RowReader, TableVideos
-from yt8m.datasets.make_records.tables import Table, open_table
+from yt8m.datasets.make_records.table_features import open_table
+from yt8m.datasets.make_records.understanding import check_labels, describe_table, label_joiner, table_flags
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
@@ -37,10 +38,14 @@ class RecordsConfig(DataSetFlags):
     """The flags of `yt8m make-records`."""
 
     table: str = path_option(
-        "CSV or Parquet table with the columns id, labels and path; or an NPZ file", is_required=True
+        "table of ids and labels: CSV, Parquet, Excel, JSON, NPZ, or an export of a program for labels",
+        is_required=True,
     )
     bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
-    array: str = path_option(".npy or .npz file with the features of all rows of the table, in the order of the rows")
+    array: str = path_option(
+        ".npy or .npz file with the features of all rows of the table, in the order of the rows; or an .npz file with "
+        "an array for each id, or a folder with a .npy file for each id"
+    )
     level: str = option("video", "store one vector per video (the mean of its frames), or all frames", choices=LEVELS)
     feature_names: tuple[str, ...] = option(
         (), "features to store, in this order [all]; for a .npy file, the name of its array [features]"
@@ -80,6 +85,10 @@ def make(config: RecordsConfig) -> dict[str, Any]:
       Locked: another process is making records in the same folder, and may append classes to the vocabulary.
     """
     maker = _RecordsMaker(config)
+    if config.dry_run:
+        print(maker.understood)
+        return {"understood": maker.understood}
+    print(maker.understood, file=sys.stderr)
     storage.makedirs(config.out)
     folder = making_folder(config.out, config.level)
     with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as local_folder:
@@ -91,27 +100,30 @@ def make(config: RecordsConfig) -> dict[str, Any]:
 
 
 class _RecordsMaker:
-    """One call of the command. The constructor reads and checks the table; only `run` writes files."""
+    """One call of the command. The constructor reads and checks the table; only `run` writes files.
+
+    Attributes:
+      understood: the paragraph that says what was understood.
+    """
 
     def __init__(self, config: RecordsConfig) -> None:
         self._config = config
         self._corrections = Corrections(config.corrections)
-        extra_columns = [config.group_by] if config.group_by else []
-        self._table: Table = open_table(config.table, config.array, extra_columns)
+        table = open_table(config.table, config.array, table_flags(config))
         self._answers = read_answers(config.labels) if config.labels else {}
-        answered_table = AnsweredTable(self._table, self._answers)
-        if self._answers:
-            self._table = answered_table
-        self._bad = BadRows(config.table, config.max_bad_rows)
-        self._rows = RowReader(self._table, config, self._bad)
+        answered_table = AnsweredTable(table, self._answers)
+        self._bad = BadRows(config.table, config.max_bad_rows, table.line_of)
+        self._rows = RowReader(answered_table if self._answers else table, config, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
-        self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
+        self._features = FeatureReader(table, config.feature_names, rule, self._bad)
         missing_ids = set(self._corrections.videos)
         self._scan = self._rows.scan(missing_ids.difference_update)  # removes the ids that the table has
         _warn_of_missing_videos(f"--corrections={config.corrections}", missing_ids, config.table)
         missing_answers = {video.encode("utf-8", "surrogateescape") for video in answered_table.missing}
         _warn_of_missing_videos(f"--labels={config.labels}", missing_answers, config.table)
         self._classes = self._number_classes()
+        check_labels(table, self._scan, self._classes, config)
+        self.understood = describe_table(table, self._scan, self._classes)
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
@@ -156,11 +168,10 @@ class _RecordsMaker:
             else:
                 output.begin(inputs, self._stored_formats(), files)
             self._features.formats = output.progress.formats()
-            warn_of_labels(self._scan.names, self._classes, config)
             try:
                 self._write(output)
                 if self._answers:
-                    write_answers(storage.join(config.out, ANSWERS), self._answers, config.label_separator)
+                    write_answers(storage.join(config.out, ANSWERS), self._answers, label_joiner(config))
                 output.finish(self._classes, self._bad.problems, corrections=self._corrections.manifest_entry)
             finally:
                 output.close()

@@ -8,7 +8,6 @@ labels are the class indices themselves, unless --label_names is given.
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,9 +20,10 @@ from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables import separators
+from yt8m.tables.separators import AUTO
 
-_SEPARATORS = ";,|"  # usual separators of labels; a warning says if another one than --label_separator seems to be used
-# Labels that are numbers, such as years, need not be meant as class numbers. There is a warning if there would be at
+# Labels that are numbers, such as years, need not be meant as class numbers. They are refused if there would be at
 # least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.
 _FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10
 CLASS_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a label that can be the number of a class
@@ -39,8 +39,15 @@ class DataSetFlags(options.Checked):
         is_required=True,
     )
     _: KW_ONLY
-    label_separator: str = option(";", "text between two labels of a video")
-    label_names: bool = option(False, "labels are names of classes even if all of them consist of digits")
+    columns: tuple[str, ...] = option(
+        (), "MEANING=COLUMN: which column is id, path, labels, split, start or end [by their names]"
+    )
+    label_separator: str = option(
+        AUTO, "text between two labels of a video; auto finds it from the cells, none takes each cell as one name"
+    )
+    label_names: bool | None = option(
+        None, "labels that are numbers are names of classes; if false, they are the numbers of classes"
+    )
     vocabulary: str = path_option(
         "CSV of all classes (index,name) [OUT/vocabulary.csv; new names are appended to it]",
         shapes="nothing",  # `Classes.inputs` gives the hash of the inputs the labels' classes instead
@@ -51,6 +58,7 @@ class DataSetFlags(options.Checked):
     group_by: str = option("", "column; rows with equal values in it stay in one split")
     max_frames: int = option(300, "with --level=frame: number of frames after which a video is cut", minimum=1)
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
+    dry_run: bool = option(False, "say how the table is understood, and write nothing", shapes="nothing")
     overwrite: bool = option(
         False, "replace records made from another table, from other files or with other flags", shapes="nothing"
     )
@@ -170,14 +178,18 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
             "--vocabulary=FILE."
         )
     old_names = vocabulary_so_far.names if vocabulary_so_far else ()
-    class_of_name = {name: index for index, name in reversed(list(enumerate(old_names)))}
+    class_of_name = {clean_name(name): index for index, name in reversed(list(enumerate(old_names)))}
     for label in names if len(class_of_name) < len(old_names) else ():  # only if the vocabulary has a name twice
         if old_names.count(label) > 1:
             raise UsageError(
                 f"{old_names.count(label)} classes of the vocabulary have the name {label!r}; write labels as class "
                 "numbers."
             )
-    if not flags.label_names and all(map(CLASS_NUMBER.fullmatch, names)) and not names.keys() & class_of_name.keys():
+    if (
+        flags.label_names is not True
+        and all(map(CLASS_NUMBER.fullmatch, names))
+        and not names.keys() & class_of_name.keys()
+    ):
         return _classes_of_numbers(names, vocabulary_so_far)
     if flags.vocabulary:
         return Classes(class_of_name, vocabulary_so_far, len(old_names))
@@ -205,36 +217,66 @@ def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | Non
     return Classes({name: int(name) for name in names if int(name) < count}, vocabulary_so_far, count)
 
 
-def warn_of_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
-    """Prints warnings if the labels seem not to be meant as they were read; none if the user named all classes.
+def clean_name(name: str) -> str:
+    """The name of a class as the reader of tables gives it: composed letters, no blanks around it."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def refuse_unclear_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
+    """Refuses labels with two readings; none if the user named all classes by --vocabulary.
 
     Args:
       names: the labels of the table.
       classes: their classes.
-      flags: the flags, of which `label_separator` and `vocabulary` matter.
+      flags: the flags.
+
+    Raises:
+      UsageError: labels differ only in case or blanks, few of many class numbers are labels, or the vocabulary of the
+        folder has classes of several names that are labels of their own now.
     """
-    problems = (
-        _describe_other_separator(names, flags.label_separator),
-        _describe_similar_names(names),
-        _describe_unused_numbers(names, classes),
-    )
-    for problem in filter(None, problems) if not flags.vocabulary else ():
-        print(f"Warning: {problem}", file=sys.stderr)
+    if flags.vocabulary:
+        return
+    earlier = find_vocabulary(flags)
+    known = set(map(clean_name, earlier.names)) if earlier else set()
+    _refuse_similar_names(names, known)
+    _refuse_unused_numbers(names, classes, flags)
+    if flags.label_separator != separators.NONE:
+        _refuse_joined_classes(set(names), known, storage.join(flags.out, vocabulary.NAME))
 
 
-def _describe_similar_names(names: Collection[str]) -> str:
-    """The text of a warning if two names differ only in case, blanks or how letters are encoded; empty if none do."""
+def _refuse_similar_names(names: Collection[str], known: Collection[str]) -> None:
+    """Refuses two names that differ only in case, blanks or kinds of letters, unless the vocabulary has both."""
     first: dict[str, str] = {}
     for name in sorted(names):
-        # An accented letter may be one character, or a letter and an accent, as in names of files from macOS.
         other = first.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), name)
-        if other != name:
-            return (
-                f"the labels {_distinct(other, name)} differ only in case, blanks or how letters are encoded, and are "
-                "two classes. If they mean one class, write them alike, and start with a new folder as --out; with "
-                "--vocabulary=FILE, labels that are not in the file are refused."
+        if other != name and not {other, name} <= set(known):
+            raise UsageError(
+                f"the labels {_distinct(other, name)} differ only in case, blanks or how letters are encoded. If they "
+                "mean one class, write them alike; if they mean two, name all classes by --vocabulary=FILE."
             )
-    return ""
+
+
+def _refuse_unused_numbers(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
+    """Refuses labels that are numbers, if at most a tenth of at least 100 classes are labels."""
+    is_sparse = classes.size >= max(_FEW_CLASSES, _MOST_CLASSES_PER_LABEL * len(names))
+    if classes.vocabulary is None and is_sparse and flags.label_names is None:
+        raise UsageError(
+            f"the labels are {len(names)} numbers, so there would be {classes.size} classes, up to the largest number. "
+            "If the numbers are names, such as years, add --label_names; if they are the numbers of classes, add "
+            "--nolabel_names."
+        )
+
+
+def _refuse_joined_classes(names: Collection[str], known: Collection[str], path: str) -> None:
+    """Refuses to add labels to a vocabulary in which combinations of them are classes."""
+    for name in known if names else ():
+        for separator in separators.USUAL:
+            parts = separators.split(name, separator) if separator in name else []
+            if len(parts) > 1 and all(part in names for part in parts):
+                raise UsageError(
+                    f"{path} has the class {name[:60]!r}, but {' and '.join(map(repr, parts[:3]))} are labels of their "
+                    "own now. Name another folder as --out; or, to go on with such classes, add --label_separator=none."
+                )
 
 
 def look_alike(first: str, second: str) -> bool:
@@ -246,28 +288,3 @@ def _distinct(first: str, second: str) -> str:
     """The two names for a message; in ASCII if they would look alike."""
     shown = ascii if look_alike(first, second) else repr
     return f"{shown(first[:60])} and {shown(second[:60])}"
-
-
-def _describe_unused_numbers(names: Collection[str], classes: Classes) -> str:
-    """The text of a warning if labels are numbers, but at most a tenth of at least 100 classes are labels; or empty."""
-    if classes.vocabulary is not None or classes.size < max(_FEW_CLASSES, _MOST_CLASSES_PER_LABEL * len(names)):
-        return ""
-    return (
-        f"the labels are {len(names)} numbers, so there are {classes.size} classes, up to the largest number. If the "
-        "numbers are names, such as years, add --label_names, and start with a new folder as --out."
-    )
-
-
-def _describe_other_separator(names: Collection[str], separator: str) -> str:
-    """The text of a warning if a name seems to be several names with another separator between them; else empty.
-
-    A name may contain a comma. So there is a warning only if a part of the name, other than the first, is also a name.
-    """
-    for name in names:
-        for other in _SEPARATORS.replace(separator, ""):
-            for part in map(str.strip, name.split(other)[1:]):
-                if part in names:
-                    observation = f"the label {name[:60]!r} is one class here, and {part[:60]!r} another"
-                    remedy = f"stop, and start with --label_separator='{other}' and a new folder as --out"
-                    return f"{observation}. If {other!r} stands between labels, {remedy}."
-    return ""

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, TableVideos, parse_seconds
-from yt8m.datasets.make_records.tables import DAMAGE, NAMELESS, Rows, Table, describe_zip_bomb
+from yt8m.datasets.make_records.table_features import NAMELESS
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
+from yt8m.tables.array_source import DAMAGE, describe_zip_bomb
+from yt8m.tables.sources import Rows
+from yt8m.tables.understood import Table
 
 Arrays = dict[str, NDArray[Any]]  # {name of a feature: its values}
 _ROWS_AT_ONCE = 8192  # number of rows whose paths are read at a time

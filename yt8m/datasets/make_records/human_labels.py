@@ -18,24 +18,24 @@ cells may be separated by semicolons or tabs, as spreadsheets write them in some
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import itertools
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from yt8m import storage
-from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, clean_name
 from yt8m.datasets.make_records.rows import Labels
-from yt8m.datasets.make_records.tables import Rows, Table
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes, id_text
+from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
+from yt8m.tables.reading import Row, open_columns
+from yt8m.tables.sources import Rows
+from yt8m.tables.understood import Table
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; see `Answer`
@@ -52,7 +52,7 @@ class Decision(NamedTuple):
     """One row of a table of decisions.
 
     Attributes:
-      line: number of the row's line in the file.
+      line: number of the row's line in the file; of the row, if the file has no lines.
       video: the id.
       label: the class, spelt as in the table of the records.
       kind: WRONG or MISSING.
@@ -96,34 +96,28 @@ def read_decisions(path: str) -> list[Decision]:
       RunError: a row cannot be read, or contradicts another one; the message names the line.
     """
     storage.refuse_missing(path, "corrections", "`yt8m audit` writes a decisions.csv")
-    try:
-        text = storage.read_text(path).removeprefix("\ufeff")
-        separator = max(",;\t", key=text.partition("\n")[0].count)
-        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-        missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
-        if missing:
-            raise UsageError(
-                f"--corrections={path}: there is no column {missing[0]!r}; expected {','.join(COLUMNS)} at least."
-            )
-        decisions = [_parse_decision(path, rows.line_num, row) for row in rows]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is not a CSV file in UTF-8: {error}; save it as CSV in UTF-8.") from error
+    table = open_columns("--corrections", path, COLUMNS)
+    decisions = [_parse_decision(path, row) for row in table.rows()]
     _refuse_contradictions(path, decisions, lambda label: label)
     return decisions
 
 
-def _parse_decision(path: str, line: int, row: Mapping[str, Any]) -> Decision:
-    """The decision in a row {column: cell}; raises `RunError`, with `path` and `line`, if a cell cannot be used."""
-    video, label, kind, answer = (row[name] or "" for name in COLUMNS)
-    label, kind, answer = label.strip(), kind.strip(), answer.strip()  # `video` keeps its blanks: an id may have some
+def _parse_decision(path: str, row: Row) -> Decision:
+    """The decision in a row; raises `RunError`, with `path` and its place, if a cell cannot be used."""
+    video, label, kind, answer = (row.cells[name] for name in COLUMNS)
+    label, kind, answer = (
+        label.strip(),
+        kind.strip().lower(),
+        answer.strip().lower(),
+    )  # `video` keeps its blanks: an id may have some
     if kind not in (WRONG, MISSING):
-        raise RunError(f"{path}, line {line}: the kind is {kind[:40]!r}; expected {WRONG} or {MISSING}.")
-    if answer.lower() not in _DECISIONS:
-        raise RunError(f"{path}, line {line}: the decision is {answer[:40]!r}; expected yes, no or an empty cell.")
+        raise RunError(f"{path}, {row.place}: the kind is {kind[:40]!r}; expected {WRONG} or {MISSING}.")
+    if answer not in _DECISIONS:
+        raise RunError(f"{path}, {row.place}: the decision is {answer[:40]!r}; expected yes, no or an empty cell.")
     if not video.strip() or not label:
-        raise RunError(f"{path}, line {line}: the {'class' if video.strip() else 'video'} is empty.")
+        raise RunError(f"{path}, {row.place}: the {'class' if video.strip() else 'video'} is empty.")
     name = id_bytes(text_of_spreadsheet(video).encode("utf-8", "surrogateescape"))
-    return Decision(line, name, text_of_spreadsheet(label), kind, _DECISIONS[answer.lower()])
+    return Decision(row.number, name, clean_name(text_of_spreadsheet(label)), kind, _DECISIONS[answer])
 
 
 def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
@@ -243,20 +237,6 @@ def _class_lookup(classes: Classes) -> Callable[[str], int]:
     return find_class
 
 
-class Answer(NamedTuple):
-    """The joint answer of several people to the question which classes a video shows.
-
-    Attributes:
-      labels: the classes that more than half of the people chose, sorted.
-      people: number of people who answered.
-      disagreement: share of the people whose choice of classes is not exactly `labels`.
-    """
-
-    labels: tuple[str, ...]
-    people: int
-    disagreement: float
-
-
 def read_answers(path: str) -> dict[str, Answer]:
     """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out.
 
@@ -274,33 +254,18 @@ def read_answers(path: str) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for number, task in enumerate(tasks, 1):
         try:
-            video, choices = _parse_video_id(task["data"]["id"]), _choices_by_person(task["annotations"])
+            video, choices = _parse_video_id(task["data"]["id"]), choices_by_person(task["annotations"], CONTROL)
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(
-                f"{path}, task {number}: expected data with an id, and annotations ({type(error).__name__}: {error}); "
-                "export the tasks that yt8m select wrote as JSON, not as JSON-MIN."
+                f"{path}, task {number}: expected data with an id, and annotations with answers of a control named "
+                f"{CONTROL} ({type(error).__name__}: {error}); export the tasks that yt8m select wrote as JSON, not as "
+                f'JSON-MIN, and give the control that name in the labelling config: <Choices name="{CONTROL}" ...>.'
             ) from error
         if video in answers:
             raise RunError(f"{path}, task {number}: an earlier task has the same video, {video!r}; remove one of them.")
         if choices:
             answers[video] = combine_choices(choices)
-    _refuse_other_controls(path, tasks)
     return answers
-
-
-def _refuse_other_controls(path: str, tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Raises `RunError` if the export has choices, but none of the control `CONTROL`.
-
-    Without this check, such an export would mean that no video shows any class.
-    """
-    annotations = itertools.chain.from_iterable(task["annotations"] for task in tasks)
-    results = [result for annotation in annotations if not _is_skipped(annotation) for result in annotation["result"]]
-    controls = sorted({str(result.get("from_name")) for result in results if result.get("type") == "choices"})
-    if controls and CONTROL not in controls:
-        raise RunError(
-            f"{path} has choices of the controls {', '.join(controls)}; expected a control named {CONTROL}. "
-            f'Give the control that name in the labelling config: <Choices name="{CONTROL}" ...>.'
-        )
 
 
 def _parse_video_id(value: Any) -> str:
@@ -315,67 +280,6 @@ def _parse_video_id(value: Any) -> str:
         return id_bytes(str(value).strip().encode()).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise TypeError(f"the id is {value!r}") from error
-
-
-def _choices_by_person(annotations: Any) -> list[frozenset[str]]:
-    """The classes that each person chose in a task; a person who skipped the task is left out.
-
-    If a person made several annotations, the one that was changed last counts.
-    """
-    if not isinstance(annotations, list):
-        raise TypeError("the annotations are not a list")
-    people: dict[Any, frozenset[str]] = {}
-    for number, annotation in enumerate(sorted(annotations, key=_last_change)):
-        if not _is_skipped(annotation):
-            people[_find_person(annotation, number)] = _chosen_classes(annotation)
-    return [*people.values()]
-
-
-def _is_skipped(annotation: Mapping[str, Any]) -> bool:
-    """Whether the person skipped the task; then the annotation need not have a result."""
-    return bool(annotation.get("was_cancelled", False))
-
-
-def _last_change(annotation: Mapping[str, Any]) -> str:
-    """The time of the last change of an annotation, as text that sorts in the order of time; empty if it is unknown."""
-    return str(annotation.get("updated_at") or annotation.get("created_at") or "")
-
-
-def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
-    """A key of the person who made an annotation.
-
-    If the export names nobody, the key is made from `number`, the number of the annotation, so that each annotation
-    counts as the answer of another person.
-    """
-    person = annotation.get("completed_by")
-    if isinstance(person, Mapping):
-        person = person.get("id", person.get("email"))
-    return ("annotation", number) if person is None else person
-
-
-def _chosen_classes(annotation: Mapping[str, Any]) -> frozenset[str]:
-    """The classes chosen in an annotation; choices of controls other than `CONTROL` are ignored.
-
-    Raises:
-      TypeError: the control is of another type than choices, or a choice is not text.
-    """
-    results = [result for result in annotation["result"] if result.get("from_name") == CONTROL]
-    others = {str(result["type"]) for result in results} - {"choices"}
-    if others:
-        raise TypeError(f"the control {CONTROL} is of type {', '.join(sorted(others))}, not choices")
-    choice_lists = [result["value"]["choices"] for result in results]
-    if not all(isinstance(choices, list) for choices in choice_lists):
-        raise TypeError("the choices are not a list")
-    if not all(isinstance(choice, str) for choices in choice_lists for choice in choices):
-        raise TypeError("a choice is not text")
-    return frozenset(choice.strip() for choices in choice_lists for choice in choices)
-
-
-def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
-    """Joins the answers of one or more people; `choices` has the classes that each person chose."""
-    votes = Counter(label for classes in choices for label in classes)
-    labels = frozenset(label for label, count in votes.items() if 2 * count > len(choices))
-    return Answer(tuple(sorted(labels)), len(choices), sum(classes != labels for classes in choices) / len(choices))
 
 
 def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> None:
@@ -424,4 +328,4 @@ class AnsweredTable:
         if video not in self._answers:
             return cell
         self.missing.discard(video)
-        return list(self._answers[video].labels)
+        return tuple(map(clean_name, self._answers[video].labels))

@@ -18,9 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.train_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, DataSetFlags, find_vocabulary, look_alike
-from yt8m.datasets.make_records.tables import Rows, Table
+from yt8m.datasets.make_records.classes import (
+    CLASS_NUMBER,
+    Classes,
+    DataSetFlags,
+    clean_name,
+    find_vocabulary,
+    look_alike,
+)
 from yt8m.errors import RunError, UsageError, suggestion
+from yt8m.tables.sources import Rows
+from yt8m.tables.understood import Table
 
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
 # A character that ids, labels, and paths of video files found by a pattern must not hold.
@@ -64,6 +72,7 @@ class BadRows:
     Args:
       path: path of the table, for error messages.
       max_bad_rows: number of bad rows that are tolerated.
+      line_of: function from the number of a row to that of its line, 0 if there is none.
       remedy: the end of the error message, after `Correct the row`.
 
     Attributes:
@@ -71,9 +80,13 @@ class BadRows:
     """
 
     def __init__(
-        self, path: str, max_bad_rows: int, remedy: str = ", or leave out up to N such rows by --max_bad_rows=N"
+        self,
+        path: str,
+        max_bad_rows: int,
+        line_of: Callable[[int], int] = lambda _: 0,
+        remedy: str = ", or leave out up to N such rows by --max_bad_rows=N",
     ) -> None:
-        self._path, self._max_bad_rows, self._remedy = path, max_bad_rows, remedy
+        self._path, self._max_bad_rows, self._line_of, self._remedy = path, max_bad_rows, line_of, remedy
         self.problems: dict[int, str] = {}
 
     def add(self, number: int, problem: str) -> None:
@@ -89,7 +102,9 @@ class BadRows:
         self.problems.setdefault(number, problem)
         if len(self.problems) > self._max_bad_rows:
             earlier_rows = f" ({len(self.problems) - 1} earlier rows are bad too)" if self._max_bad_rows else ""
-            raise RunError(f"{self._path}, row {number}: {problem}{earlier_rows}. Correct the row{self._remedy}.")
+            line = self._line_of(number)
+            place = f"row {number}" + (f" (line {line})" if line else "")
+            raise RunError(f"{self._path}, {place}: {problem}{earlier_rows}. Correct the row{self._remedy}.")
 
 
 class Splits:
@@ -121,6 +136,11 @@ class Splits:
     def draw(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Draws a split for each hash, uint64 [n]; returns the indices of the splits in `names`, int64 [n]."""
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
+
+
+def split_names(shares: Sequence[str]) -> list[str]:
+    """The names of the splits in the texts `name:share`."""
+    return [text.partition(":")[0] for text in shares]
 
 
 def _parse_shares(shares: Sequence[str]) -> dict[str, float]:
@@ -191,11 +211,13 @@ class Scan(NamedTuple):
       splits: int16 [rows of the table], the index of each row's split in `Splits.names`; -1 for a bad row.
       videos: number of videos of each split, in the order of `Splits.names`.
       names: {label, spelt as in the table: number of videos that have it}.
+      unlabelled: number of good rows without a label.
     """
 
     splits: NDArray[np.int16]
     videos: tuple[int, ...]
     names: Counter[str]
+    unlabelled: int
 
 
 class _SplitsOfRows(NamedTuple):
@@ -232,10 +254,9 @@ class RowReader:
     def __init__(self, table: Table, flags: DataSetFlags, bad: BadRows) -> None:
         self._table, self._flags, self._bad, self.splits = table, flags, bad, Splits(flags.splits)
         vocabulary = find_vocabulary(flags)
-        self._known_names = set(vocabulary.names) if vocabulary else set()
+        self._known_names = set(map(clean_name, vocabulary.names)) if vocabulary else set()
         self.names: list[str] = []
-        # {label, with the blanks around it or without them: its index in `names`, or -1 if it is empty}
-        self._index_of: dict[str, int] = {}
+        self._index_of: dict[str, int] = {}  # {label: its index in `names`}
         self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
         self._class_numbers = np.zeros(0, np.int64)  # the class of each of the first `names`; -1 if it has none
 
@@ -251,7 +272,7 @@ class RowReader:
         """
         digests: list[NDArray[np.void]] = []
         splits: list[_SplitsOfRows] = []
-        counts = np.zeros(0, np.int64)
+        counts, labelled = np.zeros(0, np.int64), list[NDArray[np.bool_]]()
         for rows in self._table.batches(_ROWS_AT_ONCE):
             for number, problem in rows.bad.items():
                 self._bad.add(number, problem)
@@ -263,6 +284,7 @@ class RowReader:
                     self._bad.add(rows.first + index, self._problems[code])
             splits.append(self._read_splits(rows, digests[-1]))
             batch_counts = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
+            labelled.append(np.bincount(labels.rows, minlength=rows.size) > 0)
             counts = batch_counts + np.pad(counts, (0, len(batch_counts) - len(counts)))
             if len(self.names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
@@ -274,7 +296,8 @@ class RowReader:
             all_splits[row] = -1
         videos = np.bincount(all_splits[all_splits >= 0], minlength=len(self.splits.names))
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
-        return Scan(all_splits, tuple(videos.tolist()), Counter(names))
+        unlabelled = int(((all_splits >= 0) & ~np.concatenate(labelled)).sum())
+        return Scan(all_splits, tuple(videos.tolist()), Counter(names), unlabelled)
 
     def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[TableVideos]:
         """Yields the videos of the rows after the first `skip`, in batches of rows.
@@ -410,7 +433,7 @@ class RowReader:
                     f"{alike[:60]!a}; write both alike"
                 )
             return f"the label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known_names)}"
-        if not self._flags.label_names and _ANY_NUMBER.fullmatch(name):
+        if self._flags.label_names is not True and _ANY_NUMBER.fullmatch(name):
             return (
                 f"the label {name[:60]!r} is not a class number; expected names, or whole numbers from 0. If such "
                 "numbers are names, add --label_names"
@@ -419,28 +442,16 @@ class RowReader:
 
     def _read_labels(self, rows: Rows) -> Labels:
         """The labels of a batch of rows; new labels are appended to `names`."""
-        separator = self._flags.label_separator
-        cells = [
-            [str(label) for label in cell if label is not None]
-            if isinstance(cell, list)
-            else str(cell).split(separator)
-            for cell in rows.cells["labels"]
-        ]
-        for text in itertools.chain.from_iterable(cells):
-            if text not in self._index_of:
-                self._index_of[text] = self._index_of_label(text.strip())
-        codes = np.fromiter(map(self._index_of.__getitem__, itertools.chain.from_iterable(cells)), np.int64)
-        indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
-        return Labels(indices[codes >= 0], codes[codes >= 0]).recode(np.arange(len(self.names)))
-
-    def _index_of_label(self, name: str) -> int:
-        """The index of a label in `names`; -1 for an empty label. Appends the label to `names` if it is new."""
-        if name and name not in self._index_of:
+        cells = rows.cells["labels"]
+        new_names = [name for name in dict.fromkeys(itertools.chain.from_iterable(cells)) if name not in self._index_of]
+        for name in new_names:
             if problem := self._describe_label_problem(name):
                 self._problems[len(self.names)] = problem
             self._index_of[name] = len(self.names)
             self.names.append(name)
-        return self._index_of.get(name, -1)
+        codes = np.fromiter(map(self._index_of.__getitem__, itertools.chain.from_iterable(cells)), np.int64)
+        indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
+        return Labels(indices, codes).recode(np.arange(len(self.names)))
 
 
 def _encode_ids(rows: Rows) -> list[bytes]:

@@ -1,0 +1,85 @@
+"""CSV files: cells are those that Python's `csv` reads, in any dialect; damaged rows are refused with their line."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from yt8m.errors import RunError
+from yt8m.tables.csv_source import CsvSource
+
+_CELLS = st.text(alphabet="ab;\"é,\u2028\x0b'", max_size=4) | st.just("plain")
+_ROWS = st.lists(st.tuples(_CELLS, _CELLS), max_size=9)
+
+
+def _read(path: pathlib.Path, size: int, skip: int = 0) -> list[tuple[str, str]]:
+    found, expected = [], skip + 1
+    for rows in CsvSource(str(path)).batches(size, skip, ("id", "labels")):
+        assert rows.first == expected
+        assert not rows.bad
+        assert 0 < rows.size <= size
+        expected += rows.size
+        found += zip(rows.cells["id"], rows.cells["labels"], strict=True)
+    return found
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_ROWS, st.integers(1, 4), st.integers(0, 5), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
+def test_cells_are_those_of_csv(
+    tmp_path: pathlib.Path, rows: list[tuple[str, str]], size: int, skip: int, end: str, has_last_end: bool
+) -> None:
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end).writerows([("id", "other", "labels"), *((a, "x", b) for a, b in rows)])
+    if not has_last_end:
+        path.write_bytes(path.read_bytes().removesuffix(end.encode()))
+    assert _read(path, size, skip) == rows[skip:]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("id,labels\n\na,b\n\n\nc,d\n\n", [("a", "b"), ("c", "d")]),
+        ('id,labels\na,b\nc,"d\ne"\nf,g\n', [("a", "b"), ("c", "d\ne"), ("f", "g")]),
+        ('\ufeffid,"labels\n"\na,b', [("a", "b")]),
+        ("id,labels\n", []),
+    ],
+)
+def test_blank_lines_and_cells_of_several_lines(
+    tmp_path: pathlib.Path, content: str, rows: list[tuple[str, str]]
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(content, encoding="utf-8")
+    for size in (1, 2, 100):
+        assert _read(path, size) == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b'id,labels\na,b\nc,d\n"e"x,f\n', "line 4: this is not CSV"),
+        (b"id,labels\na,b\n" + b"c" * 200_000 + b",d\n", "line 3: this is not CSV .field larger than"),
+        (b"id,labels\n" + b"a,b\n" * 9000 + b"c,\xff\n", "line 9002: this is not UTF-8"),
+        (b"id,labels\na,b\nc,\x8e\nd,e\n", "line 3: this is not UTF-8"),
+    ],
+)
+def test_damage_is_refused_with_its_line(tmp_path: pathlib.Path, content: bytes, what: str) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match=what):
+        _read(path, 5000)
+
+
+def test_rows_with_other_numbers_of_fields_are_bad(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("id,labels\na,b\nc\nd,e,f\ng,h\n")
+    (rows,) = CsvSource(str(path)).batches(10, 0, ("id", "labels"))
+    assert rows.cells == {"id": ("a", "", "", "g"), "labels": ("b", "", "", "h")}
+    assert rows.bad == {
+        2: "the row has 1 fields, but the header has 2; put a text with a comma in quotes",
+        3: "the row has 3 fields, but the header has 2; put a text with a comma in quotes",
+    }

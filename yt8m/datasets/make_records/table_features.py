@@ -1,0 +1,238 @@
+"""The table of `make-records`: rows that the reader of tables understands, and features in it or beside it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.storage import copies
+from yt8m.tables.array_source import DAMAGE, check_lengths, describe_zip_bomb, load_arrays
+from yt8m.tables.sources import Rows, refuse_unreadable
+from yt8m.tables.understood import Table, TableFlags, UnderstoodTable, understand
+
+_NO_PATH_REMEDY = (
+    " The column path names a file of features for each row; --array=FILE takes the features of all rows from one "
+    "file, and --array=FOLDER from one file for each id."
+)
+NAMELESS = "features"  # name of the array of a .npy file, unless the user gives it another name
+FEATURE_ENDINGS = (".npy", ".npz")
+
+
+def open_table(path: str, array: str, flags: TableFlags) -> UnderstoodTable | TableWithArray:
+    """Opens a table, and finds its features.
+
+    Args:
+      path: path of the table.
+      array: `.npy` or `.npz` file with a row for each row of the table, an NPZ file with an array for each id, or a
+        folder with a file for each id; empty for none.
+      flags: what the user says of the table.
+
+    Raises:
+      UsageError: the table has two readings, or the file or a column is missing.
+      RunError: the file cannot be read.
+    """
+    table = understand("--table", path, flags)
+    if array:
+        return TableWithArray(table, open_features(table, array))
+    if not table.features and "path" not in table.columns:
+        columns = ", ".join(table.source_columns) or "none"
+        raise UsageError(f"--table={path} has no column 'path'; it has: {columns[:300]}.{_NO_PATH_REMEDY}")
+    return table
+
+
+class FeaturesBeside(Protocol):
+    """The features of all videos beside a table.
+
+    Attributes:
+      path: the path of the file or folder.
+      names: the names of the features.
+      length: number of rows; None if the features are found by id.
+    """
+
+    path: str
+    names: Sequence[str]
+    length: int | None
+
+    def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
+        """{feature: [n, ...]} of the rows of a batch."""
+
+
+def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
+    """Opens what --array names.
+
+    Raises:
+      UsageError: there is no such file, or it is of another kind.
+      RunError: it cannot be read.
+    """
+    if storage.is_dir(array):
+        return _FolderOfFeatures(array)
+    refuse_unreadable("--array", array)
+    if not array.lower().endswith(".npz"):
+        return _Array(array, {NAMELESS: _map_array(array)})
+    names = _names_in_archive(array)
+    first = next((str(cell) for rows in table.batches(1) for cell in rows.cells["id"]), "")
+    if first in names and "id" not in names:
+        return _FeaturesById(array, names)
+    arrays = load_arrays(array)
+    check_lengths(array, arrays)
+    return _Array(array, arrays)
+
+
+class _Array:
+    """Arrays with a row for each row of the table; see `FeaturesBeside`."""
+
+    def __init__(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.path, self._arrays = path, arrays
+        self.names: Sequence[str] = tuple(arrays)
+        self.length: int | None = len(next(iter(arrays.values())))
+
+    def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
+        """See `FeaturesBeside`."""
+        return {name: self._arrays[name][rows.first - 1 : rows.first - 1 + rows.size] for name in names}
+
+
+class _ByName:
+    """Features with one array for each id; see `FeaturesBeside`."""
+
+    names: Sequence[str] = (NAMELESS,)
+    length: int | None = None
+
+    def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
+        """See `FeaturesBeside`. An id without an array gets an empty one, which makes its row bad."""
+        values = np.empty(rows.size, object)
+        for index, name in enumerate(rows.cells["id"]):
+            values[index] = self._array(str(name))
+        return {NAMELESS: values} if names else {}
+
+    def _array(self, name: str) -> NDArray[Any]:
+        raise NotImplementedError
+
+
+class _FeaturesById(_ByName):
+    """An NPZ file with an array for each id."""
+
+    def __init__(self, path: str, names: frozenset[str]) -> None:
+        self.path, self._ids = path, names
+        self._archive = np.load(copies.file_copy(path), allow_pickle=False)
+
+    def _array(self, name: str) -> NDArray[Any]:
+        if name not in self._ids:
+            return np.zeros(0, np.float32)
+        try:
+            return np.asarray(self._archive[name])
+        except DAMAGE as error:
+            raise RunError(f"{self.path}: the array {name[:60]!r} cannot be read: {first_line(error)}.") from error
+
+
+class _FolderOfFeatures(_ByName):
+    """A folder with a .npy file for each id."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        folders = storage.tree(path)
+        files = [storage.join(folder, name) for folder, names in folders.items() for name in names]
+        self._files = {_stem(file, path): file for file in sorted(files) if file.lower().endswith(".npy")}
+        if not self._files:
+            raise UsageError(f"--array={path}: the folder has no .npy file; expected one for each id.")
+
+    def _array(self, name: str) -> NDArray[Any]:
+        file = self._files.get(name) or self._files.get(os.path.splitext(name)[0])
+        if file is None:
+            return np.zeros(0, np.float32)
+        return np.asarray(_load(file))
+
+
+def _stem(file: str, folder: str) -> str:
+    return os.path.splitext(file[len(folder.rstrip("/")) + 1 :])[0]
+
+
+def _load(path: str) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(copies.file_copy(path), allow_pickle=False))
+    except (*DAMAGE, OSError) as error:
+        raise RunError(f"{path} is not a .npy file of numbers, or is damaged.") from error
+
+
+def _names_in_archive(path: str) -> frozenset[str]:
+    """The names of the arrays of an NPZ file; none if it is damaged, which `load_arrays` then says."""
+    try:
+        with zipfile.ZipFile(copies.file_copy(path)) as archive:
+            if describe_zip_bomb(archive):
+                return frozenset()
+            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
+    except (*DAMAGE, OSError):
+        return frozenset()
+
+
+class TableWithArray:
+    """A table whose features are beside it: in the order of its rows, or by their ids.
+
+    Raises:
+      UsageError: the order of the videos is not certain.
+    """
+
+    def __init__(self, table: UnderstoodTable, features: FeaturesBeside) -> None:
+        self.path, self.columns, self._table, self._features = table.path, table.columns, table, features
+        self.features: Sequence[str] = features.names
+        if table.is_scattered and features.length is not None:
+            raise UsageError(
+                f"{table.path} has a row for each label, and the rows of a video are not together, so the order of the "
+                f"videos in --array={features.path} is not certain. Sort the rows by video, or name an NPZ file with "
+                "an array for each id, or a folder with a file for each id."
+            )
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`.
+
+        Raises:
+          RunError: the table and the file of features differ in their numbers of rows.
+        """
+        length, last = self._features.length, skip
+        for rows in self._table.batches(size, skip):
+            last = rows.first + rows.size - 1
+            if length is not None and last > length:
+                break
+            yield rows._replace(arrays=self._features.of_rows(rows, features))
+        if length is not None and last != length:
+            count = "more" if last > length else str(last)
+            raise RunError(
+                f"{self._features.path} has {length} rows and {self.path} {count}; give each video one row in both "
+                "files."
+            )
+
+    def line_of(self, row: int) -> int:
+        """See `UnderstoodTable`."""
+        return self._table.line_of(row)
+
+    def describe(self) -> list[str]:
+        """See `UnderstoodTable`."""
+        return self._table.describe()
+
+    def refuse_combinations(self, names: Collection[str]) -> None:
+        """See `UnderstoodTable`."""
+        self._table.refuse_combinations(names)
+
+
+def _map_array(path: str) -> NDArray[Any]:
+    """Memory-maps the array of a .npy file; a file in a bucket is fetched first.
+
+    Raises:
+      UsageError: the file is no .npy file or is damaged, or the array has fewer than two dimensions.
+    """
+    try:
+        array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
+    except (*DAMAGE, OSError) as error:
+        raise UsageError(f"--array={path} is not a .npy or .npz file of numbers, or is damaged.") from error
+    if array.ndim < 2:
+        raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")
+    return np.asarray(array)
+
+
+__all__ = ["NAMELESS", "Rows", "Table", "TableWithArray", "open_table"]

@@ -1,0 +1,99 @@
+"""What was understood of a table, in one paragraph, before anything is written; and what is refused as not clear."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from yt8m.datasets.make_records.classes import Classes, DataSetFlags, clean_name, find_vocabulary, refuse_unclear_labels
+from yt8m.datasets.make_records.rows import Scan, split_names
+from yt8m.tables import separators
+from yt8m.tables.understood import TableFlags
+
+_JOINER = ";"  # between labels in tables that the project writes
+_RARE, _COMMON = 2, 3  # a class of at most `_RARE` videos may be a slip of one that has `_COMMON` times as many
+_MOST_SHOWN = 4
+
+
+class DescribedTable(Protocol):
+    """A table that says how it was understood; see `UnderstoodTable`."""
+
+    def describe(self) -> list[str]:
+        """The parts of the summary."""
+
+    def refuse_combinations(self, names: Collection[str]) -> None:
+        """Raises `UsageError` if one of all labels seems to be several."""
+
+
+def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
+    """What the flags of a command say of its table; `others` are further fields of `TableFlags`."""
+    vocabulary = find_vocabulary(flags)
+    return TableFlags(
+        columns=flags.columns,
+        separator=flags.label_separator,
+        vocabulary=frozenset(map(clean_name, vocabulary.names)) if vocabulary else frozenset(),
+        splits=split_names(flags.splits),
+        extra_columns=[flags.group_by] if flags.group_by else [],
+        **others,  # type: ignore[arg-type]
+    )
+
+
+def label_joiner(flags: DataSetFlags) -> str:
+    """The text between labels in tables that the command writes."""
+    is_named = flags.label_separator not in (separators.AUTO, separators.NONE)
+    return separators.parse_flag(flags.label_separator) if is_named else _JOINER
+
+
+def check_labels(table: DescribedTable, scan: Scan, classes: Classes, flags: DataSetFlags) -> None:
+    """Refuses labels that are not clear, after all rows were read.
+
+    Raises:
+      UsageError: labels have two readings; the message says which flag chooses.
+    """
+    table.refuse_combinations(scan.names)
+    refuse_unclear_labels(scan.names, classes, flags)
+
+
+def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
+    """The paragraph that says what was understood: `312 videos, 41 classes; labels from "tags", ...`."""
+    name, *parts = table.describe()
+    parts = [f"{sum(scan.videos)} videos, {classes.size} classes", *parts]
+    if scan.unlabelled:
+        parts.append(f"{_count(scan.unlabelled, 'video')} without a label")
+    if rare := list(_rare_names(scan.names)):
+        more = f" and {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
+        parts.append(f"rare: {', '.join(rare[:_MOST_SHOWN])}{more}")
+    return f"{name}: {'; '.join(parts)}" if ":" not in name else f"{name}; {'; '.join(parts)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _rare_names(names: Counter[str]) -> Iterator[str]:
+    """Yields `Dgo (1 video, near "Dog")` for rare names that differ by one letter from a frequent one."""
+    near: dict[str, list[str]] = {}
+    for name, count in names.items():
+        for variant in _variants(name) if count >= _COMMON else ():
+            near.setdefault(variant, []).append(name)
+    for name, count in sorted(names.items()):
+        if count > _RARE or len(name) < 3:
+            continue
+        others = {other for variant in _variants(name) for other in near.get(variant, ())}
+        others = {other for other in others if names[other] >= _COMMON * count and not _differ_in_digits(name, other)}
+        if others:
+            other = max(others, key=lambda one: (names[one], one))
+            yield f'{name} ({_count(count, "video")}, near "{other}")'
+
+
+def _variants(name: str) -> set[str]:
+    """The name, and what is left of it without one letter; two names that are a slip apart share one of these."""
+    word = name.casefold()
+    return {word, *(word[:place] + word[place + 1 :] for place in range(len(word)))}
+
+
+def _differ_in_digits(first: str, second: str) -> bool:
+    """Whether two names are alike but for their digits, such as `scene 1` and `scene 2`."""
+    kept = ["".join(letter for letter in name.casefold() if not letter.isdigit()) for name in (first, second)]
+    return kept[0] == kept[1] and first.casefold() != second.casefold()

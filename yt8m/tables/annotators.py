@@ -1,0 +1,144 @@
+"""Exports of other programs and data sets, known by their shape: each becomes rows of an id, labels and a split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import UsageError
+from yt8m.tables.sources import MemorySource
+
+_HINTS = {"id": "id", "labels": "labels"}
+_Labels = dict[str, list[str]]
+
+
+def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """The rows of a JSON object: COCO, ActivityNet, Datumaro, VIA; None if it has none of these shapes."""
+    for reader in (_coco, _activitynet, _datumaro, _via):
+        try:
+            source = reader(path, value)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            name = reader.__name__.strip("_")
+            raise UsageError(f"{path} looks like {name} JSON, but lacks what belongs there: {error!r}.") from error
+        if source:
+            return source
+    return None
+
+
+def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | None:
+    """The rows of a list of JSON objects: Labelbox; None if it has another shape."""
+    try:
+        if all("data_row" in value and "projects" in value for value in values):
+            return _labelbox(path, values)
+        if all("Label" in value and "External ID" in value for value in values):
+            return _old_labelbox(path, values)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise UsageError(f"{path} looks like Labelbox JSON, but lacks what belongs there: {error!r}.") from error
+    return None
+
+
+def _source(path: str, form: str, labels: Mapping[str, Iterable[str]], **others: Sequence[Any]) -> MemorySource:
+    ids = list(labels)
+    lists = [list(dict.fromkeys(map(str, labels[name]))) for name in ids]
+    return MemorySource(path, {"id": ids, "labels": lists, **others}, form, _HINTS)
+
+
+def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """COCO: images or videos, categories, and annotations that join them. The name of the file is the id."""
+    kind = next((kind for kind in ("videos", "images") if isinstance(value.get(kind), list)), "")
+    if not kind or not isinstance(value.get("annotations"), list) or not isinstance(value.get("categories"), list):
+        return None
+    names = {category["id"]: str(category["name"]) for category in value["categories"]}
+    owner = f"{kind.removesuffix('s')}_id"
+    labels: dict[Any, list[str]] = {item["id"]: [] for item in value[kind]}
+    for annotation in value["annotations"]:
+        labels[annotation[owner]].append(names[annotation["category_id"]])
+    files = {item["id"]: str(item.get("file_name") or item.get("name") or item["id"]) for item in value[kind]}
+    if len(set(files.values())) < len(files):
+        raise UsageError(f"{path}: two of the {kind} have the same file name; give each its own.")
+    return _source(path, "COCO", {files[number]: names for number, names in labels.items()})
+
+
+def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """ActivityNet: {"database": {id: {"subset", "annotations": [{"label", "segment"}]}}}; the whole video's labels."""
+    videos = value.get("database")
+    if not isinstance(videos, dict):
+        return None
+    labels = {name: [str(one["label"]) for one in video["annotations"]] for name, video in videos.items()}
+    splits = [str(video.get("subset", "")) for video in videos.values()]
+    return _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
+
+
+def _datumaro(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """Datumaro: items with annotations of the type label, whose numbers the categories name."""
+    if not isinstance(value.get("items"), list) or "label" not in (value.get("categories") or {}):
+        return None
+    names = [str(label["name"]) for label in value["categories"]["label"]["labels"]]
+    labels = {
+        str(item["id"]): [names[one["label_id"]] for one in item["annotations"] if one["type"] == "label"]
+        for item in value["items"]
+    }
+    return _source(path, "Datumaro", labels)
+
+
+def _via(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """VGG Image Annotator: each file with its attributes; one attribute must have the classes."""
+    files = value.get("_via_img_metadata", value)
+    if not isinstance(files, dict) or not files:
+        return None
+    items = list(files.values())
+    if not all(isinstance(item, dict) and "filename" in item and "file_attributes" in item for item in items):
+        return None
+    return _source(path, "VIA", via_labels(path, [(item["filename"], item["file_attributes"]) for item in items]))
+
+
+def via_labels(path: str, files: Sequence[tuple[str, Mapping[str, Any]]]) -> _Labels:
+    """{file: classes} of VIA's files and their attributes, of which one must have the classes."""
+    names = sorted({name for _, attributes in files for name, answer in attributes.items() if answer not in ("", {})})
+    if len(names) != 1:
+        raise UsageError(
+            f"{path} has the file attributes {', '.join(names) or 'none'}; expected one, whose values are the classes. "
+            "Export the project with this attribute only."
+        )
+    found: _Labels = {}
+    for file, attributes in files:
+        answer = attributes.get(names[0], "")
+        chosen = [name for name, is_chosen in answer.items() if is_chosen] if isinstance(answer, dict) else [answer]
+        found.setdefault(str(file), []).extend(name for name in chosen if name)
+    return found
+
+
+def _labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource:
+    """Labelbox: the answers to the classifications of a data row, in each of its projects."""
+    labels: _Labels = {}
+    for value in values:
+        row = value["data_row"]
+        name = str(row.get("external_id") or row.get("global_key") or row["id"])
+        answers = labels.setdefault(name, [])
+        for project in value["projects"].values():
+            for label in project["labels"]:
+                answers += _labelbox_answers(label["annotations"].get("classifications", ()))
+    return _source(path, "Labelbox", labels)
+
+
+def _old_labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource:
+    """Labelbox before 2023: a column `Label` with the classifications."""
+    labels: _Labels = {}
+    for value in values:
+        label = value["Label"]
+        label = json.loads(label) if isinstance(label, str) and label.startswith("{") else label
+        classes = label.get("classifications", ()) if isinstance(label, dict) else ()
+        labels.setdefault(str(value["External ID"]), []).extend(_labelbox_answers(classes))
+    return _source(path, "Labelbox", labels)
+
+
+def _labelbox_answers(classifications: Iterable[Mapping[str, Any]]) -> list[str]:
+    names = []
+    for one in classifications:
+        answers = (
+            one.get("checklist_answers") or one.get("answers") or one.get("radio_answer") or one.get("answer") or []
+        )
+        for answer in answers if isinstance(answers, list) else [answers]:
+            names.append(str(answer.get("name") or answer.get("title") or answer["value"]))
+    return names

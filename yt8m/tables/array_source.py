@@ -1,0 +1,83 @@
+"""Tables in NPZ files: arrays with one row for each video."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.tables.arrow_source import as_cell
+from yt8m.tables.encodings import open_bytes
+from yt8m.tables.sources import Rows
+
+# What `np.load` and reading an array raise for a damaged .npy or .npz file.
+DAMAGE = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, OverflowError)
+# An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
+# times the bytes that they take in the file.
+_BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
+
+
+class ArraySource:
+    """An NPZ file of arrays with one row for each video, all held in memory. Arrays of numbers are in `arrays` too."""
+
+    form = "NPZ"
+    hints: Mapping[str, str] = {}
+
+    def __init__(self, path: str) -> None:
+        self.path, self._arrays = path, load_arrays(path)
+        check_lengths(path, self._arrays)
+        self.columns: Sequence[str] = list(self._arrays)
+        self.arrays: Sequence[str] = [
+            name for name, array in self._arrays.items() if array.ndim > 1 and array.dtype.kind in "biuf"
+        ]
+
+    def batches(
+        self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
+    ) -> Iterator[Rows]:
+        """See `Source`."""
+        for start in range(skip, len(next(iter(self._arrays.values()))), size):
+            rows = slice(start, start + size)
+            cells = {name: list(map(as_cell, self._arrays[name][rows].tolist())) for name in columns}
+            yield Rows(start + 1, cells, {name: self._arrays[name][rows] for name in arrays}, {})
+
+    def line_of(self, row: int) -> int:
+        """See `Source`."""
+        return 0
+
+    def lines(self) -> Iterator[int]:
+        """See `Source`."""
+        return iter(())
+
+
+def load_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """Loads {name: array} of an NPZ file; raises `RunError` if it is damaged, no NPZ file, or a zip bomb."""
+    with open_bytes(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:  # raises for a file that is no NPZ file; `np.load` accepts others
+                if problem := describe_zip_bomb(archive):
+                    raise RunError(f"{path} {problem}.")
+                return dict(np.load(file, allow_pickle=False))
+        except (*DAMAGE, OSError) as error:
+            raise RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.") from error
+
+
+def check_lengths(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raises `UsageError` if arrays differ in their numbers of rows, or one of them is a single number."""
+    rows = {array.shape[:1] for array in arrays.values()}
+    if len(rows) != 1 or () in rows:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items()) or "nothing"
+        raise UsageError(f"{path} holds {shapes}; expected arrays that all have one row for each video.")
+
+
+def describe_zip_bomb(archive: zipfile.ZipFile) -> str:
+    """The end of an error message if the arrays of an NPZ file are far larger than the file; otherwise empty."""
+    entries = archive.infolist()
+    packed, size = (sum(getattr(entry, name) for entry in entries) for name in ("compress_size", "file_size"))
+    if size <= max(_BOMB_BYTES, _BOMB_FACTOR * packed):
+        return ""
+    return f"has {packed} bytes that unpack to {size >> 20} MB; write the arrays without compression"

@@ -1,0 +1,84 @@
+"""The columns of a table with what is known of each; which ones are free for a meaning, and which have a meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from yt8m.tables.facts import Facts
+from yt8m.tables.meanings import meaning_of, normalized, words
+from yt8m.tables.sources import Source
+
+FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))
+NUMBERED = re.compile(r"(.*?)[ _.\-\[]*(\d+)\]?")  # a name with a number, as columns of one kind have it
+_INVENTED = "column "  # the beginning of the names of columns of a table without a header
+
+
+class TableColumns:
+    """The columns of a source.
+
+    Args:
+      source: the rows.
+      facts: what the cells of its columns are.
+      chosen: {meaning: column} as the user or the form of the file names them.
+      reserved: columns that are used otherwise.
+
+    Attributes:
+      taken: the columns that have a meaning already.
+    """
+
+    def __init__(
+        self, source: Source, facts: Mapping[str, Facts], chosen: Mapping[str, str], reserved: Collection[str]
+    ) -> None:
+        self.source, self.facts, self.chosen = source, facts, {**source.hints, **chosen}
+        self.names, self.path = source.columns, source.path
+        self._reserved = set(reserved)
+        self.taken: set[str] = set()
+
+    def is_free(self, name: str) -> bool:
+        """Whether a column has no meaning yet."""
+        return name not in self.taken and name not in self._reserved
+
+    def named(self, meaning: str) -> list[str]:
+        """The free columns with a meaning by their names, the surest first."""
+        found = []
+        for place, name in enumerate(self.names):
+            known = meaning_of(name)
+            if known and known[0] == meaning and self.is_free(name):
+                found.append((known[1], place, name))
+        return [name for _, _, name in sorted(found)]
+
+    def invented(self) -> list[str]:
+        """The columns of a table without a header."""
+        return [name for name in self.names if name.startswith(_INVENTED)]
+
+    def is_empty(self, name: str) -> bool:
+        """Whether no cell of a column has a value."""
+        return name in self.facts and not self.facts[name].filled
+
+    def has_numbers(self, name: str) -> bool:
+        """Whether a column holds lists of numbers, or of lists of numbers."""
+        if name in self.source.arrays:
+            return True
+        facts = self.facts.get(name)
+        values = facts.filled[:100] if facts else []
+        if not values or not all(map(_is_list_of_numbers, values)):
+            return False
+        return normalized(name) in FEATURE_NAMES or "." in str(values)
+
+    def unused(self) -> list[str]:
+        """The free columns that have a value."""
+        return [name for name in self.names if self.is_free(name) and not self.is_empty(name)]
+
+    def list_names(self) -> str:
+        """The names of all columns, for a message."""
+        return (", ".join(self.names) or "none")[:300]
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(re.fullmatch(r"\[[\s\d.,eE+\-\[\]]*\d[\s\d.,eE+\-\[\]]*\]", value))
+    if not isinstance(value, tuple) or not value:
+        return False
+    return all(isinstance(item, int | float) or _is_list_of_numbers(item) for item in value)

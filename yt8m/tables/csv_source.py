@@ -1,0 +1,119 @@
+"""Tables in text files: CSV in any dialect, .tsv, .txt, perhaps compressed by gzip."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import RunError
+from yt8m.tables import dialects, encodings
+from yt8m.tables.sources import Rows, refuse_repeated_columns
+
+_SAMPLE = 1 << 18  # characters from which the dialect is found
+
+
+class CsvSource:
+    """A CSV file. Every cell is text.
+
+    If rows may lack their last fields (`pads_rows`), these are empty. If the last column may hold fields that its
+    delimiter has cut (`joins_last`), the fields beyond the header are joined to it; else a row with too many fields is
+    bad.
+
+    Raises:
+      UsageError: the header names a column twice.
+      RunError: the file is not CSV, or its encoding is not known; `batches` raises this too.
+    """
+
+    arrays: Sequence[str] = ()
+    hints: Mapping[str, str] = {}
+
+    def __init__(self, path: str, named: Collection[str] = ()) -> None:
+        self.path, self._encoding = path, encodings.detect(path)
+        with encodings.open_text(path, self._encoding.name) as text:
+            sample = text.read(_SAMPLE)
+            sample += text.readline() if sample else ""
+        self.dialect = dialects.sniff(sample, named)
+        header = self.dialect.header
+        refuse_repeated_columns(path, header)
+        self.columns: Sequence[str] = [name for name in header if name]
+        self.joins_last = self.dialect.is_headerless
+        self.pads_rows = False
+        self.form = self._describe()
+
+    def _describe(self) -> str:
+        delimiter = self.dialect.delimiter
+        separated = "" if delimiter == "," else f" separated by {dialects.NAMES.get(delimiter, repr(delimiter))}"
+        header = " without a header" if self.dialect.is_headerless else ""
+        return " ".join(filter(None, [f"CSV{separated}{header}", self._encoding.description]))
+
+    def batches(
+        self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
+    ) -> Iterator[Rows]:
+        """See `Source`."""
+        with self._open_rows() as (rows, _):
+            rows = itertools.islice(rows, skip, None)
+            while batch := list(itertools.islice(rows, size)):
+                yield self._parse_batch(skip + 1, batch, columns)
+                skip += len(batch)
+
+    def line_of(self, row: int) -> int:
+        """See `Source`."""
+        return next(itertools.islice(self.lines(), row - 1, None), 0)
+
+    def lines(self) -> Iterator[int]:
+        """See `Source`. A row of several lines has the number of its first line."""
+        with self._open_rows() as (rows, lines):
+            for row in rows:
+                line_ends = sum(len(field.splitlines()) - 1 for field in row if "\n" in field or "\r" in field)
+                yield int(lines.line_num) - line_ends + self.dialect.first_line
+
+    def _parse_batch(self, first: int, batch: list[list[str]], columns: Sequence[str]) -> Rows:
+        """Converts the fields of rows to columns of cells; `first` is the number of the first row."""
+        width, bad = len(self.dialect.header), dict[int, str]()
+        for number, row in enumerate(batch, first) if set(map(len, batch)) != {width} else ():
+            if len(row) > width and (self.joins_last or not any(row[width:])):
+                last = self.dialect.delimiter.join(row[width - 1 :]) if any(row[width:]) else row[width - 1]
+                batch[number - first] = [*row[: width - 1], last]
+            elif len(row) < width and (self.pads_rows or self.dialect.is_headerless):
+                batch[number - first] = row + [""] * (width - len(row))
+            elif len(row) != width:
+                bad[number] = (
+                    f"the row has {len(row)} fields, but the header has {width}; put a text with a "
+                    f"{_name_of(self.dialect.delimiter)} in quotes"
+                )
+                batch[number - first] = [""] * width
+        cells = dict(zip(self.dialect.header, zip(*batch, strict=True), strict=True))
+        return Rows(first, {name: cells[name] for name in columns}, {}, bad)
+
+    @contextlib.contextmanager
+    def _open_rows(self) -> Iterator[tuple[Iterator[list[str]], Any]]:
+        """Opens the file; yields an iterator over the rows of data, and the reader, which counts lines.
+
+        Raises:
+          RunError: a line that the block reads is not CSV, or cannot be decoded; the message has its number.
+        """
+        dialect = self.dialect
+        with encodings.open_text(self.path, self._encoding.name) as text:
+            for _ in range(dialect.first_line):
+                text.readline()
+            lines = dialect.reader(iter(text))
+            try:
+                rows = filter(any, lines)  # rows without any text are no rows
+                yield itertools.islice(self._without_comments(rows), dialect.skipped, None), lines
+            except csv.Error as error:
+                number = lines.line_num + dialect.first_line
+                raise RunError(f"{self.path}, line {number}: this is not CSV ({error}).") from error
+            except UnicodeDecodeError as error:
+                raise RunError(f"{self.path}: the text is damaged ({error}).") from error
+
+    def _without_comments(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+        if not self.dialect.has_comments:
+            return rows
+        return itertools.filterfalse(lambda row: row[0].startswith("#"), rows)
+
+
+def _name_of(delimiter: str) -> str:
+    return dialects.NAMES.get(delimiter, repr(delimiter)).removesuffix("s")

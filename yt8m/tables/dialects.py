@@ -1,0 +1,211 @@
+"""The dialect of a CSV file, found from its beginning: delimiter, quotes, comments, and whether there is a header."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.tables.meanings import count_known, meaning_of
+
+_DELIMITERS = (",", ";", "\t", "|", " ")
+_DIRECTIVE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # the first line that Excel understands and may write
+_MOST_TITLE_LINES = 10
+_ENOUGH = 0.9  # share of the rows that have as many fields as the header
+_PARTS = re.compile(r"[;,|/#+\s]+")
+_PATH = re.compile(r"[^\s/\\]\.[A-Za-z][A-Za-z0-9]{1,4}$|/")  # the name of a file, or a path
+NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
+
+
+class Dialect(NamedTuple):
+    """How the lines of a CSV file are to be read.
+
+    Attributes:
+      delimiter: the character between two fields.
+      header: the names of the columns.
+      skipped: number of rows before the first row of data: the header, and the titles above it.
+      first_line: number of lines before these: comments and `sep=;`.
+      quote: the character around a field that holds a delimiter.
+      escape: the character before a quote in a field; None if such a quote is written twice.
+      skips_blanks: whether blanks after a delimiter belong to no field.
+      has_comments: whether rows that begin with `#` are comments.
+      is_headerless: whether the names of the columns were made up.
+    """
+
+    delimiter: str
+    header: tuple[str, ...] = ()
+    skipped: int = 0
+    first_line: int = 0
+    quote: str = '"'
+    escape: str | None = None
+    skips_blanks: bool = False
+    has_comments: bool = False
+    is_headerless: bool = False
+
+    def reader(self, lines: Iterator[str]) -> Any:
+        """A reader of `csv` for lines of the file."""
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter,
+            quotechar=self.quote,
+            escapechar=self.escape,
+            doublequote=self.escape is None,
+            skipinitialspace=self.skips_blanks,
+            strict=True,
+        )
+
+
+def sniff(sample: str, named: Collection[str] = ()) -> Dialect:
+    """Finds the dialect of a file.
+
+    Args:
+      sample: the beginning of the text, up to the end of a line.
+      named: names of columns that the user has given.
+    """
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample)
+    first, directive, comments = _preamble(lines)
+    body = "".join(lines[first:])
+    sniffer = _Sniffer(body, comments, frozenset(named))
+    fits = [sniffer.fit(delimiter) for delimiter in ([directive] if directive else _DELIMITERS)]
+    best = max(fits, key=lambda fit: fit[0])[1]
+    return best._replace(first_line=first, has_comments=bool(comments))
+
+
+def _preamble(lines: Sequence[str]) -> tuple[int, str, list[str]]:
+    """(number of lines before the header, the delimiter that a line `sep=;` names or "", the texts of comments)."""
+    directive, comments = "", list[str]()
+    for number, line in enumerate(lines):
+        text = line.lstrip("\ufeff").strip()
+        match = _DIRECTIVE.fullmatch(text.strip('"')) if number == 0 else None
+        if match:
+            directive = match[1]
+        elif text.startswith("#") and not _is_usual_start(lines[number + 1 :]):
+            comments.append(text.lstrip("# \t"))
+        elif text:
+            return number, directive, comments
+    return 0, directive, []
+
+
+def _is_usual_start(lines: Sequence[str]) -> bool:
+    """Whether most lines begin with `#`, so that the sign belongs to the names."""
+    texts = [line for line in lines if line.strip()]
+    return sum(line.startswith("#") for line in texts) > len(texts) / 2
+
+
+class _Sniffer:
+    """Tries delimiters on the beginning of a text; `comments` are the texts of the comments above it."""
+
+    def __init__(self, body: str, comments: Sequence[str], named: frozenset[str]) -> None:
+        self._body, self._comments, self._named = body, comments, named
+
+    def fit(self, delimiter: str) -> tuple[tuple[float, ...], Dialect]:
+        """(how well a delimiter fits, the dialect with it); fits are compared like numbers of several digits."""
+        dialect, rows = self._parse(delimiter)
+        if not rows:
+            return (-1.0,), dialect
+        dialect = self._with_header(dialect, rows)
+        width, data = len(dialect.header), rows[dialect.skipped :]
+        share = sum(len(row) == width for row in data) / len(data) if data else 1.0
+        is_table = width > 1 and max(map(len, rows)) > 1 and (delimiter != " " or self._blanks_fit(dialect, data))
+        known = 0 if dialect.is_headerless else min(self._count_known(dialect.header), 2)
+        return (float(is_table), float(known), float(share >= _ENOUGH), share, float(width)), dialect
+
+    def _parse(self, delimiter: str) -> tuple[Dialect, list[list[str]]]:
+        """(the dialect without its header, the rows that have any text)."""
+        pattern = re.escape(delimiter)
+        quote = "'" if re.match(rf"'[^'\r\n]*'\s*{pattern}\s*'", self._body) else '"'
+        has_blanks = delimiter == " " or re.search(rf'{pattern} +"', self._body) is not None
+        has_blanks |= re.match(rf"[^\r\n{pattern}]*({pattern} [^\r\n{pattern}]*)+[\r\n]", self._body) is not None
+        dialect = Dialect(delimiter, quote=quote, skips_blanks=has_blanks and delimiter != "\t")
+        rows, is_whole = _rows(self._body, dialect)
+        if not is_whole and '\\"' in self._body:
+            escaped = dialect._replace(escape="\\")
+            escaped_rows, is_whole = _rows(self._body, escaped)
+            if len(escaped_rows) > len(rows):
+                dialect, rows = escaped, escaped_rows
+        return dialect, [row for row in rows if any(row)]
+
+    def _count_known(self, names: Sequence[str]) -> int:
+        return count_known(list(names)) + 2 * bool(self._named.intersection(name.strip() for name in names))
+
+    def _blanks_fit(self, dialect: Dialect, rows: Sequence[Sequence[str]]) -> bool:
+        """Whether blanks are delimiters: all words of the header are known, or each line begins with a path."""
+        if dialect.is_headerless:
+            return all(row and _PATH.search(row[0]) for row in rows)
+        return all(map(meaning_of, filter(None, dialect.header)))
+
+    def _with_header(self, dialect: Dialect, rows: Sequence[Sequence[str]]) -> Dialect:
+        """The dialect with the names of the columns and the number of rows before the data."""
+        header, skipped = find_header(rows, self._named)
+        if self._comments and skipped == 0:
+            named = next(iter(_rows(self._comments[-1], dialect)[0]), [])
+            if count_known(named) >= 2 and len(named) == len(rows[0]):
+                return dialect._replace(header=_stripped(named))
+        if skipped:
+            header = _with_row_names(header, rows[skipped:])
+            return dialect._replace(header=_stripped(header), skipped=skipped)
+        return dialect._replace(header=invented_names(rows), is_headerless=True)
+
+
+def _rows(text: str, dialect: Dialect) -> tuple[list[list[str]], bool]:
+    """(the rows of a text up to the first that is not CSV, whether all are)."""
+    rows: list[list[str]] = []
+    try:
+        rows.extend(dialect.reader(iter(io.StringIO(text, newline=""))))
+    except csv.Error:
+        return rows, False
+    return rows, True
+
+
+def _stripped(header: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for name in header)
+
+
+def _with_row_names(header: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The header, with a name for the first column if R wrote its numbers of rows without one."""
+    numbers = [str(number) for number in range(1, len(rows) + 1)]
+    has_names = bool(rows) and all(len(row) == len(header) + 1 for row in rows) and [row[0] for row in rows] == numbers
+    return ["", *header] if has_names else header
+
+
+def find_header(rows: Sequence[Sequence[str]], named: Collection[str] = ()) -> tuple[list[str], int]:
+    """(the names of the columns, number of rows up to the header); ([], 0) if the first row is no header.
+
+    A header has names with a known meaning, perhaps below a few titles. Other names are a header too, unless the first
+    row looks like the others: it has a path, a field that another row has in the same column, or one like theirs.
+    """
+    for number, row in enumerate(rows[:_MOST_TITLE_LINES]):
+        if count_known(list(row)) >= 2 or any(field.strip() in named for field in row):
+            return list(row), number + 1
+    if _looks_like_others(rows) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
+        return [], 0
+    return list(rows[0]), 1
+
+
+def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a field of the first row is a field of another row in the same column, or consists of such fields.
+
+    The first field may also have the shape of most others: `v00` above `v01` and `v02`.
+    """
+    for column, field in enumerate(map(str.strip, rows[0])):
+        others = {row[column].strip() for row in rows[1:] if column < len(row)} - {""}
+        parts = [part for part in _PARTS.split(field) if part]
+        if field and (field in others or (len(parts) > 1 and others.issuperset(parts))):
+            return True
+        shapes = [_shape(other) for other in others] if column == 0 and re.search(r"\d", field) else []
+        if shapes and shapes.count(_shape(field)) > len(shapes) / 2:
+            return True
+    return False
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"[^\W\d]", "a", re.sub(r"\d", "0", text))
+
+
+def invented_names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The names of the columns of a table without a header. If rows have more fields than others, there are two."""
+    widths = {len(row) for row in rows}
+    width = widths.pop() if len(widths) == 1 else 2
+    return tuple(f"column {number}" for number in range(1, width + 1))

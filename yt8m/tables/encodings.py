@@ -1,0 +1,144 @@
+"""How the text of a file is encoded: UTF-8, UTF-16, or the 8-bit code of Western Windows (cp1252); perhaps in gzip."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple, cast
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.storage import copies
+
+_BLOCK = 1 << 20
+_GZIP_START = b"\x1f\x8b"
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# What a Western text in cp1252 holds besides ASCII. A text in another 8-bit code has other characters too, if it is
+# read as cp1252: Mac Roman and the codes of DOS have letters where cp1252 has signs.
+_WESTERN = frozenset(
+    "äöüÄÖÜßàâáãåæçéèêëíìîïñóòôõøœúùûýÀÂÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÕØŒÚÙÛÝ€£§°©®«»…·¡¿ºª½¼²³"
+    "\u2018\u2019\u201c\u201d\u2013\u2014\xa0\xb4"  # quotes, dashes, the blank that does not break, the accent alone
+)
+_LONGEST_RUN = 2  # more letters beyond ASCII in a row are not Western text, but hardly anything else in Cyrillic
+
+
+class Encoding(NamedTuple):
+    """How a file is encoded.
+
+    Attributes:
+      name: the name of the encoding, as Python calls it.
+      description: the words for a message, such as `in cp1252 (such as "Größe")`; empty for UTF-8.
+    """
+
+    name: str
+    description: str = ""
+
+
+def open_bytes(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Opens a file, without its gzip. A file in a bucket is fetched only once, although it is read several times."""
+    return _open_bytes(path)
+
+
+@contextlib.contextmanager
+def _open_bytes(path: str) -> Iterator[BinaryIO]:
+    with storage.open_read(copies.file_copy(path)) as file:
+        is_packed = file.read(2) == _GZIP_START
+        file.seek(0)
+        if not is_packed:
+            yield file
+            return
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise RunError(f"{path} is damaged: its gzip ends early or is broken ({error}).") from error
+
+
+@contextlib.contextmanager
+def open_text(path: str, encoding: str) -> Iterator[io.TextIOWrapper]:
+    """Opens a file as text, with its line ends unchanged."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
+        yield text
+
+
+def read_text(path: str) -> str:
+    """The whole text of a file; raises `RunError` if its encoding is not known."""
+    with open_bytes(path) as file:
+        return file.read().decode(detect(path).name)
+
+
+def detect(path: str) -> Encoding:
+    """Finds the encoding of a file of text; reads all of it.
+
+    Raises:
+      RunError: the text is neither UTF-8, nor UTF-16, nor surely cp1252; the message names a line.
+    """
+    with open_bytes(path) as file:
+        start = file.read(_BLOCK)
+        for mark, name in _BYTE_ORDER_MARKS:
+            if start.startswith(mark) and name != "utf-8-sig":
+                return Encoding(name, "in UTF-16")
+        if name := _utf16_without_mark(start):
+            return Encoding(name, "in UTF-16")
+    line = _line_that_is_not_utf8(path)
+    return _western(path, line) if line else Encoding("utf-8-sig")
+
+
+def _utf16_without_mark(start: bytes) -> str:
+    """The UTF-16 code of a text that has a zero in nearly every second byte; empty for other texts."""
+    sample = start[:4096]
+    if len(sample) < 8 or sample.count(0) < len(sample) * 0.4:
+        return ""
+    odd, even = sample[1::2].count(0), sample[::2].count(0)
+    return "utf-16-le" if odd > 10 * even else "utf-16-be" if even > 10 * odd else ""
+
+
+def _line_that_is_not_utf8(path: str) -> int:
+    """The number of the first line that is not UTF-8; 0 if all are."""
+    decoder, number = codecs.getincrementaldecoder("utf-8")(), 1
+    with open_bytes(path) as file:
+        while block := file.read(_BLOCK):
+            pending = decoder.getstate()[0]
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                return number + (pending + block)[: error.start].count(b"\n")
+            number += block.count(b"\n")
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return number
+    return 0
+
+
+def _western(path: str, line: int) -> Encoding:
+    """The encoding cp1252, if the text surely is Western; `line` is the first line that is not UTF-8."""
+    with open_bytes(path) as file:
+        content = file.read()
+    refusal = f"{path}, line {line}: this is not UTF-8 text"
+    try:
+        text = content.decode("cp1252")
+    except UnicodeDecodeError as error:
+        raise RunError(f"{refusal}{_guess(content)}; save the file as UTF-8.") from error
+    run, longest, example = 0, 0, ""
+    for letter in text:
+        run = 0 if letter.isascii() else run + 1
+        longest = max(longest, run)
+    if not {letter for letter in text if not letter.isascii()} <= _WESTERN or longest > _LONGEST_RUN:
+        raise RunError(f"{refusal}{_guess(content)}; save the file as UTF-8.")
+    example = next(
+        word for word in text.replace(",", " ").replace(";", " ").replace('"', " ").split() if not word.isascii()
+    )
+    return Encoding("cp1252", f'in cp1252 (such as "{example[:40]}")')
+
+
+def _guess(content: bytes) -> str:
+    """Which other encoding a text seems to have, for a message; empty if none can be told."""
+    import charset_normalizer
+
+    best = charset_normalizer.from_bytes(content[:_BLOCK]).best()
+    return f", perhaps {best.encoding}" if best is not None and best.encoding not in ("ascii", "utf_8") else ""

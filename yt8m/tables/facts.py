@@ -1,0 +1,114 @@
+"""What the cells of each column are, from the first rows of a table: different values, numbers, truth values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from yt8m.tables.label_forms import hashable, is_nothing
+from yt8m.tables.meanings import words
+from yt8m.tables.sources import Source
+
+MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
+_FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further
+_MOST_VALUES = 100_000  # different values of a column that are kept
+_ROWS_AT_ONCE = 8192
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
+TRUE_WORDS = frozenset(["1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔", "☑", "ja", "oui", "si", "sí"])
+FALSE_WORDS = frozenset(words("0 0.0 false no n f nein non -1 -1.0"))
+_PAIRS = [
+    ({"1", "1.0"}, {"0", "0.0"}),
+    ({"1", "1.0"}, {"-1", "-1.0"}),
+    *(
+        ({yes}, {no})
+        for yes, no in (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("ja", "nein"), ("oui", "non"))
+    ),
+    *(({mark}, {""}) for mark in ("x", "✓", "✔", "☑", "1", "1.0", "yes", "true", "y")),
+]
+
+
+class Facts:
+    """What is known of a column.
+
+    Attributes:
+      counts: {value: number of rows}, at most `_MOST_VALUES` different ones; lists are tuples.
+      rows: number of rows that were counted.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[Any] = Counter()
+        self.rows = 0
+
+    def add(self, cells: Sequence[Any]) -> None:
+        """Counts the cells of more rows, unless there are too many different ones already."""
+        if len(self.counts) > _MOST_VALUES:
+            return
+        is_plain = not {list, dict, tuple} & set(map(type, cells))
+        self.counts.update(cells if is_plain else map(hashable, cells))
+        self.rows += len(cells)
+
+    @property
+    def filled(self) -> list[Any]:
+        """The different values that are not empty."""
+        return [value for value in self.counts if not is_nothing(value)]
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether every row has a value, and no two have the same."""
+        return len(self.counts) == self.rows and not any(map(is_nothing, self.counts))
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether the values are successive whole numbers, as an index has them."""
+        texts = [str(value) for value in self.counts]
+        if not self.is_unique or not all(text.isdigit() and len(text) < 18 for text in texts):
+            return False
+        numbers = list(map(int, texts))
+        return numbers == list(range(numbers[0], numbers[0] + len(numbers))) and len(numbers) > 1
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all values are numbers."""
+        return bool(self.filled) and all(_NUMBER.fullmatch(str(value)) for value in self.filled)
+
+    @property
+    def spellings(self) -> set[str]:
+        """The values in lower case; an empty cell is an empty text."""
+        return {"" if is_nothing(value) else str(value).strip().lower() for value in self.counts}
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the values say yes or no: 0 and 1, true and false, x and empty cells."""
+        spellings = self.spellings
+        return bool(spellings - {""}) and any(spellings <= yes | no for yes, no in _PAIRS)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether a value is a list or an object."""
+        return any(isinstance(value, tuple | dict) for value in self.counts)
+
+
+def examine(source: Source, left_out: Iterable[str] = ()) -> dict[str, Facts]:
+    """{column: what its cells are}, of all columns but those that are left out.
+
+    Of a wide table, the columns of numbers that are no truth values are read only as far as is needed to know them.
+    """
+    skipped = set(left_out)
+    facts = {name: Facts() for name in source.columns if name not in skipped}
+    names = list(facts)
+    rows_read = 0
+    for rows in source.batches(_FIRST_ROWS, 0, names) if names else ():
+        for name in names:
+            facts[name].add(rows.cells[name])
+        rows_read = rows.size
+        break
+    wide = len(names) > 32
+    names = [name for name in names if not (wide and facts[name].is_numeric and not facts[name].is_binary)]
+    for rows in source.batches(_ROWS_AT_ONCE, rows_read, names) if names and rows_read == _FIRST_ROWS else ():
+        for name in names:
+            facts[name].add(rows.cells[name])
+        if rows.first > MOST_ROWS or all(len(facts[name].counts) > _MOST_VALUES for name in names):
+            break
+    return facts

@@ -1,0 +1,165 @@
+"""Tables in JSON: lists of records, records by id, lines of records, what pandas writes, and exports by their shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+from yt8m.tables import annotators, encodings, label_studio
+from yt8m.tables.meanings import count_known, meaning_of
+from yt8m.tables.sources import MemorySource
+
+ENDINGS = (".json", ".jsonl", ".ndjson")
+KEY, VALUE = "key", "value"  # the names of the columns of a JSON object {id: labels}
+_LIST_NAMES = ("videos", "images", "clips", "data", "records", "items", "rows", "samples", "entries", "results")
+
+
+def read_json_table(path: str, control: str = "") -> MemorySource:
+    """Reads the rows of a JSON file.
+
+    Args:
+      path: path of the file.
+      control: the control of an export of Label Studio whose answers are labels; empty if there is only one.
+
+    Raises:
+      UsageError: the shape of the file is not known, or has two readings.
+      RunError: the file is not JSON.
+    """
+    text = encodings.read_text(path).removeprefix("\ufeff")
+    values, lines = _parse(path, text)
+    source = _from_value(path, values, control) if not lines else _from_list(path, values, control, lines)
+    if source is None:
+        raise UsageError(
+            f"{path}: the JSON has a shape that is not known; expected a list of objects such as "
+            '{"id": "clip 1", "labels": ["cat", "dog"]}, or an object {"clip 1": ["cat", "dog"]}.'
+        )
+    return source
+
+
+def _parse(path: str, text: str) -> tuple[Any, list[int]]:
+    """(the value of a JSON file, []), or (the values of its lines, their numbers)."""
+    try:
+        return storage.parse_json(text), []
+    except ValueError as error:
+        whole_error = error
+    values, numbers = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                values.append(storage.parse_json(line))
+            except ValueError as error:
+                if not values:
+                    raise RunError(f"{path} is not JSON: {whole_error}.") from error
+                raise RunError(f"{path}, line {number}: this is not JSON: {error}.") from error
+            numbers.append(number)
+    return values, numbers
+
+
+def _from_value(path: str, value: Any, control: str) -> MemorySource | None:
+    if isinstance(value, list):
+        return _from_list(path, value, control)
+    return _from_object(path, value, control) if isinstance(value, dict) else None
+
+
+def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[int] = ()) -> MemorySource | None:
+    """The rows of a list of objects, or of a list of lists."""
+    form = "JSON lines" if lines else "JSON"
+    if values and all(isinstance(value, dict) for value in values):
+        if export := label_studio.read_tasks(path, values, control) or annotators.from_records(path, values):
+            return export
+        names = list(dict.fromkeys(name for value in values for name in value))
+        cells = {name: [value.get(name) for value in values] for name in names}
+        return MemorySource(path, cells, form, _doccano_hints(cells), lines)
+    if values and all(isinstance(value, list) for value in values):
+        return _from_lists(path, values, form, lines)
+    return None
+
+
+def _from_lists(path: str, rows: Sequence[list[Any]], form: str, lines: Sequence[int]) -> MemorySource | None:
+    """The rows of a list of lists, whose first one may be the header."""
+    has_header = all(isinstance(name, str) for name in rows[0]) and count_known(rows[0]) >= 2
+    if len({len(row) for row in rows}) != 1 or not rows[0]:
+        return None
+    header = rows[0] if has_header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
+    columns = zip(*rows[has_header:], strict=True)
+    return MemorySource(path, dict(zip(header, map(list, columns), strict=True)), form, lines=lines[has_header:])
+
+
+def _doccano_hints(cells: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """In an export of doccano, `id` counts its examples; the text, or the name of the file, names the video."""
+    if set(cells) - {"id", "text", "data", "filename", "label", "labels", "Comments", "comments", "meta"}:
+        return {}
+    name = next((name for name in ("filename", "data", "text") if name in cells), "")
+    is_count = all(isinstance(value, int) for value in cells.get("id", ["no"]))
+    return {"id": name} if name and is_count and _are_names(cells[name]) else {}
+
+
+def _are_names(values: Sequence[Any]) -> bool:
+    """Whether values are different texts of one word."""
+    texts = [value for value in values if isinstance(value, str) and value and len(value.split()) == 1]
+    return len(set(texts)) == len(values)
+
+
+def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource | None:
+    if export := annotators.from_object(path, value):
+        return export
+    if table := _from_pandas(path, value):
+        return table
+    lists = {
+        name: rows
+        for name, rows in value.items()
+        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
+    }
+    named = [name for name in _LIST_NAMES if name in lists] or list(lists if len(lists) == 1 else ())
+    if named:
+        return _from_list(path, lists[named[0]], control)
+    return _by_id(path, value) if value and not lists else None
+
+
+def _from_pandas(path: str, value: dict[str, Any]) -> MemorySource | None:
+    """The columns of a data frame as pandas writes it: {column: {row: cell}}, {column: [cells]}, or split in parts."""
+    if isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
+        cells = zip(*value["data"], strict=True)
+        columns = dict(zip(value["columns"], map(list, cells), strict=True))
+        index = value.get("index")
+        if isinstance(index, list) and all(isinstance(name, str) for name in index) and "id" not in columns:
+            columns = {"id": index, **columns}
+        return MemorySource(path, columns, "JSON of pandas")
+    if len(value) < 2 or count_known(list(value)) < 2:
+        return None
+    parts = list(value.values())
+    if all(isinstance(column, dict) and column.keys() == parts[0].keys() for column in parts):
+        return MemorySource(path, {name: list(column.values()) for name, column in value.items()}, "JSON of pandas")
+    if all(isinstance(column, list) and len(column) == len(parts[0]) for column in parts):
+        return MemorySource(path, value, "JSON of columns")
+    return None
+
+
+def _by_id(path: str, value: dict[str, Any]) -> MemorySource:
+    """The rows of an object {id: labels} or {id: {column: cell}}."""
+    keys, values = list(value), list(value.values())
+    if all(isinstance(row, dict) for row in values):
+        names = list(dict.fromkeys(name for row in values for name in row))
+        cells = {name: [row.get(name) for row in values] for name in names}
+        has_id = any(known and known[0] == "id" for known in map(meaning_of, names))
+        is_index = keys == [str(number) for number in range(len(keys))]
+        if has_id and is_index:  # what pandas writes with orient="index"
+            return MemorySource(path, cells, "JSON by row")
+        return MemorySource(path, {KEY: keys, **cells}, "JSON by id", {"id": KEY})
+    _refuse_inverted(path, keys, values)
+    return MemorySource(path, {KEY: keys, VALUE: values}, "JSON by id", {"id": KEY, "labels": VALUE})
+
+
+def _refuse_inverted(path: str, keys: Sequence[str], values: Sequence[Any]) -> None:
+    """Refuses an object whose keys may be classes, and whose lists are the ids of their videos."""
+    lists = [value for value in values if isinstance(value, list)]
+    items = {json.dumps(item) for value in lists for item in value}
+    if len(lists) == len(values) and len(items) > len(keys):
+        raise UsageError(
+            f"{path} has {len(keys)} keys, such as {keys[0][:40]!r}, and {len(items)} different items in their lists. "
+            "Either the keys are videos and the items labels, or the keys are classes. Write "
+            '{"id": ..., "labels": ...} for each video.'
+        )

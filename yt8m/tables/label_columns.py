@@ -1,0 +1,193 @@
+"""Which columns of a table have the labels: by their names, or by their cells; one, several, or one for each class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.errors import UsageError
+from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
+from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts
+from yt8m.tables.meanings import SPLIT_WORDS, is_label_word, is_remark, meaning_of, normalized, words
+
+JOIN = "+"  # between the columns of labels in --columns
+_UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
+_SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
+# Columns that programs for annotation add to those of the user.
+_BOOKKEEPING = frozenset(
+    words(
+        "annotation_id annotator annotators created_at updated_at lead_time task_id annotated_by timestamp date "
+        "time url"
+    )
+)
+
+
+class LabelColumns(NamedTuple):
+    """The columns of the labels.
+
+    Attributes:
+      labels: the columns of the labels; one, or several whose labels are joined.
+      classes: {column: class}, if there is a column for each class instead.
+    """
+
+    labels: tuple[str, ...] = ()
+    classes: Mapping[str, str] = {}
+
+
+class LabelFinder:
+    """Finds the columns of the labels among those that are free."""
+
+    def __init__(self, columns: TableColumns) -> None:
+        self._columns, self._where = columns, columns.path
+
+    def find(self, is_needed: bool) -> LabelColumns:
+        """The columns of the labels.
+
+        Args:
+          is_needed: whether a table without labels is refused.
+
+        Raises:
+          UsageError: there are several readings, or no column has labels.
+        """
+        if "labels" in self._columns.chosen:
+            text = self._columns.chosen["labels"]
+            names = [text] if text in self._columns.names else [name for name in text.split(JOIN) if name]
+            return self._chosen(names)
+        named = [name for name in self._columns.named("labels") if not self._is_feature(name)]
+        binary = [name for name in named if name in self._columns.facts and self._columns.facts[name].is_binary]
+        if named and len(binary) == len(named) and len(columns := self._class_columns()) > 1:
+            if sure := [name for name in named if normalized(name) in _SURE_NAMES]:
+                raise self._class_or_number(sure[0], columns)
+            return self._chosen(columns)
+        if "labels" in named or len(named) == 1:
+            return self._chosen(["labels"] if "labels" in named else named)
+        if named:
+            return self._chosen(self._among(named))
+        columns = self._class_columns()
+        if len(columns) > 1:
+            return self._chosen(columns)
+        return self._chosen(self._by_cells()) if is_needed else LabelColumns()
+
+    def _class_or_number(self, name: str, columns: Sequence[str]) -> UsageError:
+        return UsageError(
+            f'{self._where}: the columns {", ".join(columns)} all hold 0 and 1. Either "{name}" has the number of each '
+            f"class, or there is a column for each class. Choose by --columns=labels={name} or "
+            f"--columns=labels={JOIN.join(columns)}."
+        )
+
+    def _is_feature(self, name: str) -> bool:
+        return name in self._columns.source.arrays and normalized(name) in FEATURE_NAMES
+
+    def _chosen(self, names: Sequence[str]) -> LabelColumns:
+        """These columns as columns of labels, or as a column for each class if all say yes or no."""
+        facts = [self._columns.facts[name] for name in names if name in self._columns.facts]
+        if len(names) > 1 and all(one.is_binary for one in facts):
+            return LabelColumns(classes=_class_names(names))
+        for name, one in zip(names, facts, strict=False):
+            if len(names) > 1 and one.spellings - {""} and one.spellings <= TRUE_WORDS | FALSE_WORDS | {""}:
+                raise UsageError(
+                    f'{self._where}: the cells of "{name}" say yes or no, but those of other columns of labels do not: '
+                    f"{', '.join(names)}. Choose one column by --columns=labels=COLUMN."
+                )
+        return LabelColumns(tuple(names))
+
+    def _class_columns(self) -> list[str]:
+        """The columns that say of one class each whether the video has it."""
+        found = []
+        for name in self._columns.names:
+            facts = self._columns.facts.get(name)
+            if not facts or not self._columns.is_free(name) or _UNNAMED.fullmatch(name):
+                continue
+            if not is_remark(name) and self._is_class(name, facts):
+                found.append(name)
+        return found
+
+    def _is_class(self, name: str, facts: Facts) -> bool:
+        words = facts.spellings
+        if facts.is_binary:
+            return True
+        if "" in words and words - {""} and words - {""} <= {"0", "0.0", "1", "1.0"}:
+            raise UsageError(
+                f'{self._where}: of the class "{name}", some cells are 0 or 1 and others are empty, which may mean no '
+                "or not known. Write 0 or 1 into each cell."
+            )
+        return False
+
+    def _among(self, named: Sequence[str]) -> list[str]:
+        """The columns of labels among several whose names say so."""
+        prefixes = {(NUMBERED.fullmatch(name) or ["", name])[1] for name in named}
+        if len(prefixes) == 1 and all(NUMBERED.fullmatch(name) for name in named):
+            return list(named)
+        if len(prefixes) == 2 and (family := self._with_first(named)):
+            return family
+        filled = [name for name in named if not self._columns.is_empty(name)] or list(named[:1])
+        texts = [name for name in filled if not self._columns.facts[name].is_numeric]
+        if len(filled) == 1:
+            return filled
+        if self._say_the_same(filled):
+            return [(texts or filled)[0]]
+        ranks = [(meaning_of(name) or ("", 0))[1] for name in filled]
+        exact = [name for name, rank in zip(filled, ranks, strict=True) if rank < 2]
+        if len(exact) == 1 and min(ranks) == ranks[0]:
+            return exact
+        choices = " or ".join(f"--columns=labels={name}" for name in filled[:4])
+        joined = JOIN.join(filled[:4])
+        raise UsageError(
+            f"{self._where}: several columns may have the labels: {', '.join(filled)}. Choose by {choices}, or take "
+            f"all by --columns=labels={joined}."
+        )
+
+    def _with_first(self, named: Sequence[str]) -> list[str]:
+        """The columns `label`, `label.1`, `label.2`, as pandas calls columns of one name; empty for others."""
+        numbered = [match for name in named if (match := NUMBERED.fullmatch(name))]
+        first = [name for name in named if not NUMBERED.fullmatch(name)]
+        return list(named) if len(first) == 1 and {match[1] for match in numbered} == {first[0]} else []
+
+    def _say_the_same(self, names: Sequence[str]) -> bool:
+        """Whether each value of one column always stands beside the same value of the others."""
+        pairs: set[tuple[Any, ...]] = set()
+        for rows in self._columns.source.batches(8192, 0, names):
+            pairs.update(zip(*(map(str, rows.cells[name]) for name in names), strict=True))
+            if rows.first > 50_000:
+                break
+        return all(len({pair[place] for pair in pairs}) == len(pairs) for place in range(len(names)))
+
+    def _by_cells(self) -> list[str]:
+        """The only other column whose cells recur, as classes do."""
+        columns = [name for name in self._columns.names if self._may_have_labels(name)]
+        headerless = [name for name in columns if name in self._columns.invented()]
+        if len(columns) == 1 or (headerless == columns and len(columns) > 1 and self._share_values(columns)):
+            return columns
+        problem = (
+            "no column has a name or cells of labels" if not columns else f"several columns may: {', '.join(columns)}"
+        )
+        raise UsageError(
+            f"{self._where} has no column 'labels'; it has: {self._columns.list_names()}, and {problem}. Name the "
+            "column, as in --columns=labels=COLUMN; a column for each class needs cells of 0 and 1, or of yes and no."
+        )
+
+    def _may_have_labels(self, name: str) -> bool:
+        facts = self._columns.facts.get(name)
+        if facts is None or not self._columns.is_free(name) or _UNNAMED.fullmatch(name):
+            return False
+        is_named = name not in self._columns.invented()
+        is_other = facts.is_numeric or meaning_of(name) or normalized(name) in _BOOKKEEPING
+        if facts.is_unique or not facts.filled or (is_named and is_other):
+            return False
+        if is_named and facts.spellings - {""} <= set(SPLIT_WORDS) | TRUE_WORDS | FALSE_WORDS:
+            return False
+        return len(facts.counts) < facts.rows and not self._columns.has_numbers(name)
+
+    def _share_values(self, names: Sequence[str]) -> bool:
+        values = [set(map(str, self._columns.facts[name].filled)) for name in names]
+        return all(2 * len(one & values[0]) > len(one) for one in values[1:])
+
+
+def _class_names(columns: Sequence[str]) -> dict[str, str]:
+    """{column: class}; a beginning such as `label_`, which all columns share, is no part of the names."""
+    starts = [re.match(r"([A-Za-z]+)[ _.:=/\-]+(?=.)", name) for name in columns]
+    first = starts[0]
+    if first and all(start and start[0] == first[0] for start in starts) and is_label_word(first[1]):
+        return {name: name[len(first[0]) :].strip() for name in columns}
+    return {name: name.strip() for name in columns}

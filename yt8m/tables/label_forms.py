@@ -1,0 +1,320 @@
+"""How labels are written in the cells of a column: names, names with a separator, lists, 0/1 vectors, numbers.
+
+The form is found from the cells, and then each cell is read by it. A cell that does not fit is an error of its row.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.errors import UsageError
+from yt8m.tables import label_lists, separators
+from yt8m.tables.label_lists import NotAListError
+
+# Cells that say that there is no label, as pandas, Python, R, SQL, spreadsheets and people write it.
+_NOTHING = frozenset(
+    (
+        "",
+        "(no genres listed)",
+        "nan",
+        "NaN",
+        "None",
+        "null",
+        "NULL",
+        "NA",
+        "N/A",
+        "n/a",
+        "<NA>",
+        "#N/A",
+        "-",
+        "--",
+        "—",
+        "[]",
+    )
+)
+_WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
+_MOST_CACHED = 1 << 17  # different cells or names whose reading is kept
+
+Split = Callable[[Any], Sequence[str]]
+
+
+class LabelForm(NamedTuple):
+    """How the labels of a column are written.
+
+    Attributes:
+      description: the words for the summary, such as `separated by ","`; empty for one name in each cell.
+      split: reads the names in a cell, which need not be clean; raises `NotAListError` if the cell has another form.
+      separator: the separator between labels in a text; empty for another form.
+      has_whole_floats: whether the numbers of classes are written as 3.0.
+      checked: the names from which the form was found.
+    """
+
+    description: str
+    split: Split
+    separator: str = ""
+    has_whole_floats: bool = False
+    checked: frozenset[str] = frozenset()
+
+
+class NameCleaner(dict[Any, str]):
+    """{a name as a cell has it: the name of the class}; empty for what says that there is no label.
+
+    Blanks around a name do not count, and composed and decomposed letters are one.
+    """
+
+    def __init__(self, has_whole_floats: bool = False) -> None:
+        super().__init__()
+        self._has_whole_floats = has_whole_floats
+
+    def __missing__(self, name: Any) -> str:
+        if len(self) > _MOST_CACHED:
+            self.clear()
+        text = self[name] = self._clean(name)
+        return text
+
+    def _clean(self, name: Any) -> str:
+        if isinstance(name, bool) or name is None:
+            return str(name).lower() if name is not None else ""
+        if isinstance(name, float):
+            return "" if name != name else _float_text(name)
+        text = str(name)
+        text = (text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
+        if text in _NOTHING:
+            return ""
+        match = _WHOLE_FLOAT.fullmatch(text) if self._has_whole_floats else None
+        return match[1] if match else text
+
+
+def _float_text(number: float) -> str:
+    return str(int(number)) if number.is_integer() else str(number)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether a cell says that there is no label."""
+    if isinstance(value, list | tuple | dict):
+        return not value
+    return value is None or value != value or str(value).strip() in _NOTHING
+
+
+def find_form(counts: Mapping[Any, int], flag: str, known: Collection[str], source: str) -> LabelForm:
+    """Finds how the labels of a column are written.
+
+    Args:
+      counts: {cell: number of rows}; lists are tuples here.
+      flag: the value of --label_separator.
+      known: the names of the vocabulary, if there is one.
+      source: where the cells are, for messages.
+
+    Raises:
+      UsageError: the cells have two readings, or none.
+    """
+    known = {unicodedata.normalize("NFC", name) for name in known}
+    filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}
+    if flag not in (separators.AUTO, separators.NONE):
+        return _with_separator(filled, separators.parse_flag(flag), known, source)
+    if any(isinstance(cell, tuple | label_object) for cell in filled):
+        return _structured(filled, known, source)
+    texts = {str(cell).strip(): count for cell, count in filled.items()}
+    lists = [text for text in texts if label_lists.looks_like_list(text)]
+    if lists and flag == separators.AUTO and (form := _of_lists(texts, lists, known, source)):
+        return form
+    if texts and all(_NUMBER.fullmatch(text) for text in texts):
+        return _of_numbers(texts)
+    if flag == separators.NONE:
+        return LabelForm("", _whole, checked=frozenset(texts))
+    if texts and all(_is_timed(text) for text in texts):
+        return LabelForm("each with its start and end", _timed_names)
+    return _of_texts(texts, known, source)
+
+
+class label_object(dict[str, Any]):  # noqa: N801 - it stands for a JSON object, in a form that can be a key
+    """A JSON object in a cell, so that it can be a key of a dictionary."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(str(self))
+
+
+def hashable(value: Any) -> Any:
+    """A cell as a key of a dictionary: lists become tuples."""
+    if isinstance(value, list):
+        return tuple(map(hashable, value))
+    return label_object(value) if isinstance(value, dict) else value
+
+
+def _whole(cell: Any) -> Sequence[str]:
+    return (cell,)
+
+
+def _with_separator(cells: Mapping[Any, int], separator: str, known: Collection[str], source: str) -> LabelForm:
+    """The form with the separator that the user named."""
+    texts = {str(cell): count for cell, count in cells.items() if not isinstance(cell, tuple | dict)}
+    separators.refuse_unused(separator, texts, known, source)
+    return LabelForm(f"separated by {separators.show(separator)}", _Splitter(separator), separator)
+
+
+class _Splitter:
+    """Splits texts by a separator; a list has its labels already."""
+
+    def __init__(self, separator: str, whole: Collection[str] = ()) -> None:
+        self._separator, self._whole = None if separator == " " else separator, frozenset(whole)
+
+    def __call__(self, cell: Any) -> Sequence[str]:
+        if isinstance(cell, list):
+            return [str(name) for name in label_lists.flatten(cell) if name is not None]
+        text = str(cell)
+        return [text] if text in self._whole else text.split(self._separator)
+
+
+def _of_texts(texts: Mapping[str, int], known: Collection[str], source: str) -> LabelForm:
+    """The form of texts that are names, perhaps with a separator."""
+    if _are_hashtags(texts):
+        return LabelForm("as hashtags", _hashtags)
+    separator = separators.find_separator(texts, known, source)
+    if not separator:
+        return LabelForm("", _whole, checked=frozenset(texts) | frozenset(known))
+    parts = [separators.split(text, separator) for text in texts]
+    if vector := _vector_form(parts, source):
+        return LabelForm(f"0/1 vectors separated by {separators.show(separator)}", vector(_Splitter(separator)))
+    checked = frozenset(part for names in parts for part in names) | frozenset(known)
+    has_floats = all(_NUMBER.fullmatch(name) for name in checked)
+    whole = [name for name in known if separator in name]
+    description = f"separated by {separators.show(separator)}"
+    return LabelForm(description, _Splitter(separator, whole), separator, has_floats, checked)
+
+
+def _of_numbers(texts: Mapping[str, int]) -> LabelForm:
+    """The form of numbers, which pandas writes as 3.0 if some are missing."""
+    is_float = any(map(_WHOLE_FLOAT.fullmatch, texts))
+    has_whole_floats = is_float and all(_WHOLE_FLOAT.fullmatch(text) or text.isdigit() for text in texts)
+    return LabelForm("", _whole, has_whole_floats=has_whole_floats, checked=frozenset(texts))
+
+
+def _are_hashtags(texts: Mapping[str, int]) -> bool:
+    """Whether each label begins with `#`, as in `#cat #dog`."""
+    return bool(texts) and all(re.fullmatch(r"#[^#]*[^#\s][^#]*(\s+#[^#]*[^#\s][^#]*)*", text) for text in texts)
+
+
+def _hashtags(cell: Any) -> Sequence[str]:
+    return str(cell).split("#")
+
+
+def _is_timed(text: str) -> bool:
+    return all(_TIMED.fullmatch(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _timed_names(cell: Any) -> Sequence[str]:
+    matches = [_TIMED.fullmatch(part.strip()) for part in str(cell).split(";") if part.strip()]
+    if None in matches:
+        raise NotAListError(str(cell))
+    return [match[1] for match in matches if match]
+
+
+def _of_lists(texts: Mapping[str, int], lists: Sequence[str], known: Collection[str], source: str) -> LabelForm | None:
+    """The form of texts of which some are lists; None if they are names in brackets."""
+    items: dict[str, list[Any]] = {}
+    for text in lists:
+        try:
+            items[text] = label_lists.parse_text(text)
+        except NotAListError:
+            continue
+    others = [text for text in texts if text not in items]
+    if not items:
+        return None
+    if len(items) == len(lists) == len(texts) and (vector := _vector_form(list(items.values()), source)):
+        return LabelForm("0/1 vectors", vector(_list_items))
+    names = {str(item).strip() for parts in items.values() for item in parts} | set(known)
+    if any(text in names for text in lists) or (others and not _may_stand_alone(items, others, names)):
+        example = next((text for text in others if text not in names), lists[0])
+        raise UsageError(
+            f"{source}: some cells are lists, such as {lists[0][:60]!r}, and others are not, such as {example[:60]!r}. "
+            f"Write all as lists, or choose --label_separator={separators.NONE} if each cell is one name."
+        )
+    checked = frozenset(map(str.strip, map(str, names)))
+    has_floats = all(_NUMBER.fullmatch(name) for name in checked)
+    return LabelForm("lists", _list_items, has_whole_floats=has_floats, checked=checked)
+
+
+def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], names: Collection[str]) -> bool:
+    """Whether texts beside lists are single labels, as Label Studio writes them: lists then have two labels or more."""
+    if any(label_lists.looks_like_list(text) for text in others):
+        return False
+    known = sum(text in names for text in others)
+    return 2 * known > len(others) or all(len(parts) > 1 for parts in items.values())
+
+
+def _list_items(cell: Any) -> Sequence[Any]:
+    """The items of a list in a text; a text that is no list is one name."""
+    text = str(cell).strip()
+    return label_lists.parse_text(text) if label_lists.looks_like_list(text) else (text,)
+
+
+def _structured(cells: Mapping[Any, int], known: Collection[str], source: str) -> LabelForm:
+    """The form of cells that are lists or objects, as in Parquet and JSON."""
+    items, texts = list[Sequence[Any]](), dict[str, int]()
+    for cell, count in cells.items():
+        if isinstance(cell, tuple | dict):
+            items.append(_flattened(cell, source))
+        else:
+            texts[str(cell).strip()] = count
+    if not texts and (vector := _vector_form(items, source)):
+        return LabelForm("0/1 vectors", vector(label_lists.flatten))
+    names = frozenset(str(item).strip() for parts in items for item in parts)
+    if texts and (inner := find_form(texts, separators.AUTO, names | set(known), source)).description:
+        raise UsageError(
+            f"{source}: some cells are lists, and others texts with several labels ({inner.description}), such as "
+            f"{next(iter(texts))[:60]!r}; write all as lists."
+        )
+    # A list may hold whole cells such as `["cat,dog"]`; then its items have a separator.
+    single = {str(parts[0]): count for parts, count in zip(items, cells.values(), strict=False) if len(parts) == 1}
+    if single and not texts and len(single) == len(items):
+        separators_found = separators.find_separator(single, known, source)
+        if separators_found:
+            splitter = _Splitter(separators_found)
+            return LabelForm(
+                f"lists of texts separated by {separators.show(separators_found)}",
+                lambda cell: [part for item in label_lists.flatten(cell) for part in splitter(item)],
+                separators_found,
+            )
+    return LabelForm("lists", label_lists.flatten, has_whole_floats=True, checked=names | frozenset(known))
+
+
+def _flattened(cell: Any, source: str) -> Sequence[Any]:
+    try:
+        return label_lists.flatten(cell)
+    except NotAListError as error:
+        raise UsageError(
+            f"{source}: a cell holds {str(error)[:80]}, in which no names of classes can be told; expected names, "
+            'lists of names, or objects such as {"choices": ["cat"]}.'
+        ) from error
+
+
+def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[[Split], Split] | None:
+    """A function that makes, of a splitter, the reader of 0/1 vectors; None if the cells are no such vectors.
+
+    A vector repeats 0 or 1, which a list of classes does not.
+    """
+    sizes = {len(parts) for parts in items}
+    if len(sizes) != 1 or not all(map(label_lists.is_vector, items)):
+        return None
+    (size,) = sizes
+    if all(len({str(part) for part in parts}) == size for parts in items):
+        raise UsageError(
+            f"{source}: each cell has a 0 and a 1; either the classes 0 and 1, or for each of two classes whether the "
+            "video has it. Write the names or the numbers of the classes."
+        )
+
+    def with_splitter(split: Split) -> Split:
+        def places(cell: Any) -> Sequence[str]:
+            parts = [part for part in split(cell) if str(part).strip()]
+            if len(parts) != size or not label_lists.is_vector(parts):
+                raise NotAListError(str(cell))
+            return label_lists.on_places(parts)
+
+        return places
+
+    return with_splitter

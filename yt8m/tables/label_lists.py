@@ -1,0 +1,113 @@
+"""Lists of labels as texts: Python, NumPy, JSON, R and PostgreSQL lists, and the objects of annotation programs."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_BRACKETS = {"[": "]", "(": ")", "{": "}"}
+_NAME_KEYS = ("name", "label", "labels", "class", "category", "title", "value", "tag", "text")
+_LIST_KEYS = ("choices", "taxonomy", "labels", "tags", "classes")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
+
+
+class NotAListError(ValueError):
+    """A text or a value is no list of labels."""
+
+
+def looks_like_list(text: str) -> bool:
+    """Whether a text has the brackets of a list."""
+    text = text.removeprefix("c") if text.startswith("c(") else text
+    return len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
+
+
+def parse_text(text: str) -> list[Any]:
+    """The items of a list in a text, such as `['cat', 'dog']`, `['cat' 'dog']`, `[0 3]`, `{cat,"red fox"}`, `c("cat")`.
+
+    Raises:
+      NotAListError: the text is no such list.
+    """
+    text = text[1:] if text.startswith("c(") else text
+    if not looks_like_list(text):
+        raise NotAListError(text)
+    for parse in (json.loads, _python):
+        try:
+            value = parse(text)
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            continue
+        return flatten(value)
+    return _bare_items(text[1:-1])
+
+
+def _python(text: str) -> Any:
+    """The value of a Python list, tuple, set or dictionary of texts and numbers; NumPy writes no commas."""
+    if re.search(r"""['"]\s+['"]""", text):  # Python would join texts without a comma between them
+        text = re.sub(r"""(['"])\s+(?=['"])""", r"\1, ", text)
+    text = re.sub(r"\bnan\b", "None", text) if "nan" in text else text
+    value = ast.literal_eval(text)
+    return sorted(value, key=str) if isinstance(value, set | frozenset) else value
+
+
+def _bare_items(text: str) -> list[str]:
+    """The items of a list without quotes around all of them, or with blanks between numbers."""
+    words = text.split()
+    if words and all(map(_NUMBER.fullmatch, words)):
+        return words
+    if any(bracket in text for bracket in "[](){}"):
+        raise NotAListError(text)
+    try:
+        (items,) = csv.reader([text.replace("\n", " ")], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError) as error:
+        raise NotAListError(text) from error
+    return [item.strip().strip("'") for item in items if item.strip()]
+
+
+def flatten(value: Any) -> list[Any]:
+    """The labels in a value of JSON or Parquet: a list of names or numbers, of objects with a name, or an object.
+
+    A list of lists is one of paths, as a taxonomy has them. Of an object {name: true or 1}, the true names count.
+
+    Raises:
+      NotAListError: the value is none of these.
+    """
+    if isinstance(value, Mapping):
+        return _of_object(value)
+    if isinstance(value, str | int | float) or value is None:
+        return [value]
+    if isinstance(value, list | tuple):
+        return [name for item in value for name in _of_item(item)]
+    raise NotAListError(str(value))
+
+
+def _of_item(item: Any) -> list[Any]:
+    if isinstance(item, list | tuple):
+        if not all(isinstance(step, str) for step in item):
+            raise NotAListError(str(item))
+        return ["/".join(item)]
+    return _of_object(item) if isinstance(item, Mapping) else [item]
+
+
+def _of_object(value: Mapping[str, Any]) -> list[Any]:
+    for key in _LIST_KEYS:
+        if isinstance(value.get(key), list | tuple):
+            return flatten(value[key])
+    for key in _NAME_KEYS:
+        if isinstance(value.get(key), str | int) and not isinstance(value[key], bool):
+            return [value[key]]
+    if all(isinstance(answer, bool) or answer in (0, 1) for answer in value.values()):
+        return [name for name, answer in value.items() if answer]
+    raise NotAListError(str(value))
+
+
+def is_vector(items: Sequence[Any]) -> bool:
+    """Whether all items are 0 or 1, in any spelling, and at least two."""
+    return len(items) > 1 and all(str(item) in ("0", "1", "0.0", "1.0", "0.", "1.", "True", "False") for item in items)
+
+
+def on_places(items: Sequence[Any]) -> list[str]:
+    """The places of the ones in a vector of 0 and 1, which are the numbers of the classes."""
+    return [str(place) for place, item in enumerate(items) if str(item) in ("1", "1.0", "1.", "True")]

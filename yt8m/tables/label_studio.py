@@ -1,0 +1,192 @@
+"""Answers in exports of Label Studio: JSON, JSON-MIN and CSV. Every control that gives classes is understood.
+
+The answers to a task are joined: a class is a label if more than half of the people chose it. If one person made
+several annotations, the one that was changed last counts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.errors import RunError, UsageError
+from yt8m.tables.meanings import words
+from yt8m.tables.sources import MemorySource
+
+# The types of results whose values name classes, and the key of these names in the value.
+CLASS_TYPES = words(
+    "choices taxonomy labels timelinelabels hypertextlabels paragraphlabels timeserieslabels rectanglelabels "
+    "polygonlabels ellipselabels keypointlabels brushlabels videorectangle"
+)
+_NO_CLASSES = words("textarea rating number datetime pairwise relation")
+PATH_SEPARATOR = "/"  # between the steps of a class in a taxonomy
+# Keys of the data of a task that name its video, the surest first.
+_ID_KEYS = words("id video_id video clip name file_name filename file audio image url text")
+
+
+class Answer(NamedTuple):
+    """The joint answer of several people to the question which classes a video shows.
+
+    Attributes:
+      labels: the classes that more than half of the people chose, sorted.
+      people: number of people who answered.
+      disagreement: share of the people whose choice of classes is not exactly `labels`.
+    """
+
+    labels: tuple[str, ...]
+    people: int
+    disagreement: float
+
+
+def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
+    """Joins the answers of one or more people; `choices` has the classes that each person chose."""
+    votes = Counter(label for classes in choices for label in classes)
+    labels = frozenset(label for label, count in votes.items() if 2 * count > len(choices))
+    return Answer(tuple(sorted(labels)), len(choices), sum(classes != labels for classes in choices) / len(choices))
+
+
+def choices_by_person(annotations: Any, control: str) -> list[frozenset[str]]:
+    """The classes that each person chose in a task; a person who skipped the task is left out.
+
+    Args:
+      annotations: the value of `annotations` of a task.
+      control: the name of the control whose results are classes.
+
+    Raises:
+      TypeError: the annotations are not a list, or an answer cannot be used; the text says why.
+    """
+    if not isinstance(annotations, list):
+        raise TypeError("the annotations are not a list")
+    people: dict[Any, frozenset[str]] = {}
+    for number, annotation in enumerate(sorted(annotations, key=_last_change)):
+        if not is_skipped(annotation):
+            people[_find_person(annotation, number)] = _chosen_classes(annotation, control)
+    return [*people.values()]
+
+
+def is_skipped(annotation: Mapping[str, Any]) -> bool:
+    """Whether the person skipped the task; then the annotation need not have a result."""
+    return bool(annotation.get("was_cancelled", False))
+
+
+def _last_change(annotation: Mapping[str, Any]) -> datetime.datetime:
+    """The time of the last change of an annotation; the earliest of all times if it is unknown."""
+    text = str(annotation.get("updated_at") or annotation.get("created_at") or "")
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        time = datetime.datetime.min
+    return time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+
+
+def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
+    """A key of the person who made an annotation.
+
+    If the export names nobody, the key is made from `number`, the number of the annotation, so that each annotation
+    counts as the answer of another person.
+    """
+    person = annotation.get("completed_by")
+    if isinstance(person, Mapping):
+        person = person.get("id", person.get("email"))
+    return ("annotation", number) if person is None else person
+
+
+def _chosen_classes(annotation: Mapping[str, Any], control: str) -> frozenset[str]:
+    """The classes chosen in an annotation by a control.
+
+    Raises:
+      TypeError: the answer has results, but none of the control; the control gives no classes; or a class is no text.
+    """
+    results = annotation["result"]
+    own = [result for result in results if result.get("from_name") == control]
+    answers = [result for result in results if result.get("type") in CLASS_TYPES]
+    if answers and not own:
+        others = sorted({f"{result.get('from_name')} (type {result.get('type')})" for result in answers})
+        raise TypeError(
+            f"the answer has results of the controls {', '.join(others)}, but none of the control {control}"
+        )
+    return frozenset(name.strip() for result in own for name in _names_of(result))
+
+
+def _names_of(result: Mapping[str, Any]) -> list[str]:
+    """The names of the classes in a result; a class of a taxonomy is the path to it."""
+    kind = str(result["type"])
+    if kind not in CLASS_TYPES:
+        raise TypeError(f"the control {result.get('from_name')} is of type {kind}, not choices, and gives no classes")
+    value = result["value"]
+    names = value.get("labels", []) if kind == "videorectangle" else value[kind]
+    if not isinstance(names, list):
+        raise TypeError(f"the {kind} are not a list")
+    names = [PATH_SEPARATOR.join(map(str, name)) if isinstance(name, list) else name for name in names]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a choice is not text")
+    return names
+
+
+def controls_of(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """{name of a control that gives classes: its type}, of all answers to tasks."""
+    annotations = [annotation for task in tasks for annotation in task.get("annotations") or ()]
+    results = [result for annotation in annotations if not is_skipped(annotation) for result in annotation["result"]]
+    return {
+        str(result.get("from_name")): str(result.get("type"))
+        for result in results
+        if result.get("type") not in _NO_CLASSES and result.get("from_name") is not None
+    }
+
+
+def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) -> str:
+    """The control whose answers are labels: the named one, or the only one of the export that gives classes.
+
+    Raises:
+      UsageError: several controls give classes, or those that have answers do not give classes.
+    """
+    if control:
+        return control
+    controls = controls_of(tasks)
+    classes = [name for name, kind in controls.items() if kind in CLASS_TYPES]
+    if len(classes) == 1 and len(controls) == 1:
+        return classes[0]
+    if len(classes) == 1:
+        return classes[0]
+    if classes:
+        listed = " or ".join(f"--columns=labels={name} (type {controls[name]})" for name in sorted(classes))
+        raise UsageError(f"{path}: the answers of several controls may be the labels; choose one by {listed}.")
+    listed = ", ".join(f"{name} (type {kind})" for name, kind in sorted(controls.items())) or "none"
+    raise UsageError(f"{path}: no control of the export gives classes; it has answers of: {listed}.")
+
+
+def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
+    """The rows of Label Studio's JSON export; None if the objects are no tasks.
+
+    Raises:
+      UsageError, RunError: the answers cannot be used; the message names the task.
+    """
+    if not all(isinstance(task.get("data"), dict) and "annotations" in task for task in tasks):
+        return None
+    chosen = choose_control(path, tasks, control)
+    key = _id_key([task["data"] for task in tasks])
+    if not key:
+        keys = ", ".join(tasks[0]["data"])
+        raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
+    ids, labels = [], []
+    for number, task in enumerate(tasks, 1):
+        try:
+            choices = choices_by_person(task["annotations"], chosen)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{path}, task {number}: {error}.") from error
+        ids.append(str(task["data"][key]))
+        labels.append(list(combine_choices(choices).labels) if choices else [])
+    form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
+    return MemorySource(path, {"id": ids, "labels": labels}, form, {"id": "id", "labels": "labels"})
+
+
+def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
+    """The key of the data of tasks that names the video; empty if there is none."""
+    keys = [*_ID_KEYS, *data[0]]
+    for key in dict.fromkeys(keys):
+        values = {str(one[key]) for one in data if isinstance(one.get(key), str | int) and one.get(key) != ""}
+        if len(values) == len(data):
+            return key
+    return ""

@@ -1,0 +1,125 @@
+"""What the columns of a table mean, by their names: id, path, labels, split, start and end.
+
+Case, blanks and signs do not matter: `Video ID`, `videoId` and `video_id` are one name. Names that come first in a list
+are taken first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text: short lists of names are easier to read so."""
+    return tuple(text.split())
+
+
+MEANINGS = ("id", "path", "labels", "split", "start", "end")
+
+_ID_NAMES = words(
+    "id video_id videoid vid video video_name clip_id clip clip_name youtube_id ytid yt_id file_name filename "
+    "fname file slice_file_name image_id imageid image_name image img img_id img_name audio_id audio "
+    "recording recording_id sample_id sample sample_name track_id track item_id item_name item media_id media "
+    "asset asset_id movie movie_id film_id external_id data_id segment_id uid uuid guid key"
+)
+_PATH_NAMES = words(
+    "path feature_path features_path feat_path filepath file_path feature_file features_file npy npy_path "
+    "npy_file embedding_path video_path audio_path image_path rel_path relpath"
+)
+_LABELS_NAMES = words(
+    "labels label tags tag classes class class_name classname class_names categories category genres genre "
+    "label_name labelname label_names label_s display_name display_names targets target positive_labels "
+    "class_label class_labels topics topic keywords keyword concepts concept species actions action "
+    "activities activity attribute_ids label_ids label_id category_id category_ids class_ids class_id classid "
+    "choices choice annotations annotation ground_truth gt truth multi_label multilabel event_label "
+    "event_labels sound_class y"
+)
+_SPLIT_NAMES = words(
+    "split subset is_valid is_validation valid is_val is_test is_train partition usage phase data_split "
+    "dataset_split split_name set tvt data_type"
+)
+_START_NAMES = words("start start_time starttime start_seconds start_second start_s start_sec t_start time_start begin")
+_END_NAMES = words("end end_time endtime end_seconds end_second end_s end_sec t_end time_end stop")
+_NAMES = {
+    "id": _ID_NAMES,
+    "path": _PATH_NAMES,
+    "labels": _LABELS_NAMES,
+    "split": _SPLIT_NAMES,
+    "start": _START_NAMES,
+    "end": _END_NAMES,
+}
+_MEANING_OF = {name: (meaning, rank) for meaning, names in _NAMES.items() for rank, name in enumerate(names)}
+# The last word of a column such as `movie genres` or `true_label` says that it holds labels.
+_LABEL_WORDS = frozenset(words("labels label tags tag classes class categories category genres genre"))
+_LAST_RANK = 1000
+
+TRAIN, VALIDATE, TEST = words("train validate test")  # the names that --splits has by default
+_SPELLINGS = {
+    TRAIN: words("train training trn tr learn"),
+    VALIDATE: words("validate valid validation val dev development"),
+    TEST: words("test testing tst eval evaluation holdout"),
+}
+# {a word for a split, in lower case: the name of the split}
+SPLIT_WORDS = {word: name for name, spellings in _SPELLINGS.items() for word in spellings}
+_TRUE, _FALSE = frozenset(words("true 1 1.0 yes y t")), frozenset(words("false 0 0.0 no n f"))
+# {name of a column of true and false: (the split of true, the split of false)}
+_SPLIT_FLAGS = {
+    **dict.fromkeys(words("is_valid is_validation valid is_val"), (VALIDATE, TRAIN)),
+    "is_test": (TEST, TRAIN),
+    "is_train": (TRAIN, VALIDATE),
+}
+# Columns of true and false about the work on a table, which are no classes.
+_REMARK_WORDS = frozenset(
+    words(
+        "is has verified checked reviewed done skip skipped ok flag flagged correct cancelled active enabled "
+        "public cc esc10"
+    )
+)
+
+
+def normalized(name: str) -> str:
+    """The name of a column in lower case, with `_` between its words."""
+    text = unicodedata.normalize("NFKC", str(name)).strip()
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", text)
+    return re.sub(r"\W+|_+", "_", text).strip("_").lower()
+
+
+def meaning_of(name: str) -> tuple[str, int] | None:
+    """(meaning, rank) of a column by its name; the lower the rank, the surer. None if the name says nothing."""
+    word = normalized(name)
+    if word in _MEANING_OF:
+        return _MEANING_OF[word]
+    last = word.rpartition("_")[2]
+    return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None
+
+
+def is_label_word(text: str) -> bool:
+    """Whether a text, such as the common beginning of the names of columns, is a word for labels."""
+    return normalized(text) in _LABEL_WORDS or normalized(text) in ("target", "targets", "y")
+
+
+def is_remark(name: str) -> bool:
+    """Whether a column of true and false says something about the row, and is no class: `is_cc`, `verified`."""
+    return normalized(name).split("_")[0] in _REMARK_WORDS
+
+
+def count_known(names: list[str]) -> int:
+    """The number of different meanings that the names of columns have."""
+    return len({known[0] for known in map(meaning_of, names) if known})
+
+
+def split_name(column: str, cell: Any) -> str:
+    """The name of the split that a cell means, such as `validate` for `val`; the cell itself if it is no known word.
+
+    Args:
+      column: the name of the cell's column; a true `is_valid` means `validate`.
+      cell: the cell; None if it is empty.
+    """
+    text = "" if cell is None else str(cell).strip()
+    word = text.lower()
+    flags = _SPLIT_FLAGS.get(normalized(column))
+    if flags and word in _TRUE | _FALSE:
+        return flags[word in _FALSE]
+    return SPLIT_WORDS.get(word, text)

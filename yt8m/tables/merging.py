@@ -1,0 +1,141 @@
+"""Tables with a row for each label of a video: their rows become one row for each video."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.errors import UsageError
+from yt8m.tables.facts import TRUE_WORDS
+from yt8m.tables.meanings import normalized
+from yt8m.tables.roles import Roles
+from yt8m.tables.sources import MemorySource, Source
+
+LABELS = "labels of all rows"  # the column of the merged rows
+_ROWS_AT_ONCE = 8192
+_FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are a mistake rather than a form
+_SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
+
+
+class Merged(NamedTuple):
+    """The merged rows.
+
+    Attributes:
+      source: a row for each video, in the order of their first rows; its column `LABELS` has the names.
+      rows: number of rows of the table.
+      is_scattered: whether the rows of a video are not all together.
+    """
+
+    source: MemorySource
+    rows: int
+    is_scattered: bool
+
+
+def merge(
+    source: Source, roles: Roles, extra_columns: Sequence[str], split_cell: Callable[[Any], tuple[str, ...]]
+) -> Merged | None:
+    """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row.
+
+    Args:
+      source: the rows.
+      roles: what the columns mean.
+      extra_columns: columns that must be alike in all rows of a video.
+      split_cell: gives the names in a cell of labels.
+
+    Raises:
+      UsageError: rows of one video contradict each other.
+    """
+    merger = _Merger(source, roles, [*extra_columns])
+    for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
+        merger.add(rows.first, {name: rows.cells[name] for name in merger.columns}, split_cell)
+    return merger.finish()
+
+
+class _MergedSource(MemorySource):
+    """Rows in memory, each of which stands for several rows of another source."""
+
+    def __init__(self, source: Source, cells: Mapping[str, Sequence[Any]], numbers: Sequence[int]) -> None:
+        super().__init__(source.path, cells, source.form)
+        self._source, self._numbers = source, numbers
+
+    def line_of(self, row: int) -> int:
+        """See `Source`: the line of the first of the rows that were merged."""
+        return self._source.line_of(self._numbers[row - 1])
+
+
+class _Merger:
+    """Collects the rows of each video."""
+
+    def __init__(self, source: Source, roles: Roles, extra_columns: list[str]) -> None:
+        self._source, self._roles = source, roles
+        others = [roles.path, roles.split, roles.start, roles.end, *extra_columns]
+        self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
+        self.columns = list(dict.fromkeys([roles.id, *self._others, *roles.labels, *filter(None, [roles.value])]))
+        self._place: dict[str, int] = {}
+        self._cells: dict[str, list[Any]] = {name: [] for name in [roles.id, *self._others]}
+        self._labels: list[dict[str, None]] = []
+        self._numbers: list[int] = []
+        self._last, self._rows, self._repeats = "", 0, 0
+        self._is_scattered = self._is_mistake = False
+
+    def add(self, first: int, cells: dict[str, Sequence[Any]], split_cell: Callable[[Any], tuple[str, ...]]) -> None:
+        """Adds rows, of which the first has the number `first`."""
+        labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
+        values = cells[self._roles.value] if self._roles.value else [1] * len(cells[self._roles.id])
+        for index, (cell_id, row, value) in enumerate(zip(cells[self._roles.id], labels, values, strict=True)):
+            name = str(cell_id)
+            place = self._find(name, first + index, cells, index)
+            counts = str(value).strip().lower() in TRUE_WORDS
+            for label in (label for cell in row if counts and cell not in (None, "") for label in split_cell(cell)):
+                self._is_mistake |= label in self._labels[place]
+                self._labels[place][label] = None
+            self._last, self._rows = name, self._rows + 1
+
+    def _find(self, name: str, number: int, cells: dict[str, Sequence[Any]], index: int) -> int:
+        """The place of the video of a row; a new one if the row is its first."""
+        place = self._place.setdefault(name, len(self._labels))
+        if place == len(self._labels):
+            self._labels.append({})
+            self._numbers.append(number)
+            for column, values in self._cells.items():
+                values.append(cells[column][index])
+            return place
+        self._repeats += 1
+        self._is_scattered |= name != self._last
+        for column in self._others:
+            if self._cells[column][place] != cells[column][index]:
+                self._refuse(name, column, number, place)
+        return place
+
+    def _refuse(self, name: str, column: str, number: int, place: int) -> None:
+        row, other = self._where(number), self._where(self._numbers[place])
+        is_time = column in (self._roles.start, self._roles.end)
+        times = [f"{meaning}=" for meaning in ("start", "end") if getattr(self._roles, meaning)]
+        remedy = (
+            f"Either each row is a clip of its own, which needs an id of its own, or the labels are those of the whole "
+            f"video: then add --columns={','.join(times)}."
+            if is_time
+            else f"Rows of one video must agree in {column}."
+        )
+        raise UsageError(
+            f"{self._source.path}, {row}: the {column} of {name[:60]!r} differs from that in {other}. {remedy}"
+        )
+
+    def _where(self, number: int) -> str:
+        line = self._source.line_of(number)
+        return f"row {number}" + (f" (line {line})" if line else "")
+
+    def finish(self) -> Merged | None:
+        """The merged rows."""
+        is_form = self._roles.value or not self._is_scattered or self._repeats >= _FEW * self._rows
+        if self._is_mistake or not is_form:
+            return None
+        scores = [name for name in self._roles.unused if normalized(name) in _SCORES]
+        if scores and self._repeats:
+            raise UsageError(
+                f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
+                "only the rows whose labels count, and leave out this column."
+            )
+        cells = {**self._cells, LABELS: [tuple(names) for names in self._labels]}
+
+        return Merged(_MergedSource(self._source, cells, self._numbers), self._rows, self._is_scattered)

@@ -1,0 +1,212 @@
+"""Which column of a table means what: by the user's words, by its name, or by its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from yt8m.errors import UsageError, suggestion
+from yt8m.tables.columns import NUMBERED, TableColumns
+from yt8m.tables.label_columns import JOIN, LabelFinder
+from yt8m.tables.meanings import MEANINGS, SPLIT_WORDS, is_label_word, normalized, words
+
+GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
+_GENERIC_PREFIXES = frozenset(
+    words("f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values")
+)
+_VALUE_NAMES = frozenset(words("confidence value present is_present presence relevance positive is_positive"))
+_CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table mean; an empty name stands for none.
+
+    Attributes:
+      id, path, split, start, end: the columns of these meanings.
+      labels: the columns of the labels; one, or several whose labels are joined.
+      classes: {column: class}, if there is a column for each class instead.
+      value: the column that says, of the label of a row, whether the video has it.
+      families: {feature: its columns}, of features with a column for each value.
+      lists: the columns whose cells are lists of numbers, which are features.
+      unused: the other columns.
+    """
+
+    id: str = ""
+    path: str = ""
+    split: str = ""
+    start: str = ""
+    end: str = ""
+    labels: tuple[str, ...] = ()
+    classes: Mapping[str, str] = field(default_factory=dict)
+    value: str = ""
+    families: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    lists: Sequence[str] = ()
+    unused: Sequence[str] = ()
+
+    @property
+    def cell_columns(self) -> list[str]:
+        """The columns whose cells are read for every row."""
+        single = [self.id, self.path, self.split, self.start, self.end, self.value]
+        return list(dict.fromkeys(name for name in [*single, *self.labels, *self.classes] if name))
+
+
+def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> dict[str, str]:
+    """{meaning: column, or several with `+`} of the value of --columns; an empty column stands for none.
+
+    Raises:
+      UsageError: a meaning or a column is unknown.
+    """
+    chosen = {}
+    for word in words:
+        meaning, equals, column = (text.strip() for text in word.partition("="))
+        if meaning not in MEANINGS or not equals:
+            raise UsageError(
+                f"--columns={','.join(words)}: {word!r} is not MEANING=COLUMN; the meanings are {', '.join(MEANINGS)}."
+            )
+        names = [column] if column in columns else column.split(JOIN) if meaning == "labels" else [column]
+        for name in filter(None, names):
+            if name not in columns:
+                listed = ", ".join(columns)[:300]
+                raise UsageError(
+                    f"--columns={word}: {source} has no column {name!r}{suggestion(name, columns)}; it has: {listed}."
+                )
+        chosen[meaning] = column
+    return chosen
+
+
+class RoleFinder:
+    """Finds the roles of columns.
+
+    Args:
+      columns: the columns; the finder takes those that get a meaning.
+      path_endings: the endings of the files that a column of paths names.
+      split_names: the names of the splits.
+    """
+
+    def __init__(self, columns: TableColumns, path_endings: Sequence[str], split_names: Collection[str]) -> None:
+        self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
+
+    def find(self, needs_labels: bool = True) -> Roles:
+        """The roles of all columns.
+
+        Raises:
+          UsageError: the columns have several readings, or one that is needed is missing.
+        """
+        columns, roles = self._columns, self._take(Roles(), "split", self._find_split())
+        for meaning in ("start", "end"):
+            roles = self._take(roles, meaning, self._find_time(meaning))
+        roles = replace(roles, families=self._find_families())
+        columns.taken.update(name for names in roles.families.values() for name in names)
+        roles = self._take(roles, "path", self._find_path())
+        roles = self._take(roles, "id", self._find_id(roles.path))
+        labels, classes = LabelFinder(columns).find(needs_labels)
+        roles = replace(roles, labels=labels, classes=classes)
+        columns.taken.update([*labels, *classes])
+        roles = self._take(roles, "value", self._find_value() if labels else "")
+        lists = [name for name in columns.unused() if columns.has_numbers(name)]
+        columns.taken.update(lists)
+        return replace(roles, lists=lists, unused=columns.unused())
+
+    def _take(self, roles: Roles, meaning: str, column: str) -> Roles:
+        self._columns.taken.update({column} - {""})
+        changes: dict[str, Any] = {meaning: column}
+        return replace(roles, **changes)
+
+    def _find_split(self) -> str:
+        if "split" in self._columns.chosen:
+            return self._columns.chosen["split"]
+        words = set(SPLIT_WORDS) | {name.lower() for name in self._split_names}
+        for name in self._columns.named("split"):
+            values = self._columns.facts[name].spellings - {""} if name in self._columns.facts else set()
+            is_flag = normalized(name).startswith("is_") or normalized(name) == "valid"
+            fits = self._columns.facts[name].is_binary if is_flag and name in self._columns.facts else values <= words
+            if normalized(name) in ("split", "subset") or (values and fits):
+                return name
+        return ""
+
+    def _find_time(self, meaning: str) -> str:
+        if meaning in self._columns.chosen:
+            return self._columns.chosen[meaning]
+        if any(normalized(name) in _CUT_FILES for name in self._columns.names):
+            return ""  # the times are those of the film from which the video was cut
+        named = [name for name in self._columns.named(meaning) if name in self._columns.facts]
+        numeric = [
+            name for name in named if self._columns.facts[name].is_numeric and not self._columns.facts[name].is_binary
+        ]
+        return meaning if meaning in named else next(iter(numeric), "")
+
+    def _find_families(self) -> dict[str, list[str]]:
+        """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""
+        families: dict[str, dict[int, str]] = {}
+        for name in self._columns.names:
+            match = NUMBERED.fullmatch(name)
+            if (
+                match
+                and name in self._columns.facts
+                and self._columns.is_free(name)
+                and self._columns.facts[name].is_numeric
+            ):
+                families.setdefault(match[1], {})[int(match[2])] = name
+        found = {}
+        for prefix, columns in families.items():
+            numbers = sorted(columns)
+            is_whole = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            if is_whole and not is_label_word(prefix) and self._are_features(prefix, list(columns.values())):
+                found[prefix] = [columns[number] for number in numbers]
+        if len(found) == 1 and normalized(next(iter(found))) in _GENERIC_PREFIXES | {""}:
+            return {GENERIC: next(iter(found.values()))}
+        return {prefix.strip("_.- ") or GENERIC: columns for prefix, columns in found.items()}
+
+    def _are_features(self, prefix: str, columns: Sequence[str]) -> bool:
+        has_labels = bool(self._columns.named("labels")) or "labels" in self._columns.chosen
+        is_generic = normalized(prefix) in _GENERIC_PREFIXES
+        return not all(self._columns.facts[name].is_binary for name in columns) or (is_generic and has_labels)
+
+    def _find_path(self) -> str:
+        if "path" in self._columns.chosen:
+            return self._columns.chosen["path"]
+        if named := self._columns.named("path"):
+            return named[0]
+        candidates = self._columns.named("id") + self._columns.invented()
+        return next((name for name in candidates if self._holds_files(name)), "")
+
+    def _holds_files(self, name: str) -> bool:
+        values = (
+            [str(value).lower() for value in self._columns.facts[name].filled[:1000]]
+            if name in self._columns.facts
+            else []
+        )
+        return bool(values) and all(value.endswith(self._endings) for value in values)
+
+    def _find_id(self, path: str) -> str:
+        if self._columns.chosen.get("id"):
+            return self._columns.chosen["id"]
+        named = [name for name in self._columns.named("id") if name in self._columns.facts]
+        unique = [name for name in named if self._columns.facts[name].is_unique]
+        names = [name for name in unique if not self._columns.facts[name].is_counter]
+        first = next(iter(names or unique or named), "")
+        if named and named[0] in unique and not self._columns.facts[named[0]].is_counter:
+            first = named[0]
+        if first or path:
+            return first or path
+        return self._id_by_cells()
+
+    def _id_by_cells(self) -> str:
+        """The id of a table without a header, or whose first column R or pandas has left without a name."""
+        for place, name in enumerate(self._columns.invented()):
+            facts = self._columns.facts.get(name)
+            if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
+                return name
+        raise UsageError(
+            f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. Name the column of the "
+            "ids, as in --columns=id=COLUMN."
+        )
+
+    def _find_value(self) -> str:
+        for name in self._columns.names:
+            facts = self._columns.facts.get(name)
+            if facts and self._columns.is_free(name) and normalized(name) in _VALUE_NAMES and facts.is_binary:
+                return name
+        return ""

@@ -1,0 +1,285 @@
+"""The separator between the labels in a cell, found from all cells.
+
+A text such as `Animal, domestic` may be one name, and `cat, dog` two. So a separator is taken only if the parts of its
+cells are labels of their own elsewhere: `cat` and `dog` alone, or in many other combinations. If the cells say neither
+that nor the contrary, there are two readings, and the user chooses one of them by --label_separator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from yt8m.errors import UsageError
+
+NONE = "none"  # the value of --label_separator for cells that hold one name each
+AUTO = "auto"
+# Separators that hardly ever belong to a name, then those that may, in the order in which they are tried.
+_STRONG = (";", "|", "\n", "\t")
+_WEAK = (",", "/", "#", "+", "&", "::", "//", ":", "~", "^", " - ", " and ", " ")
+USUAL = (*_STRONG, ",", "/", "#", "+")  # separators that are looked for in all names of a table
+_NAMES = {"\n": "line breaks", "\t": "tabs", " ": "blanks"}
+_SPOKEN = ("&", ":", " - ", " and ", " ")  # separators that many names have
+_CONTROL = ("\n", "\t")  # what no name has, so that cells with them are split or refused later
+_MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels of their own
+_FEW_OF = 1 / 3  # below this share, the cells are names
+_FEWEST_CELLS, _ENOUGH_CELLS = 2, 3  # different cells that prove a separator: of nearly all cells, or of some
+_UNUSUAL = 0.1  # share of the cells that may be names, where others prove a separator
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+
+class SeparatorVerdict(NamedTuple):
+    """What the cells say of a separator.
+
+    Attributes:
+      kind: `split`, `names`, or `unclear`.
+      example: a cell that has the separator, and does not fit to the other reading.
+    """
+
+    kind: str
+    example: str = ""
+
+
+def show(separator: str) -> str:
+    """A separator as people write it, for a message."""
+    return _NAMES.get(separator, f'"{separator}"')
+
+
+def flag_value(separator: str) -> str:
+    """The value of --label_separator that stands for a separator."""
+    return repr(separator) if separator not in "\n\t" else {"\n": r"'\n'", "\t": r"'\t'"}[separator]
+
+
+def parse_flag(text: str) -> str:
+    """The separator that a value of --label_separator names: `\\t` and `\\n` stand for a tab and a line break."""
+    return {r"\t": "\t", r"\n": "\n"}.get(text, text)
+
+
+def split(text: str, separator: str) -> list[str]:
+    """The parts of a cell, without the blanks around them and without empty ones."""
+    parts = text.split() if separator == " " else text.split(separator)
+    return [part for part in map(str.strip, parts) if part]
+
+
+def find_separator(cells: Mapping[str, int], known: Collection[str], source: str) -> str:
+    """The separator between labels; empty if each cell is one name.
+
+    Args:
+      cells: {text of a cell: number of cells with this text}, without empty ones.
+      known: names that the vocabulary has.
+      source: where the cells are, for a message.
+
+    Raises:
+      UsageError: there are two readings.
+    """
+    if found := _between_numbers(cells):
+        return found
+    chosen, unclear = "", list[tuple[str, SeparatorVerdict]]()
+    for separator in (*_STRONG, *_WEAK):
+        verdict = judge(separator, cells, known)
+        if verdict.kind == "split":
+            if chosen:
+                raise _mixed(source, chosen, separator, verdict.example)
+            chosen = separator
+            cells = _parts(cells, separator, known)
+        elif verdict.kind == "unclear":
+            unclear.append((separator, verdict))
+    for separator, first_verdict in unclear:
+        verdict = judge(separator, cells, known) if chosen else first_verdict
+        if verdict.kind != "names":
+            raise _two_readings(source, separator, verdict.example, chosen)
+    return chosen
+
+
+def refuse_combinations(names: Collection[str], checked: Collection[str], source: str) -> None:
+    """Raises `UsageError` if one of all names of a table seems to be several names with a separator between them.
+
+    Args:
+      names: the labels of all rows.
+      checked: labels that need no check: those from which the separator was found, and names of the vocabulary.
+      source: where the cells are, for a message.
+    """
+    everything = set(names)
+    for name in sorted(everything - set(checked)):
+        for separator in USUAL:
+            parts = split(name, separator) if separator in name else []
+            if len(parts) > 1 and everything.issuperset(parts):
+                raise _two_readings(source, separator, name, "")
+
+
+def refuse_unused(separator: str, cells: Mapping[str, int], known: Collection[str], source: str) -> None:
+    """Raises `UsageError` if no cell has the separator that the user named, but the cells prove another one."""
+    if any(separator in text for text in cells):
+        return
+    for other in (*_STRONG, *_WEAK):
+        verdict = judge(other, cells, known)
+        if verdict.kind == "split":
+            raise UsageError(
+                f"{source}: no cell has the --label_separator={flag_value(separator)}, but {show(other)} stands "
+                f"between labels, as in {verdict.example[:60]!r}. Choose by --label_separator={flag_value(other)}, or "
+                f"--label_separator={NONE} if each cell is one name."
+            )
+
+
+def _between_numbers(cells: Mapping[str, int]) -> str:
+    """The separator between whole numbers, which are no names with blanks; empty if there are other cells."""
+    for separator in (" ", ";", "|", ","):
+        parts = [split(text, separator) for text in cells]
+        if any(len(numbers) > 1 for numbers in parts) and all(
+            _NUMBER.fullmatch(number) for numbers in parts for number in numbers
+        ):
+            return separator if separator != "," or len({len(numbers) for numbers in parts}) > 1 else ""
+    return ""
+
+
+def judge(separator: str, cells: Mapping[str, int], known: Collection[str]) -> SeparatorVerdict:
+    """What the cells say of a separator; see the beginning of this module."""
+    combined = {text: parts for text in cells if len(parts := _cut(text, separator)) > 1 and text not in known}
+    if not combined:
+        return SeparatorVerdict("names")
+    evidence = _Evidence(separator, cells, known, combined)
+    if evidence.uncut:
+        # `C++` is a name, so that `+` can hardly stand between names.
+        return SeparatorVerdict("unclear", evidence.uncut) if len(evidence.proving) > 1 else SeparatorVerdict("names")
+    if evidence.is_split():
+        return SeparatorVerdict("split", evidence.proving[0])
+    kind = "names" if evidence.is_name() else "unclear"
+    if separator in _STRONG:
+        kind = evidence.judge_strong()
+    if kind == "unclear" and separator in _CONTROL:
+        kind = "names"
+    return SeparatorVerdict(kind, evidence.example)
+
+
+class _Evidence:
+    """What speaks for and against a separator.
+
+    A part is a label of its own if it stands alone in a cell, or is in several cells at different places: as `dog` in
+    `cat, dog` and `dog, fox`, but not as `Animal` in `Animal, wild` and `Animal, domestic`.
+
+    Args:
+      separator: the separator.
+      cells: {text of a cell: number of cells}.
+      known: names of the vocabulary.
+      combined: {cell with the separator: its parts}.
+
+    Attributes:
+      proving: the cells of which all parts are labels of their own.
+      touching: the cells of which a part is.
+      uncut: a cell that has the separator, but an empty part; empty if there is none.
+      example: a cell for a message.
+    """
+
+    def __init__(
+        self, separator: str, cells: Mapping[str, int], known: Collection[str], combined: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._separator, self._cells, self._known, self._combined = separator, cells, set(known), combined
+        self._alone = {text for text in cells if text not in combined} | set(known)
+        self.uncut = next((text for text in cells if text not in combined and _is_uncut(text, separator)), "")
+        self._shared, moving = _recurring_parts(combined)
+        own = self._alone if separator == " " else self._alone | moving
+        self.proving = [text for text, parts in combined.items() if own.issuperset(parts)]
+        self.touching = [text for text, parts in combined.items() if not own.isdisjoint(parts)]
+        tokens = [part for parts in combined.values() for part in parts]
+        self._own_share = sum(part in own for part in tokens) / len(tokens)
+        self._moving_share = sum(part in moving for part in tokens) / len(tokens)
+        self._has_alone = not self._alone.isdisjoint(tokens)
+        doubtful = set(combined) - set(self.proving)
+        self.example = next((text for text in combined if text in doubtful), next(iter(combined)))
+
+    def is_split(self) -> bool:
+        """Whether the cells prove the separator."""
+        count, proving = len(self._combined), set(self.proving)
+        if all(self._known.issuperset(parts) for parts in self._combined.values()):
+            return True
+        if len(proving) >= (_FEWEST_CELLS if self._has_alone else _ENOUGH_CELLS) and len(proving) >= _MOST_OF * count:
+            doubtful = [text for text in self._combined if text not in proving]
+            styles = _styles(self.proving, self._separator)
+            return set(doubtful) <= set(self.touching) and _styles(doubtful, self._separator) <= styles
+        touching = set(self.touching)
+        names = [text for text in self._combined if text not in touching and self._cells[text] > _FEWEST_CELLS]
+        is_proven = len(proving) >= _ENOUGH_CELLS and 2 * len(touching) >= count and self._own_share >= 0.5
+        return self._separator != " " and is_proven and len(names) <= _UNUSUAL * count
+
+    def is_name(self) -> bool:
+        """Whether the cells are names, as classes are: they recur as a whole, and their parts do not recombine."""
+        count = len(self._combined)
+        if self._separator in _SPOKEN:
+            return len(self.proving) < _FEW_OF * count and self._moving_share < _FEW_OF
+        is_repeated = sum(self._cells[text] for text in self._combined) >= 2 * count
+        is_rare = 5 * count <= len(self._cells)
+        return not self.proving and self._moving_share < _FEW_OF and (is_repeated or is_rare)
+
+    def judge_strong(self) -> str:
+        """The kind of verdict on a separator that hardly ever belongs to a name, if it is not proven.
+
+        Without blanks around it, it is enough if most cells have a part that stands alone or in other cells too.
+        """
+        is_tight = _styles(list(self._combined), self._separator) == {self._separator}
+        own = self._alone | self._shared
+        touching = sum(not own.isdisjoint(parts) for parts in self._combined.values())
+        if is_tight and 2 * touching > len(self._combined):
+            return "split"
+        is_repeated = not is_tight and all(self._cells[text] > 2 for text in self._combined) and len(self._cells) > 1
+        return "names" if is_repeated and not touching else "unclear"
+
+
+def _recurring_parts(combined: Mapping[str, Sequence[str]]) -> tuple[set[str], set[str]]:
+    """(the parts of several cells, those of them that are at different places)."""
+    places: dict[str, set[int]] = {}
+    count: Counter[str] = Counter()
+    for parts in combined.values():
+        count.update(set(parts))
+        for place, part in enumerate(parts):
+            places.setdefault(part, set()).add(place)
+    shared = {part for part, number in count.items() if number > 1}
+    return shared, {part for part in shared if len(places[part]) > 1}
+
+
+def _cut(text: str, separator: str) -> list[str]:
+    """The parts of a cell with a separator; the cell alone if it has none, or only where a name may have it."""
+    if separator not in text:
+        return [text]
+    parts = [part.strip() for part in (text.split() if separator == " " else text.strip().split(separator))]
+    if separator in (";", ",", "|", "\n", "\t"):
+        parts = [part for part in parts if part]
+    return parts if all(parts) and parts else [text]
+
+
+def _is_uncut(text: str, separator: str) -> bool:
+    """Whether a cell holds the separator, but has an empty part, so that it cannot be cut."""
+    return (
+        separator in text and separator != " " and len(split(text, separator)) >= 1 and _cut(text, separator) == [text]
+    )
+
+
+def _styles(texts: Sequence[str], separator: str) -> set[str]:
+    return {match[0] for text in texts for match in re.finditer(rf"\s*{re.escape(separator)}\s*", text)}
+
+
+def _parts(cells: Mapping[str, int], separator: str, known: Collection[str]) -> dict[str, int]:
+    """{label: number of cells}, of cells that are split."""
+    counts: Counter[str] = Counter()
+    for text, count in cells.items():
+        for part in [text] if text in known else split(text, separator):
+            counts[part] += count
+    return dict(counts)
+
+
+def _two_readings(source: str, separator: str, example: str, chosen: str) -> UsageError:
+    parts = " and ".join(repr(part[:40]) for part in split(example, separator)[:3])
+    other = f"--label_separator={flag_value(chosen) if chosen else NONE}"
+    return UsageError(
+        f"{source}: {example[:60]!r} may be one name, or the labels {parts} with {show(separator)} between them. "
+        f"Choose by {other} (one name), or --label_separator={flag_value(separator)} (several labels)."
+    )
+
+
+def _mixed(source: str, first: str, second: str, example: str) -> UsageError:
+    return UsageError(
+        f"{source}: some labels have {show(first)} between them, and others {show(second)}, such as {example[:60]!r}. "
+        f"Write all with one separator, or choose by --label_separator={flag_value(first)} or "
+        f"--label_separator={flag_value(second)}."
+    )

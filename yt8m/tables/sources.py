@@ -1,0 +1,116 @@
+"""Rows of a table, whatever its file: a batch of rows, and what every kind of file offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import UsageError
+
+
+class Rows(NamedTuple):
+    """A batch of successive rows of a table.
+
+    Attributes:
+      first: number of the first row, from 1.
+      cells: {column: one value per row}; a value is a text, a number, None, or a list of texts or numbers.
+      arrays: {feature: [n, ...]}, for the features in the table itself or beside it.
+      bad: {number of a row: what is wrong with it}; the cells of such a row are empty.
+    """
+
+    first: int
+    cells: Mapping[str, Sequence[Any]]
+    arrays: Mapping[str, NDArray[Any]]
+    bad: Mapping[int, str]
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.cells.values())))
+
+
+class Source(Protocol):
+    """The rows of one file, before anybody has decided what its columns mean.
+
+    Attributes:
+      path: path of the file.
+      columns: the names of the columns with cells.
+      arrays: the names of the columns with lists of numbers, which may be features.
+      form: a few words on the file, such as `CSV separated by ";", in cp1252`.
+      hints: {meaning: column}, if the form of the file says which column means what.
+    """
+
+    path: str
+    columns: Sequence[str]
+    arrays: Sequence[str]
+    form: str
+    hints: Mapping[str, str]
+
+    def batches(
+        self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
+    ) -> Iterator[Rows]:
+        """Yields the rows after the first `skip`, at most `size` at a time, with these columns."""
+
+    def line_of(self, row: int) -> int:
+        """The number of the line of a row in the file, both from 1; 0 if the file has no lines."""
+
+    def lines(self) -> Iterator[int]:
+        """Yields the number of the line of each row; nothing if the file has no lines."""
+
+
+class MemorySource:
+    """Rows that are held in memory: those of a workbook, of JSON, or of an export of another program.
+
+    Args:
+      path: path of the file.
+      cells: {column: one value per row}.
+      form: see `Source`.
+      hints: see `Source`.
+      lines: the line of each row; empty if there are none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        cells: Mapping[str, Sequence[Any]],
+        form: str,
+        hints: Mapping[str, str] | None = None,
+        lines: Sequence[int] = (),
+    ) -> None:
+        self.path, self._cells, self.form, self.hints, self._lines = path, cells, form, hints or {}, lines
+        self.columns: Sequence[str] = list(cells)
+        self.arrays: Sequence[str] = ()
+
+    def batches(
+        self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
+    ) -> Iterator[Rows]:
+        """See `Source`."""
+        total = len(next(iter(self._cells.values()), ()))
+        for start in range(skip, total, size):
+            yield Rows(start + 1, {name: self._cells[name][start : start + size] for name in columns}, {}, {})
+
+    def line_of(self, row: int) -> int:
+        """See `Source`."""
+        return self._lines[row - 1] if self._lines else 0
+
+    def lines(self) -> Iterator[int]:
+        """See `Source`."""
+        return iter(self._lines)
+
+
+def refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:
+    """Raises `UsageError` if two of the columns of the table at `path` have the same name."""
+    named = [name for name in columns if name]
+    if len(set(named)) < len(named):
+        raise UsageError(f"{path} names a column twice: {','.join(columns)[:200]}; give each its own name.")
+
+
+def refuse_unreadable(flag: str, path: str) -> None:
+    """Raises `UsageError` if there is no file at `path`, the value of `flag`, or if it cannot be read twice."""
+    if not storage.exists(path):
+        raise UsageError(f"{flag}={path}: there is no such file.")
+    if storage.is_special(path):
+        raise UsageError(f"{flag}={path}: expected a file; a pipe or a device cannot be read a second time.")

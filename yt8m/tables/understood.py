@@ -1,0 +1,368 @@
+"""A table whose columns and labels are understood: rows of an id, labels, and perhaps a path, a split and times."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import UsageError
+from yt8m.tables import merging, separators
+from yt8m.tables.arrow_source import as_arrays
+from yt8m.tables.columns import TableColumns
+from yt8m.tables.csv_source import CsvSource
+from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts, examine
+from yt8m.tables.label_forms import LabelForm, NameCleaner, find_form
+from yt8m.tables.label_lists import NotAListError
+from yt8m.tables.meanings import meaning_of, split_name
+from yt8m.tables.opening import open_source
+from yt8m.tables.roles import RoleFinder, Roles, parse_columns
+from yt8m.tables.sources import Rows, Source
+
+_MOST_CACHED = 1 << 17  # different cells whose labels are kept
+_NO_LABELS: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableFlags:
+    """What the user says of a table.
+
+    Attributes:
+      columns: the words `MEANING=COLUMN` of --columns.
+      separator: the value of --label_separator.
+      vocabulary: the names of the classes that are known already.
+      splits: the names of the splits.
+      extra_columns: columns to read besides those with a meaning.
+      path_endings: the endings of the files that a column of paths may name.
+      needs_labels: whether a table without labels is refused.
+    """
+
+    columns: Sequence[str] = ()
+    separator: str = separators.AUTO
+    vocabulary: Collection[str] = ()
+    splits: Collection[str] = ()
+    extra_columns: Sequence[str] = ()
+    path_endings: Sequence[str] = (".npy", ".npz")
+    needs_labels: bool = True
+
+
+class Table(Protocol):
+    """A table with a row for each video.
+
+    Attributes:
+      path: path of the table.
+      columns: the meanings that the table has: id, labels, and perhaps path, split, start, end; and extra columns.
+      features: the names of the features in the table itself or in an array beside it.
+    """
+
+    path: str
+    columns: Sequence[str]
+    features: Sequence[str]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """Yields the rows after the first `skip`, in batches.
+
+        Args:
+          size: largest number of rows of a batch.
+          skip: number of rows to leave out at the beginning.
+          features: the features to read.
+        """
+
+
+def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
+    """Opens a table, and finds what its columns mean and how its labels are written.
+
+    Args:
+      flag: the flag that names the table, with its dashes.
+      path: the path of the table; the sheet of a workbook may follow after `#`.
+      flags: what the user says of it.
+
+    Raises:
+      UsageError: the table has two readings, or a column that is needed is missing.
+      RunError: the file cannot be read.
+    """
+    named = [word.partition("=")[2] for word in flags.columns]
+    control = next((word.partition("=")[2] for word in flags.columns if word.startswith("labels=")), "")
+    source = open_source(flag, path, named, control)
+    words = [
+        word for word in flags.columns if not (control and word.startswith("labels=") and "labels" in source.hints)
+    ]
+    chosen = parse_columns(words, source.columns, path)
+    for column in flags.extra_columns:
+        if column not in source.columns:
+            raise UsageError(f"{flag}={path} has no column {column!r}; it has: {', '.join(source.columns)}.")
+    labels = chosen.get("labels", "").split("+")
+    features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
+    facts = examine(source, left_out=features)
+    columns = TableColumns(source, facts, chosen, flags.extra_columns)
+    roles = RoleFinder(columns, flags.path_endings, flags.splits).find(flags.needs_labels)
+    return UnderstoodTable(source, roles, facts, flags)
+
+
+class UnderstoodTable:
+    """The rows of a source by the meanings of its columns; see `Table`.
+
+    The cells of `labels` are tuples of the names of classes, those of `split` the names that --splits has by default.
+
+    Args:
+      source: the rows.
+      roles: what the columns mean.
+      facts: what the cells of the columns are.
+      flags: what the user says of the table.
+
+    Attributes:
+      form: how the labels are written.
+      source_columns: the columns of the file.
+      is_scattered: whether the rows of a video are not all together, so that the order of the videos is not certain.
+
+    Raises:
+      UsageError: the labels have two readings.
+    """
+
+    def __init__(self, source: Source, roles: Roles, facts: Mapping[str, Facts], flags: TableFlags) -> None:
+        self.path, self._roles, self._flags, self._facts = source.path, roles, flags, facts
+        self._original = source
+        self.form = self._find_form()
+        self.is_scattered, self._rows_of_one_video = False, 0
+        source = self._merged(source)
+        self._source = source
+        meanings = {"path": roles.path, "split": roles.split, "start": roles.start, "end": roles.end}
+        has_labels = bool(roles.labels or roles.classes)
+        self.columns: Sequence[str] = [
+            "id",
+            *(["labels"] if has_labels else []),
+            *(name for name, column in meanings.items() if column),
+            *flags.extra_columns,
+        ]
+        self.source_columns: Sequence[str] = source.columns
+        self.features: Sequence[str] = [*roles.families, *roles.lists]
+        self._names = NameCleaner(self.form.has_whole_floats)
+        self._labels_of: dict[Any, tuple[str, ...]] = {}
+
+    def _find_form(self) -> LabelForm:
+        names = self._roles.labels
+        counts: Counter[Any] = Counter()
+        for name in names:
+            if name in self._facts:
+                counts.update(self._facts[name].counts)
+        listed = ", ".join(f'"{name}"' for name in names)
+        where = f"{self.path}, column {listed}"
+        self._let_last_join(True)
+        if names and (joined := self._joined_counts()):
+            counts = joined
+        form = (
+            find_form(counts, self._flags.separator, self._flags.vocabulary, where)
+            if names
+            else LabelForm("", lambda cell: (cell,))
+        )
+        self._let_last_join(form.separator == self._delimiter() or "list" in form.description)
+        return form
+
+    def _delimiter(self) -> str:
+        return self._original.dialect.delimiter if isinstance(self._original, CsvSource) else ""
+
+    def _let_last_join(self, joins: bool) -> None:
+        """Lets a CSV file whose last column has the labels join the fields that a delimiter in a list has cut."""
+        source = self._original
+        if isinstance(source, CsvSource) and not source.dialect.is_headerless:
+            is_last = list(self._roles.labels[-1:]) == [source.dialect.header[-1]]
+            source.joins_last = joins and is_last
+
+    def _joined_counts(self) -> Counter[Any]:
+        """The cells of the labels with what a delimiter has cut from them; empty if none was cut."""
+        if not (isinstance(self._original, CsvSource) and self._original.joins_last):
+            return Counter()
+        return examine(self._original, set(self._original.columns) - set(self._roles.labels))[
+            self._roles.labels[-1]
+        ].counts
+
+    def _merged(self, source: Source) -> Source:
+        """The source with one row for each video, if it has one for each label."""
+        facts = self._facts.get(self._roles.id)
+        is_repeated = facts is not None and len(facts.counts) < facts.rows
+        if not self._roles.labels or not (is_repeated or self._roles.value):
+            return source
+        merged = merging.merge(source, self._roles, self._flags.extra_columns, self._label_names)
+        if merged is None:
+            return source
+        self.is_scattered, self._rows_of_one_video = merged.is_scattered, merged.rows
+        return merged.source
+
+    def _label_names(self, cell: Any) -> tuple[str, ...]:
+        names = NameCleaner(self.form.has_whole_floats)
+        return tuple(name for name in (names[part] for part in self.form.split(cell)) if name)
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        roles = self._roles
+        families = [column for name in features for column in roles.families.get(name, ())]
+        lists = [name for name in features if name in roles.lists]
+        in_source = [name for name in lists if name in self._source.arrays]
+        cells = [*self._cell_columns, *families, *(name for name in lists if name not in in_source)]
+        for rows in self._source.batches(size, skip, list(dict.fromkeys(cells)), in_source):
+            arrays = {name: self._array(rows, name) for name in features}
+            yield self._understand(rows)._replace(arrays=arrays)
+
+    @property
+    def _cell_columns(self) -> list[str]:
+        """The columns of the rows whose cells are read; merged rows have their labels in a column of its own."""
+        roles, extra = self._roles, self._flags.extra_columns
+        if self._source is self._original:
+            return [*roles.cell_columns, *extra]
+        others = (roles.id, roles.path, roles.split, roles.start, roles.end)
+        return [*filter(None, others), *extra, merging.LABELS]
+
+    def line_of(self, row: int) -> int:
+        """The line of a row in the file; 0 if the file has no lines."""
+        return self._source.line_of(row)
+
+    def _understand(self, rows: Rows) -> Rows:
+        """The rows with cells by meaning."""
+        roles, bad = self._roles, dict(rows.bad)
+        cells: dict[str, Sequence[Any]] = {"id": rows.cells[roles.id]}
+        if roles.labels or roles.classes:
+            cells["labels"] = self._read_classes(rows, bad) if roles.classes else self._read_labels(rows, bad)
+        if roles.path:
+            cells["path"] = rows.cells[roles.path]
+        if roles.split:
+            cells["split"] = [split_name(roles.split, cell) for cell in rows.cells[roles.split]]
+        for name, column in (("start", roles.start), ("end", roles.end)):
+            if column:
+                cells[name] = rows.cells[column]
+        cells |= {name: rows.cells[name] for name in self._flags.extra_columns}
+        return Rows(rows.first, cells, {}, bad)
+
+    def _read_labels(self, rows: Rows, bad: dict[int, str]) -> Sequence[tuple[str, ...]]:
+        if self._source is not self._original:  # merged rows have their names already
+            return rows.cells[merging.LABELS]
+        columns = [self._read_column(rows.cells[name], rows.first, name, bad) for name in self._roles.labels]
+        if len(columns) == 1:
+            return columns[0]
+        return [tuple(name for names in cells for name in names) for cells in zip(*columns, strict=True)]
+
+    def _read_column(self, cells: Sequence[Any], first: int, column: str, bad: dict[int, str]) -> list[tuple[str, ...]]:
+        """The names in each cell of a column; a cell that does not fit to the form makes its row bad."""
+        known, read = self._labels_of, []
+        for number, cell in enumerate(cells, first):
+            try:
+                read.append(known[cell])
+            except (KeyError, TypeError):
+                read.append(self._read_cell(cell, number, column, bad))
+        return read
+
+    def _read_cell(self, cell: Any, number: int, column: str, bad: dict[int, str]) -> tuple[str, ...]:
+        if cell is None or cell == "":
+            return _NO_LABELS
+        try:
+            names = tuple(map(self._names.__getitem__, self.form.split(cell)))
+        except (NotAListError, TypeError):
+            bad.setdefault(number, f"the cell of {column} is {str(cell)[:60]!r}; expected {self._expected()}")
+            return _NO_LABELS
+        if "" in names:
+            names = tuple(filter(None, names))
+        if isinstance(cell, str):
+            if len(self._labels_of) > _MOST_CACHED:
+                self._labels_of.clear()
+            self._labels_of[cell] = names
+        return names
+
+    def _expected(self) -> str:
+        return f"labels as {self.form.description}" if self.form.description else "the name of a class"
+
+    def _read_classes(self, rows: Rows, bad: dict[int, str]) -> list[tuple[str, ...]]:
+        """The classes whose columns say yes."""
+        found: list[list[str]] = [[] for _ in range(rows.size)]
+        for column, name in self._roles.classes.items():
+            is_marked = self._facts[column].spellings & FALSE_WORDS
+            for place, cell in enumerate(rows.cells[column]):
+                word = "" if cell is None else str(cell).strip().lower()
+                if word in TRUE_WORDS:
+                    found[place].append(name)
+                elif word not in FALSE_WORDS and (is_marked or word not in ("", "nan")):
+                    number = rows.first + place
+                    bad.setdefault(
+                        number, f"the cell of {column} is {str(cell)[:40]!r}; expected yes or no, as 1 and 0"
+                    )
+        return list(map(tuple, found))
+
+    def _array(self, rows: Rows, name: str) -> NDArray[Any]:
+        if name in rows.arrays:
+            return rows.arrays[name]
+        if name in self._roles.families:
+            return _matrix([rows.cells[column] for column in self._roles.families[name]], self._delimiter() != ",")
+        return as_arrays([_number_list(cell) for cell in rows.cells[name]])
+
+    def describe(self) -> list[str]:
+        """The parts of the summary: what the file is, and what was taken from which column."""
+        roles, parts = self._roles, [f"{os.path.basename(self.path)}: {self._original.form}"]
+        if roles.id != "id":
+            parts.append(f'ids from "{roles.id}"')
+        parts += self._describe_labels()
+        if roles.path and roles.path not in ("path", roles.id):
+            parts.append(f'paths from "{roles.path}"')
+        if roles.split:
+            parts.append(f'split from "{roles.split}"')
+        if times := [f'"{name}"' for name in (roles.start, roles.end) if name]:
+            parts.append(f"times from {' and '.join(times)}")
+        for name, columns in roles.families.items():
+            parts.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
+        if roles.unused:
+            more = ", ..." if len(roles.unused) > 8 else ""
+            parts.append("not used: " + ", ".join(f'"{name}"' for name in roles.unused[:8]) + more)
+        return parts
+
+    def _describe_labels(self) -> list[str]:
+        roles = self._roles
+        if roles.classes:
+            names = list(roles.classes)
+            return [f'a column for each class, from "{names[0]}" to "{names[-1]}"']
+        if not roles.labels:
+            return []
+        columns = " and ".join(f'"{name}"' for name in roles.labels)
+        form = f", {self.form.description}" if self.form.description else ""
+        merged = f", {self._rows_of_one_video} rows of one label each" if self._rows_of_one_video else ""
+        value = f', where "{roles.value}" is 1' if roles.value else ""
+        return [f"labels from {columns}{form}{merged}{value}"]
+
+    def refuse_combinations(self, names: Collection[str]) -> None:
+        """Raises `UsageError` if one of all labels seems to be several; the last check, after all rows were read."""
+        if self._flags.separator == separators.AUTO and self._roles.labels:
+            listed = ", ".join(f'"{name}"' for name in self._roles.labels)
+            known = {*self.form.checked, *self._flags.vocabulary}
+            separators.refuse_combinations(names, known, f"{self.path}, column {listed}")
+
+
+def _matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArray[np.float32]:
+    """float32 [rows, columns]; NaN for what is no number."""
+    try:
+        return np.array(columns, np.float64).T.astype(np.float32)
+    except (ValueError, TypeError):
+        return np.array([[_number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
+
+
+def _number(cell: Any, has_decimal_commas: bool) -> float:
+    text = str(cell).replace(",", ".") if has_decimal_commas else str(cell)
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _number_list(cell: Any) -> Any:
+    """The list in a cell; text is read as JSON, or as NumPy writes it."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return json.loads(cell)
+    except ValueError:
+        pass
+    try:
+        return [float(word) for word in cell.strip("[] \n").replace(",", " ").split()]
+    except ValueError:
+        return None
