@@ -267,13 +267,13 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
       config: the complete config of the run.
       cluster: the cluster, if this process trains with others; else None.
     """
+    local = _local_teacher(config.distillation)
+    shaping = resume.shaping(config if local is None else dataclasses.replace(config, distillation=local))
     return runner.RunnerConfig.for_run(
         config,
         "train",
         config.train_dir,
-        signature=options.signature(
-            resume.shaping(dataclasses.replace(config, distillation=_local_teacher(config.distillation)))
-        ),
+        signature=options.signature(shaping),
         cluster=cluster,
         progress=terminal.shows_bar(),
     )
@@ -385,9 +385,9 @@ def _refuse_moving_sources(config: TrainConfig) -> None:
             )
 
 
-def _local_teacher(distillation: DistillConfig) -> DistillConfig:
-    """Copies the teacher's predictions to this machine if they are in a bucket; returns the config with that path."""
+def _local_teacher(distillation: DistillConfig) -> DistillConfig | None:
+    """Copies the teacher's predictions to this machine, and returns a config with that path; None if they are here."""
     teacher = distillation.distill_from
     if not storage.is_remote(teacher):
-        return distillation
+        return None
     return dataclasses.replace(distillation, distill_from=copies.file_copy(teacher))
