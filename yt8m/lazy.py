@@ -42,7 +42,8 @@ def quiet_native_stderr() -> Iterator[None]:
         return
     with _Redirection.lock:
         if not _Redirection.num_threads:
-            sys.stderr.flush()
+            with contextlib.suppress(OSError, ValueError):  # a full disk, or a closed stream
+                sys.stderr.flush()
             _Redirection.saved = os.dup(2)
             with open(os.devnull, "wb") as null_file:
                 os.dup2(null_file.fileno(), 2)
@@ -118,6 +119,19 @@ def _keep_freed_memory() -> None:
             mallopt(_TRIM_THRESHOLD, _UNUSED_BYTES)
 
 
+def open_closed_descriptors() -> None:
+    """Opens /dev/null as each of the file descriptors 0 to 2 that is closed (`>&-`).
+
+    Otherwise the next file that is opened, such as a checkpoint, would get the number, and what TensorFlow's C++ code
+    prints to descriptor 2 would be written into it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the system takes the lowest free number
+
+
 class _LazyModule(types.ModuleType):
     """Stands for a module, which is imported when an attribute is read for the first time."""
 
@@ -125,6 +139,7 @@ class _LazyModule(types.ModuleType):
         if self.__name__ not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
             _keep_freed_memory()
+            open_closed_descriptors()
             with quiet_native_stderr(), _without_optional_modules(), _without_garbage_collection():
                 importlib.import_module(self.__name__)
         value = getattr(importlib.import_module(self.__name__), name)
@@ -137,4 +152,4 @@ if TYPE_CHECKING:
 else:
     tf = _LazyModule("tensorflow.compat.v1")
 
-__all__ = ["quiet_native_stderr", "tf"]
+__all__ = ["open_closed_descriptors", "quiet_native_stderr", "tf"]

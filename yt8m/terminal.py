@@ -16,7 +16,15 @@ def shows_bar() -> bool:
     A bar redirects the output streams of the whole process while it is shown, which other threads must not do.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    return is_main and (sys.stderr.isatty() or _is_notebook())
+    return is_main and (is_terminal(sys.stderr) or _is_notebook())
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; False if it is None or closed, as in a service without output."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _is_notebook() -> bool:
@@ -133,8 +141,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
         table.add_column(header, justify="right" if header in right else "left")
     for row in rows:
         table.add_row(*map(Text, row))
-    is_terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if is_terminal else _WIDTH, highlight=False)
+    console = Console(file=sys.stdout, width=None if is_terminal(sys.stdout) else _WIDTH, highlight=False)
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

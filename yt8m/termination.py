@@ -1,4 +1,4 @@
-"""Contexts in which SIGTERM raises an exception, so that code can clean up, and in which Ctrl-C is deferred."""
+"""Contexts in which SIGTERM and its like raise an exception, so that code can clean up, and in which Ctrl-C waits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,40 @@ import threading
 from collections.abc import Iterator
 from typing import NoReturn
 
+# Signals that announce the end: the terminal or the ssh session is gone; Slurm's `--signal=USR1@60`; the limit on CPU
+# time is near. Their default action ends the process at once.
+NOTICES = (signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
+
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. It is a KeyboardInterrupt, so code that cleans up after Ctrl-C cleans up after it too."""
+    """A signal that asks for the end arrived. As a KeyboardInterrupt, it starts the same clean-up as Ctrl-C.
+
+    Args:
+      number: the number of the signal.
+    """
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that end a program in good order: SIGTERM, Ctrl-C and `NOTICES`.
+
+    A signal that is ignored stays ignored, as `nohup` asks, and `NOTICES` for which the process has a handler of its
+    own keep it.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, *NOTICES)}
+    return [
+        number
+        for number, handler in handlers.items()
+        if (handler is signal.SIG_DFL if number in NOTICES else handler is not signal.SIG_IGN)
+    ]
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Inside the block SIGTERM raises `Terminated`.
+    """Inside the block the signals of `stop_signals` raise `Terminated`, except SIGINT: that is a KeyboardInterrupt.
 
     It is only for programs that wait in Python: while TensorFlow's runtime blocks, no Python handler runs.
     Outside the main thread it does nothing, because only the main thread may set handlers.
@@ -23,15 +49,18 @@ def terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous_handler = signal.signal(signal.SIGTERM, _terminate)
+    numbers = [number for number in stop_signals() if number != signal.SIGINT]
+    former = {number: signal.signal(number, _terminate) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous_handler)
+        for number, handler in former.items():
+            # `handler` is None if C code had set the former handler, which Python cannot set again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    raise Terminated
+def _terminate(number: int, _frame: object) -> NoReturn:
+    raise Terminated(number)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,9 @@ from yt8m.runner.signals import StopSignals
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU], ids=lambda n: n.name
+)
 @pytest.mark.promise("P1")
 def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, number: int) -> None:
     process = start(callbacks={"runner.tiny_hooks:Gate": {"step": 20}})
@@ -86,6 +88,38 @@ def test_a_second_signal_ends_at_once(start: Callable, number: int) -> None:
     process.send_signal(number)
     _, log = process.communicate()
     assert process.returncode == 128 + number, log
+
+
+@pytest.mark.promise("P1")
+def test_a_notice_again_or_before_sigterm_ends_nothing_at_once(start: Callable, tmp_path: pathlib.Path) -> None:
+    """The kernel sends SIGXCPU every second, and Slurm sends SIGTERM after the SIGUSR1 of `--signal=USR1@60`."""
+    process = start(callbacks={"runner.tiny_hooks:Gate": {"step": 20, "seconds": 1.0}})
+    assert process.stdout.readline() == "at step 20\n"
+    process.send_signal(signal.SIGUSR1)
+    assert any("SIGUSR1: stopping after this step" in line for line in process.stderr)
+    for number in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGTERM):
+        process.send_signal(number)
+    output, log = process.communicate()
+    assert process.returncode == 128 + signal.SIGUSR1, log
+    step = json.loads(output.splitlines()[-1])[1]
+    assert (tmp_path / "run" / f"model.ckpt-{step}.index").exists()
+
+
+def test_ignored_signals_and_handlers_of_others_stay() -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGUSR1, lambda *_: None)
+    own = signal.getsignal(signal.SIGUSR1)
+    try:
+        with StopSignals(1.0) as signals:
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGUSR1) is own
+            assert signal.getsignal(signal.SIGXCPU) is not signal.SIG_DFL
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert not signals.requested
+        assert signal.getsignal(signal.SIGXCPU) is signal.SIG_DFL
+    finally:
+        for number, handler in zip((signal.SIGHUP, signal.SIGUSR1), former, strict=True):
+            signal.signal(number, handler)
 
 
 def test_outside_of_the_main_thread_nothing_is_touched() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import io
 import logging
 import os
 import signal
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging as absl_logging
 
+from yt8m.command_line.streams import discard, lasting_streams
 from yt8m.errors import RunError, UsageError, missing_tensorflow
 from yt8m.termination import Terminated
 
@@ -29,9 +29,10 @@ class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes the line of one record."""
+        """Writes the line of one record; drops it if there is no error stream, as in a service."""
         self.stream = sys.stderr
-        super().emit(record)
+        if self.stream is not None and not self.stream.closed:
+            super().emit(record)
 
 
 def set_up_log() -> None:
@@ -136,18 +137,39 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
 
     Returns:
       The result of `run`; the attribute `exit_code` of a `UsageError` (2) or a `RunError` (1, unless it was changed); 2
-      if TensorFlow is needed but not installed; 130 after Ctrl-C; 143 after SIGTERM (`Terminated`); 1 if the program
-      that reads the output ended too early.
+      if TensorFlow is needed but not installed; 130 after Ctrl-C; 128 + the number of another signal that ended the
+      program (`Terminated`); 1 if the output could not be written, or the program that reads it ended too early.
     """
     program = called(program)
     _find_models_in_this_folder()
     words = list(sys.argv[1:] if argv is None else argv)
+    with lasting_streams() as lost_output:
+        try:
+            status = _run(program, run, words)
+        except SystemExit as end:  # after --help
+            if status := _end_output(program, lost_output):
+                return status
+            raise end
+        lost = _end_output(program, lost_output)
+        return status or lost
+
+
+def _end_output(program: str, lost_output: Callable[[], str]) -> int:
+    """Writes what is left of the output; the exit status is 1 if the output could not be written, else 0."""
+    try:
+        reason = lost_output()
+    except BrokenPipeError:
+        return _stop_printing()
+    if reason:
+        print(f"{program}: error: the output could not be written: {reason}.", file=sys.stderr)
+    return int(bool(reason))
+
+
+def _run(program: str, run: Callable[[list[str]], int], words: list[str]) -> int:
+    """Runs a program; turns an exception into one line on stderr, and returns the exit status, as `run_main` says."""
     try:
         _refuse_other_encodings(words)
-        _show_any_name_of_a_file()
-        status = run(words)
-        sys.stdout.flush()
-        return status
+        return run(words)
     except (UsageError, RunError) as error:
         if os.environ.get("YT8M_DEBUG") == "1":
             traceback.print_exc()
@@ -159,14 +181,18 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
         print(f"{program}: error: {missing_tensorflow('this needs')}", file=sys.stderr)
         return UsageError.exit_code
     except KeyboardInterrupt as stop:
-        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
-        by = "SIGTERM" if number == signal.SIGTERM else "Ctrl-C"
+        number = stop.number if isinstance(stop, Terminated) else signal.SIGINT
+        by = signal.Signals(number).name if isinstance(stop, Terminated) else "Ctrl-C"
         print(f"{program}: stopped by {by}", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:
-        # The program that reads the output has ended (`| head`). Without this, Python would print an error at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _stop_printing()
+
+
+def _stop_printing() -> int:
+    """The exit status if the program that reads the output has ended (`| head`)."""
+    discard(sys.stdout)  # without this, Python would print an error at its exit
+    return 1
 
 
 def _refuse_other_encodings(words: Sequence[str]) -> None:
@@ -174,12 +200,6 @@ def _refuse_other_encodings(words: Sequence[str]) -> None:
     for word in words:
         if (shown := word.encode("utf-8", "backslashreplace").decode()) != word:
             raise UsageError(f"{shown} is not UTF-8; rename the file or folder, or write the flag in UTF-8")
-
-
-def _show_any_name_of_a_file() -> None:
-    """Lets `print` show the name of a file that is not UTF-8, by escapes, as the error stream does anyway."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _find_models_in_this_folder() -> None:

@@ -27,7 +27,7 @@ from yt8m.records.deep_check import DeepCheck
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.terminal import printable
+from yt8m.terminal import is_terminal, printable
 
 _SHOWN_IDS, _SHOWN_CLASSES, _SHOWN_DAMAGE = 5, 10, 20  # largest numbers of ids, classes and problems shown per shard
 
@@ -221,7 +221,7 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     if config.json:
         print(json.dumps(summaries, indent=2, ensure_ascii=False))
     else:
-        console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
+        console = Console(soft_wrap=True, width=None if is_terminal(sys.stdout) else _WIDTH)
         for summary in summaries:
             console.print(_format_table(summary))
     return 1 if any(summary["damages"] for summary in summaries) else 0

@@ -14,6 +14,7 @@ import functools
 import hashlib
 import operator
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -347,7 +348,7 @@ def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
     with _quiet_log():
         _, outcome = training_run.train(config)
     if outcome.status is runner.Status.STOPPED:
-        raise KeyboardInterrupt if outcome.exit_code == 130 else Terminated
+        raise KeyboardInterrupt if outcome.signal == signal.SIGINT else Terminated(outcome.signal or signal.SIGTERM)
     if outcome.exit_code:
         raise RunError(f"the training of {config.train_dir} failed: {outcome.message}")
     with scoring.open(config.train_dir, first_input="parsed records") as scorer:

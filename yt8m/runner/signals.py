@@ -1,4 +1,4 @@
-"""Handles SIGTERM and ctrl-C: the run ends after the current step; a step that takes longer than allowed is aborted."""
+"""Handles SIGTERM, ctrl-C and the like: the run ends after the current step, which is aborted if it takes too long."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from typing import Any
 
 from absl import logging
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from yt8m.termination import NOTICES, stop_signals
+
 # Messages to the thread that reads the signals. No signal has these numbers.
 _QUIT, _RENEW = b"\x00", b"\xff"
 _AFTER_CLOSE_SECONDS = 2.0  # time between closing the session and ending the process
 
 
 class StopSignals:
-    """A context in which SIGTERM and ctrl-C set `requested`; a second signal ends the process at once.
+    """A context in which the signals of `stop_signals` set `requested`.
+
+    A second SIGTERM or ctrl-C ends the process at once. Notices (SIGHUP, SIGUSR1, SIGXCPU) may come again, and before a
+    SIGTERM: Slurm sends SIGUSR1 some time before the limit, and the kernel sends SIGXCPU every second.
 
     Python runs no signal handler while the main thread is in TensorFlow's C++ code. So the handlers do nothing, and a
     thread reads the numbers of the signals from Python's wake-up descriptor. If the main thread does not finish its
@@ -40,6 +44,7 @@ class StopSignals:
         self._grace = grace_seconds
         self._session: Any = None
         self._deadline: float | None = None
+        self._is_demanded = False  # by SIGTERM or ctrl-C
         self.signal: int | None = None
         self.has_closed = False
 
@@ -77,7 +82,7 @@ class StopSignals:
             self._reader, self._writer = socket.socketpair()
             self._writer.setblocking(False)
             # Python writes a signal to the wake-up descriptor only if the signal has a handler in Python.
-            self._handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
+            self._handlers = {number: signal.signal(number, lambda *_: None) for number in stop_signals()}
             self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
             self._thread = threading.Thread(target=self._read_messages, name="stop-signals", daemon=True)
             self._thread.start()
@@ -109,18 +114,23 @@ class StopSignals:
                 return
             if message == _RENEW:
                 self._deadline = time.monotonic() + self._grace if self.requested else None
-            elif message[0] in _SIGNALS:
+            elif message[0] in self._handlers:
                 self._receive(message[0])
 
     def _receive(self, number: int) -> None:
-        """Starts the grace period after the first signal; ends the process after a second one."""
-        name = signal.Signals(number).name
-        if self.requested:
+        """Starts the grace period after the first signal; ends the process after a second SIGTERM or ctrl-C."""
+        name, is_notice = signal.Signals(number).name, number in NOTICES
+        if self._is_demanded and not is_notice:
             logging.warning("%s again: ending at once", name)
             os._exit(128 + number)
+        self._is_demanded |= not is_notice
+        if self.requested:
+            return
         self._deadline = time.monotonic() + self._grace
         self.signal = number
-        logging.warning("%s: stopping after this step; send it again to end at once", name)
+        logging.warning(
+            "%s: stopping after this step; send %s to end at once", name, "SIGTERM twice" if is_notice else "it again"
+        )
 
     def _end_overdue_run(self) -> None:
         """Closes the session and gives the run two more seconds; ends the process if there is no session to close."""

@@ -29,6 +29,7 @@ from absl import logging
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from yt8m.errors import RunError, UsageError
+from yt8m.termination import stop_signals
 
 _BACKLOG = 128  # number of connections that the operating system queues before the server accepts them
 _HEAD_SECONDS = 10.0  # time limit for the headers of a request
@@ -222,15 +223,18 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._last_resort = last_resort
         self.is_interrupted = False
+        self.stop_signals = {signal.SIGTERM, *stop_signals()}  # a service without SIGTERM could not be stopped
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig not in self.stop_signals:  # uvicorn handles SIGINT also where it was ignored before
+            return
         self.is_interrupted |= sig == signal.SIGINT
         super().handle_exit(sig, frame)
         self._last_resort.begin()
 
 
 def run(app: Any, opened: socket.socket, rules: Rules, last_resort: LastResort, greeting: str) -> None:
-    """Serves until SIGTERM or Ctrl-C, then finishes the requests in progress and returns.
+    """Serves until SIGTERM, its like (`stop_signals`) or Ctrl-C, then finishes the requests in progress and returns.
 
     Requests that are still in progress `rules.timeout` seconds after the signal are cancelled.
 
@@ -256,7 +260,7 @@ def run(app: Any, opened: socket.socket, rules: Rules, last_resort: LastResort, 
     # uvicorn installs its handlers only when it runs, and after its shutdown it raises the signals again for the former
     # handlers. So the former handlers must be the server's too: otherwise a signal just before or after uvicorn's run
     # would end the process at once, or change its exit status.
-    former = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+    former = {number: signal.signal(number, server.handle_exit) for number in server.stop_signals}
     try:
         print(greeting, flush=True)
         server.run(sockets=[opened])

@@ -28,6 +28,7 @@ from yt8m.datasets.download.transfer import Client, Job, StoppedError
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
+from yt8m.terminal import is_terminal
 from yt8m.termination import terminable
 
 T = TypeVar("T")
@@ -167,7 +168,7 @@ def _fetch_all(client: Client, workers: _Workers, missing_files: Mapping[Job, _M
         f"0 of {len(missing_files)} files",
         total=sum(missing_file.size or 0 for missing_file in missing_files.values()) or None,
     )
-    fetched_count, lock, has_bar = 0, threading.Lock(), sys.stderr.isatty()
+    fetched_count, lock, has_bar = 0, threading.Lock(), is_terminal(sys.stderr)
 
     def fetch(job: Job) -> None:
         nonlocal fetched_count

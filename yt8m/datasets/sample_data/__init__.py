@@ -24,6 +24,7 @@ from yt8m.options import option, path_option
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import PUBLISHED
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.terminal import is_terminal
 
 LEVELS = ("video", "frame", "segment")
 SPLITS = ("train", "validate", "test")
@@ -164,7 +165,7 @@ def _show_progress(text: str, total: int) -> Iterator[Callable[[], None]]:
 
     Yields a function; each call moves the bar by one of `total` steps.
     """
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         print(text, file=sys.stderr, flush=True)
         yield lambda: None
         return
