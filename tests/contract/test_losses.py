@@ -107,9 +107,15 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
         {"asymmetric_positive_gamma": positive, "asymmetric_negative_gamma": negative, "asymmetric_margin": margin}
         for positive, negative, margin in ((0, 4, 0.05), (0.5, 0.5, 0), (1, 0, 0.05), (0, 0.5, 0.05), (0.5, 0, 0))
     ],
-    "LogitAdjustmentLoss": [{"class_counts": (1, 5, 0, 3, 100, 2)}],
-    "HillLoss": [{"hill_gamma": gamma, "hill_margin": -2.0} for gamma in (0.0, 0.5, 1.0)],
-    "SPLCLoss": [{"splc_gamma": gamma, "splc_start_step": step} for gamma in (0.0, 0.5, 1.0) for step in (0, 1)],
+    "LogitAdjustmentLoss": [
+        {"class_counts": (1, 5, 0, 3, 100, 2)},
+        {"class_counts": (1, 10**9, 0, 3, 10**5, 10**9), "adjustment_strength": 4.0},
+    ],
+    "HillLoss": [{"hill_gamma": gamma, "hill_margin": margin} for gamma in (0.0, 0.5, 1.0) for margin in (-2.0, 40.0)],
+    "SPLCLoss": [
+        *({"splc_gamma": gamma, "splc_start_step": step} for gamma in (0.0, 0.5, 1.0) for step in (0, 1)),
+        {"splc_margin": 40.0},
+    ],
     "TwoWayLoss": [{"two_way_positive_temperature": 0.01, "two_way_negative_temperature": 0.01}],
 }
 

@@ -134,6 +134,31 @@ def test_gradient_in_closed_form(name: str, fields: dict[str, Any]) -> None:
     assert all(np.isfinite(one).all() for one in far_away)
 
 
+SHIFTED: dict[str, tuple[dict[str, Any], np.ndarray]] = {
+    "LogitAdjustmentLoss": (
+        {"adjustment_strength": 2.0, "class_counts": (0, 3, 1000, 10**6, 10**7)},
+        2.0 * np.log(np.array([1, 3, 1000, 10**6, 10**7]) / (11_001_004 - np.array([1, 3, 1000, 10**6, 10**7]))),
+    ),
+    "HillLoss": ({"hill_margin": 18.0, "hill_gamma": 0.0}, np.full(5, -18.0)),
+    "SPLCLoss": ({"splc_margin": 18.0, "splc_gamma": 0.0}, np.full(5, -18.0)),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_shifted_predictions_hold_near_1(name: str) -> None:
+    """For labels, the loss is -log(sigmoid(z + shift) + 1e-5), in float64 from the very float32 predictions."""
+    fields, shifts = SHIFTED[name]
+    predictions = np.repeat(np.array([[1], [1 - 2.0**-24], [0.9999], [0.9]], np.float32), 5, axis=1)
+    exact, weights = predictions.astype(float), np.exp(shifts)
+    expected = -np.log(exact * weights / (exact * weights + (1 - exact)) + 1e-5)
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = tf.constant(predictions)
+        loss = losses.create(name, fields).calculate_loss(given, np.ones((4, 5), bool))
+        found, slopes = session.run([loss, tf.gradients(loss, given)[0]])
+    np.testing.assert_allclose(found, expected.sum(1).mean(), rtol=1e-5)
+    assert np.isfinite(slopes).all()
+
+
 def test_asymmetric_loss_without_powers_and_margin_is_cross_entropy() -> None:
     none = {"asymmetric_positive_gamma": 0.0, "asymmetric_negative_gamma": 0.0, "asymmetric_margin": 0.0}
     found = both_forms("AsymmetricLoss", none, WEIGHTS)

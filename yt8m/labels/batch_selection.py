@@ -285,7 +285,7 @@ def _correct_scores(candidates: UnlabelledVideos, labelled: LabelledVideos) -> F
     mean = np.clip(candidates.mean_scores, _LEAST_SCORE, 1 - _LEAST_SCORE)
     ratio = (share / (1 - share) * (1 - mean) / mean)[candidates.best.classes]
     scores = candidates.best.scores.astype(np.float64)
-    return np.asarray(np.minimum(scores * ratio / (scores * ratio + 1 - scores), 1))
+    return np.asarray(scores * ratio / (scores * ratio + (1 - scores)))
 
 
 def _choose_greedily(

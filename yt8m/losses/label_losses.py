@@ -219,6 +219,20 @@ def power(base: tf.Tensor, exponent: float) -> tf.Tensor:
     return tf.pow(tf.maximum(base, EPSILON), exponent)
 
 
+# A shift of log-odds counts as one of at most this size: exp of a larger one, or its gradient, would overflow.
+_LARGEST_SHIFT = 60.0
+
+
+def shifted(predictions: tf.Tensor, shifts: np.ndarray | float) -> tf.Tensor:
+    """sigmoid(z + shift), computed from sigmoid(z) = p: p w / (p w + (1 - p)) with w = exp(shift).
+
+    1 - p is computed first. In p w + 1 - p a small w would be lost, because p w + 1 is rounded; at p = 1 the
+    quotient would be 0 / 0.
+    """
+    raised = predictions * np.exp(np.clip(shifts, -_LARGEST_SHIFT, _LARGEST_SHIFT)).astype(np.float32)
+    return raised / (raised + (1.0 - predictions))
+
+
 @register
 @dataclass(frozen=True)
 class FocalLoss(ClassLoss):
@@ -338,13 +352,8 @@ class LogitAdjustmentLoss(ClassLoss):
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The cross-entropy of each pair, from the prediction whose logit is z plus the adjustment of its class.
-
-        That is p w / (p w + 1 - p), if log w is the adjustment.
-        """
-        raised = predictions * np.exp(self._adjustments(predictions))
-        adjusted = raised / (raised + 1.0 - predictions)
-        return CrossEntropyLoss().terms(adjusted, labels)
+        """The cross-entropy of each pair, from the prediction whose logit is z plus the adjustment of its class."""
+        return CrossEntropyLoss().terms(shifted(predictions, self._adjustments(predictions)), labels)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The cross-entropy of each pair, from its adjusted logit."""

@@ -7,13 +7,12 @@ formulas p = sigmoid(z), and P = sigmoid(z - m).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from yt8m.lazy import tf
 from yt8m.losses.base import ClassLoss, option, register, weighted
-from yt8m.losses.label_losses import EPSILON, power
+from yt8m.losses.label_losses import EPSILON, power, shifted
 from yt8m.numerics import random_keys
 from yt8m.numerics.compiled import softplus
 
@@ -37,7 +36,7 @@ class HillLoss(ClassLoss):
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithm."""
-        hits = _focal(_lowered(predictions, self.hill_margin), self.hill_gamma)
+        hits = _focal(shifted(predictions, -self.hill_margin), self.hill_gamma)
         return labels * hits + (1.0 - labels) * (self.hill_lambda - predictions) * tf.square(predictions)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -78,7 +77,7 @@ class SPLCLoss(ClassLoss):
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
-        hits = _focal(_lowered(predictions, self.splc_margin), self.splc_gamma)
+        hits = _focal(shifted(predictions, -self.splc_margin), self.splc_gamma)
         as_labels, as_others = _focal(predictions, self.splc_gamma), _focal(1.0 - predictions, self.splc_gamma)
         return labels * hits + (1.0 - labels) * tf.where_v2(self._is_added(predictions), as_labels, as_others)
 
@@ -109,12 +108,6 @@ class SPLCLoss(ClassLoss):
         """bool [B, C]: whether a class without a label counts as a label; of no meaning for a class with a label."""
         has_started = random_keys.current_step() >= self.splc_start_step
         return (predictions > self.splc_threshold) & has_started
-
-
-def _lowered(predictions: tf.Tensor, margin: float) -> tf.Tensor:
-    """sigmoid(z - margin), computed from sigmoid(z)."""
-    scaled = predictions * math.exp(-margin)
-    return scaled / (scaled + 1.0 - predictions)
 
 
 def _focal(predictions: tf.Tensor, gamma: float) -> tf.Tensor:
