@@ -3,19 +3,20 @@
 The data are generated: 20,000 videos of 200 classes; normal noise on the features makes them harder. 20 % of the labels
 are removed, and 5 % are replaced by another class, drawn by frequency. With `--frames=N`, a video has N frames, each
 with noise of its own, as bytes. PYTHON is an interpreter of an environment with
-cleanlab 2.9; it ranks the same scores. `labels_to_check` is the rule of that file, on the same scores.
+cleanlab 2.9; it ranks the same scores. `labels_to_check` is the rule of that file, on the same scores. With
+`--worlds=SEEDS`, the worlds of label_worlds.py are judged instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import pathlib
-import subprocess
 import tempfile
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import label_worlds
 from benchmarks.auditing import found_copies
 from yt8m.command_line import flags
 from yt8m.datasets.sample_data import synthetic_videos
@@ -32,17 +33,6 @@ WRONG, MISSING = 0.05, 0.2
 _FRAME_NOISE, _RANGE = 0.5, (-4.0, 4.0)
 _SHARDS = 10
 _BEST = folds.BEST
-_CLEANLAB = """
-import sys, numpy as np
-from cleanlab.rank import get_label_quality_scores
-data = np.load(sys.argv[1])
-labels, chances = data["labels"], data["chances"]
-for method, adjusted in (("self_confidence", False), ("normalized_margin", True)):
-    settings = dict(method=method, adjust_pred_probs=adjusted)
-    pairs = ((labels[:, k].astype(int), chances[:, k]) for k in range(labels.shape[1]))
-    quality = [get_label_quality_scores(given, np.stack([1 - p, p], 1), **settings) for given, p in pairs]
-    np.save(f"{sys.argv[1]}.{method}.npy", np.stack(quality, 1))
-"""
 
 
 class Planted(NamedTuple):
@@ -132,12 +122,8 @@ def rankings(scores: FoldScores, dense: np.ndarray, labels: np.ndarray, cleanlab
     listed = np.where(labels, chances <= WRONG_SCORE, chances >= MISSING_SCORE)
     found = {"yt8m audit": ours, "labels_to_check": np.where(listed, parts, 0)}
     if cleanlab:
-        with tempfile.TemporaryDirectory() as folder:
-            path = f"{folder}/scores.npz"
-            np.savez(path, labels=labels, chances=chances)
-            subprocess.run([cleanlab, "-c", _CLEANLAB, path], check=True)
-            for method in ("self_confidence", "normalized_margin"):
-                found[f"cleanlab {method}"] = -np.load(f"{path}.{method}.npy")
+        quality = label_worlds.cleanlab_quality(chances, labels, cleanlab)
+        found |= {f"cleanlab, {name}": -values for name, values in quality.items()}
     return found
 
 
@@ -170,7 +156,11 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=0, help="frames of a video; 0: one vector")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cleanlab", default="", help="interpreter of an environment with cleanlab")
+    parser.add_argument("--worlds", type=int, default=0, help="so many seeds of the worlds of label_worlds.py instead")
     arguments = parser.parse_args()
+    if arguments.worlds:
+        label_worlds.print_table(arguments.worlds, arguments.cleanlab)
+        return
     planted = plant(arguments.noise, arguments.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

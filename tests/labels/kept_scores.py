@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from yt8m.labels.folds import FoldScores
-from yt8m.labels.label_noise import ScoreCounts
+from yt8m.labels.score_counts import ScoreCounts
 
 
 def kept(scores: np.ndarray, labels: np.ndarray, best: int = 20) -> FoldScores:

@@ -9,7 +9,7 @@ import pytest
 
 from yt8m.config.train_config import TrainConfig
 from yt8m.labels.folds import FoldScores, join_folds, read_scores, score_videos, with_usual_length, write_scores
-from yt8m.labels.label_noise import log_odds
+from yt8m.labels.score_counts import log_odds
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.vocabulary import of_names

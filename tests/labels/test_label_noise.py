@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from yt8m.labels.label_noise import BINS, LabelNoise, PairCounts, ScoreCounts, estimate, log_odds
+from yt8m.labels.label_noise import LabelNoise, estimate
+from yt8m.labels.score_counts import BINS, ScoreCounts, log_odds
 
 VIDEOS, CLASSES = 6000, 30
 WRONG, MISSING = 0.06, 0.2
@@ -46,15 +47,7 @@ def counted(planted: Planted) -> ScoreCounts:
 
 def estimate_all(counts: ScoreCounts) -> LabelNoise:
     """The estimate if all classes of each video are listed."""
-    return estimate(counts, PairCounts(counts.labelled, counts.others))
-
-
-def test_pairs_are_counted_as_whole_videos_are() -> None:
-    planted = plant()
-    classes = np.broadcast_to(np.arange(CLASSES, dtype=np.int32), planted.scores.shape)
-    pairs = PairCounts.of_pairs(CLASSES, classes, planted.scores, planted.labels)
-    assert (pairs.labelled == counted(planted).labelled).all()
-    assert (pairs.others == counted(planted).others).all()
+    return estimate(counts)
 
 
 def test_scores_are_counted_by_class_bin_and_label() -> None:
@@ -89,7 +82,7 @@ def test_wrong_labels_may_fall_on_videos_with_many_labels() -> None:
     frequencies = planted.truth.sum(0) / planted.truth.sum()
     labels[rows[moved], rng.choice(CLASSES, moved.sum(), p=frequencies)] = True
     noise = estimate_all(counted(Planted(scores, planted.truth, labels)))
-    assert noise.wrong == pytest.approx((labels & ~planted.truth).sum() / labels.sum(), abs=0.008)
+    assert noise.wrong == pytest.approx((labels & ~planted.truth).sum() / labels.sum(), rel=0.25)
 
 
 def test_scores_that_say_nothing_accuse_no_label() -> None:
@@ -103,11 +96,11 @@ def test_scores_that_say_nothing_accuse_no_label() -> None:
 
 
 def wrong_chances(noise: LabelNoise, classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    return noise.chance_wrong(noise.wrong_odds(classes, scores))
+    return noise.wrong_chances(classes, scores)
 
 
 def missing_chances(noise: LabelNoise, classes: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    return noise.chance_missing(noise.missing_odds(classes, scores))
+    return noise.missing_chances(classes, scores)
 
 
 def test_the_shares_of_errors_are_found() -> None:
@@ -145,12 +138,13 @@ def chances_and_errors(planted: Planted) -> list[tuple[np.ndarray, np.ndarray, n
     return made
 
 
-def test_chances_are_calibrated() -> None:
+@pytest.mark.parametrize("seed", [0, 1])
+def test_chances_are_calibrated(seed: int) -> None:
     """In ten equal groups of pairs with a chance, the mean chance is the share of errors."""
-    for chances, errors, _ in chances_and_errors(plant()):
+    for chances, errors, _ in chances_and_errors(plant(seed=seed, videos=20_000)):
         order = np.argsort(chances)[np.searchsorted(np.sort(chances), 0.05) :]
         for group in np.array_split(order, 10):
-            assert chances[group].mean() == pytest.approx(errors[group].mean(), abs=0.08)
+            assert chances[group].mean() == pytest.approx(errors[group].mean(), abs=0.06)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -159,7 +153,7 @@ def test_chances_are_calibrated_where_hardly_any_score_is_in_doubt(seed: int) ->
     both = [pair[:2] for pair in chances_and_errors(plant(seed=seed, videos=30_000, further=8))]
     chances, errors = (np.concatenate(each) for each in zip(*both, strict=True))
     for group in np.array_split(np.argsort(chances)[np.searchsorted(np.sort(chances), 0.1) :], 10):
-        assert chances[group].mean() == pytest.approx(errors[group].mean(), abs=0.07)
+        assert chances[group].mean() == pytest.approx(errors[group].mean(), abs=0.03)
 
 
 def test_chances_rank_better_than_scores() -> None:

@@ -18,11 +18,12 @@ from yt8m import eval as evaluation
 from yt8m import scoring, train
 from yt8m.command_line import cli
 from yt8m.eval_util import eval_samples
-from yt8m.eval_util.guaranteed_precision import PrecisionCalibration
+from yt8m.eval_util.guaranteed_precision import CommonThreshold, PrecisionCalibration
 from yt8m.records import shards, vocabulary
 from yt8m.records.thresholds import PrecisionTarget
 from yt8m.reports import loading
 from yt8m.reports.measures import class_rows
+from yt8m.scoring.evaluation_results import GuaranteeSummary
 from yt8m.serving.bodies import RECORDS
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Service
@@ -89,6 +90,16 @@ def test_the_file_has_the_target_and_no_precision_of_these_videos(world: pathlib
     report = json.loads((world / "run/eval/report.json").read_text())["guarantee"]
     assert report["classes"] == 4
     assert report["labels_needed"] == 14
+    assert report["most_thresholds_below"] == 0.5  # a tenth of the five classes that were tested
+
+
+@pytest.mark.parametrize(("classes", "below", "most"), [(900, 100, 100), (120, 880, 100), (20, 980, 20), (0, 50, 0)])
+def test_the_confidence_is_that_of_all_tested_classes_not_of_those_with_a_threshold(
+    classes: int, below: int, most: float
+) -> None:
+    none = CommonThreshold(np.inf, 0, 0)
+    summary = GuaranteeSummary(PrecisionTarget(0.8, 0.9), "class", 1000, classes, 7, below, 14, none)
+    assert summary.most_below == pytest.approx(most)
 
 
 def test_the_thresholds_are_those_of_the_scores(world: pathlib.Path) -> None:
@@ -112,6 +123,7 @@ def test_the_thresholds_are_those_of_the_scores(world: pathlib.Path) -> None:
 def test_the_page_says_the_guarantee_and_no_precision(world: pathlib.Path) -> None:
     page = re.sub(r"\s+", " ", (world / "run/eval/report.html").read_text())
     assert "a precision of at least 0.8 on new videos like these, with confidence 0.9" in page
+    assert "on average, at most 0.5 of these thresholds are below the target" in page
     assert "1 classes are never tags because they have too few labels (at least 14 are needed)" in page
     samples = eval_samples.read(f"{world}/run")
     assert samples.points.guarantee is not None

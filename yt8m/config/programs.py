@@ -96,7 +96,7 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     )
     confidence: float = option(
         0.9,
-        "probability with which a threshold reaches target_precision on new videos",
+        "probability with which a threshold below target_precision on new videos is refused",
         minimum=0.5,
         maximum=0.9999,
         needs="target_precision",

@@ -17,7 +17,7 @@ from yt8m import storage
 from yt8m.datasets.make_records.human_labels import MISSING, WRONG, read_decisions
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.labels.folds import AuditedVideos, FoldScores
-from yt8m.labels.label_noise import LabelNoise, PairCounts, estimate
+from yt8m.labels.label_noise import LabelNoise, estimate
 from yt8m.records import shards
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.vocabulary import Vocabulary
@@ -61,17 +61,16 @@ class LabelIssues(NamedTuple):
 
 def estimate_noise(scores: FoldScores) -> LabelNoise:
     """Estimates, from the scores of an audit, how many labels are wrong or missing; see `label_noise`."""
-    listed = PairCounts.of_pairs(len(scores.counts.labelled), scores.best, scores.best_scores, are_labels(scores))
-    return estimate(scores.counts, listed)
+    return estimate(scores.counts)
 
 
 def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> LabelIssues:
     """Finds issues: labels that may be wrong, and labels that may be missing.
 
     The candidates are every label, which may be wrong, and every class in `scores.best` that is no label of its video,
-    which may be missing. Both kinds are sorted together, from high to low by the calibrated chance of the error, then
-    by its log-odds before calibration, then by how strongly the score contradicts the labels: minus
-    `label_noise.Margins.at` for a label, `Margins.at` plus `Margins.prior` for a class that may be missing.
+    which may be missing. Both kinds are sorted together by the log-odds of the error, high to low. If the chances of
+    the two kinds cannot be compared (`LabelNoise.is_comparable`), labels are listed as wrong that come before the last
+    one that is listed as missing, whatever their chance.
 
     Args:
       scores: the scores of the audit.
@@ -81,20 +80,27 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
     rows, columns = np.nonzero(~are_labels(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
     other = scores.best[rows, columns].astype(np.int64)
-    evidence = np.concatenate(
-        [
-            -noise.margins.at(classes, scores.label_scores),
-            noise.margins.at(other, scores.best_scores[rows, columns]) + noise.margins.prior[other],
-        ]
-    )
-    odds = np.concatenate(
-        [noise.wrong_odds(classes, scores.label_scores), noise.missing_odds(other, scores.best_scores[rows, columns])]
-    )
-    chances = np.concatenate([noise.chance_wrong(odds[: len(classes)]), noise.chance_missing(odds[len(classes) :])])
-    order = np.lexsort((-evidence, -odds, -chances))
-    order = order[chances[order] >= least]
+    labels, others = (classes, scores.label_scores), (other, scores.best_scores[rows, columns])
+    chances = np.concatenate([noise.wrong_chances(*labels), noise.missing_chances(*others)])
+    odds = np.concatenate([noise.wrong_odds(*labels), noise.missing_odds(*others)])
     videos, is_missing = np.concatenate([owners, rows]), np.arange(len(chances)) >= len(classes)
+    is_listed = chances >= least
+    if not noise.is_comparable:
+        is_listed = _are_listed(odds, is_missing, is_listed)
+    order = np.argsort(-odds, kind="stable")
+    order = order[is_listed[order]]
     return LabelIssues(videos[order], np.concatenate([classes, other])[order], is_missing[order], chances[order])
+
+
+def _are_listed(odds: Floats64, is_missing: Bools, is_probable: Bools) -> Bools:
+    """Which issues are listed if the chances of wrong and missing labels cannot be compared.
+
+    Args:
+      odds: [P], by which the issues are sorted.
+      is_missing: [P], whether they are missing labels.
+      is_probable: [P], whether their chance is large enough to list them.
+    """
+    return is_probable | (~is_missing & (odds >= odds[is_missing & is_probable].min(initial=np.inf)))
 
 
 def are_labels(scores: FoldScores) -> Bools:

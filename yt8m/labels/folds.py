@@ -28,7 +28,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats32, Ints32, Ints64, places_within
 from yt8m.eval_util.top_k import top_k
-from yt8m.labels.label_noise import SCORE_COUNTS, ScoreCounts, log_odds
+from yt8m.labels.score_counts import SCORE_COUNTS, ScoreCounts, log_odds
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.batches import Records
 from yt8m.records.manifest import Shard, ShardWriter

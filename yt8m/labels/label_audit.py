@@ -75,7 +75,7 @@ def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
         summary = LabelAudit(config, training, data).run()
-    print(_format_summary(summary, config.out), flush=True)
+    print(format_summary(summary, config.out), flush=True)
     return 0
 
 
@@ -286,18 +286,22 @@ class LabelAudit:
             "labels": len(scores.labels),
             "estimated share of wrong labels": round(noise.wrong, 4),
             "estimated share of missing labels": round(noise.missing, 4),
+            "share of wrong labels by the confident joint": round(noise.joint.wrong, 4),
+            "share of missing labels by the confident joint": round(noise.joint.missing, 4),
+            "shares that are in doubt": ", ".join(noise.contradictions()) or "none",
+            "order of the list": "by chance" if noise.is_comparable else "by score",
             "listed as wrong": int((~issues.is_missing).sum()),
             "listed as missing": int(issues.is_missing.sum()),
             "decisions kept": num_kept,
         }
 
 
-def _format_summary(summary: dict[str, Any], out: str) -> str:
+def format_summary(summary: dict[str, Any], out: str) -> str:
     """The text that the command prints, from the content of summary.json and the folder of the audit."""
     return (
-        f"{summary['videos']} videos, {summary['labels']} labels: about "
-        f"{summary['estimated share of wrong labels']:.1%} of the labels are wrong, and about "
-        f"{summary['estimated share of missing labels']:.1%} of the true labels are missing.\n"
+        f"{summary['videos']} videos, {summary['labels']} labels: {_format_share(summary, 'wrong')} of the labels are "
+        f"wrong, and {_format_share(summary, 'missing')} of the true labels are missing.\n"
+        f"{_format_doubt(summary)}"
         f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} labels that may be wrong and "
         f"{summary['listed as missing']} that may be missing.\n"
         f"{storage.join(out, COPIES)} lists {summary['copies across splits']} pairs of copies across splits and "
@@ -306,6 +310,37 @@ def _format_summary(summary: dict[str, Any], out: str) -> str:
         f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and rebuild the records by\n"
         f"  yt8m make-records --corrections={storage.join(out, DECISIONS)} ..."
     )
+
+
+def _format_share(summary: dict[str, Any], kind: str) -> str:
+    """The share of `wrong` or `missing` labels as text; a range if the two estimates of it do not agree."""
+    share, joint = (summary[name] for name in _names_of_shares(kind))
+    if kind in summary["shares that are in doubt"].split(", "):
+        return f"{min(share, joint):.1%} to {max(share, joint):.1%}"
+    return f"about {share:.1%}"
+
+
+def _names_of_shares(kind: str) -> tuple[str, str]:
+    """The names in summary.json of the two estimates of the share of `wrong` or `missing` labels."""
+    return f"estimated share of {kind} labels", f"share of {kind} labels by the confident joint"
+
+
+def _format_doubt(summary: dict[str, Any]) -> str:
+    """Lines that say why shares are given as ranges and what that means for the list; empty if there is no doubt."""
+    if summary["shares that are in doubt"] == "none":
+        return ""
+    ranges = (
+        f"{kind}: {share:.1%} if labels are {kind} whatever the video shows, {joint:.1%} by the confident joint"
+        for kind in summary["shares that are in doubt"].split(", ")
+        for share, joint in [[summary[name] for name in _names_of_shares(kind)]]
+    )
+    text = (
+        f"The two estimates differ ({'; '.join(ranges)}). The first is too low if the labelling confuses classes that "
+        "look alike; the second is too high if the models cannot tell classes apart.\n"
+    )
+    if summary["order of the list"] == "by chance":
+        return text
+    return text + "So the list has labels in the order of their scores, and the chance of a wrong label is a guess.\n"
 
 
 def _format_effect(summary: dict[str, Any]) -> str:

@@ -211,6 +211,14 @@ class GuaranteeSummary(NamedTuple):
     labels_needed: int
     for_all: CommonThreshold
 
+    @property
+    def most_below(self) -> float:
+        """At most so many of the thresholds of single classes are below the target, on average.
+
+        The confidence is that of each tested class, whether it then gets a threshold or not.
+        """
+        return min(float(self.classes), (1 - self.target.confidence) * (self.classes + self.below_target))
+
     def as_json(self) -> dict[str, Any]:
         """The summary for report.json; `threshold_for_all` is None if there is none."""
         threshold, videos, predictions = self.for_all
@@ -218,6 +226,7 @@ class GuaranteeSummary(NamedTuple):
             "target_precision": self.target.precision,
             "confidence": self.target.confidence,
             **{name: value for name, value in self._asdict().items() if name not in ("target", "for_all")},
+            "most_thresholds_below": round(self.most_below, 6),
             "threshold_for_all": threshold if np.isfinite(threshold) else None,
             "videos_for_all": videos,
             "predictions_for_all": predictions,
@@ -226,10 +235,12 @@ class GuaranteeSummary(NamedTuple):
     def log(self) -> None:
         """Logs how many classes have a threshold, and why the others abstain."""
         logging.info(
-            "%s: %d classes have a threshold; %d abstain because they have too few labels (at least %d are needed), "
-            "and %d because no threshold is sure to reach this precision",
+            "%s: %d classes have a threshold (on average, at most %.3g of these are below the target); %d abstain "
+            "because they have too few labels (at least %d are needed), and %d because no threshold is sure to reach "
+            "this precision",
             self.target,
             self.classes,
+            self.most_below,
             self.too_few_labels,
             self.labels_needed,
             self.below_target,
