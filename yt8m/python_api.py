@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +27,29 @@ from yt8m.datasets.extract.computing import Settings
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k as best_classes
+from yt8m.records import thresholds
 from yt8m.runs.opened_run import RunFiles
 from yt8m.scoring import EvaluationSettings, Scorer, evaluation, evaluation_results, video_features, video_predictions
 from yt8m.scoring.model_input import Data, Videos
+from yt8m.scoring.scorer import tags
 from yt8m.training import training_run
 from yt8m.types import Closing
 
 
 @dataclass(frozen=True)
 class ScoredClass:
-    """A predicted class: its index, its name in the model's vocabulary, and its score from 0 to 1."""
+    """A predicted class: its index, its name in the model's vocabulary, and its score from 0 to 1.
+
+    Attributes:
+      index, name, score: as said above.
+      few_positives: of a tag whose threshold was chosen on fewer than 20 videos with the label, their number; the
+        threshold may be far off. None for other tags, and for classes that are no tags.
+    """
 
     index: int
     name: str
     score: float
+    few_positives: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,17 @@ class VideoPrediction:
       id: the id of a record as a text, or the path of a video file.
       classes: the best classes, best first.
       seconds: how many seconds of a video file were scored; None for a record.
+      tags: of a video file, the classes whose scores reach their thresholds, best first; None for a record, and if the
+        model has no thresholds.
+      window_seconds: of a film, which is longer than the videos of the training, the length of the windows in which it
+        was scored; 0 for other videos.
     """
 
     id: str
     classes: tuple[ScoredClass, ...]
     seconds: float | None = None
+    tags: tuple[ScoredClass, ...] | None = None
+    window_seconds: float = 0.0
 
 
 class Model(Closing):
@@ -138,12 +154,16 @@ class Model(Closing):
         extractors: Sequence[str] = (),
         trust_code: bool = False,
         max_bad_packets: int = 0,
+        tags_of: Literal["", "windows", "whole"] = "",
         **settings: Any,
     ) -> VideoPrediction:
         """The best classes of a video file. Its features come from the extractors of the model's training data.
 
-        A video that is longer than the records of the training is scored in windows of their length. Its scores are the
-        means of the windows' scores, weighted by their numbers of frames.
+        A film, a video that is longer than all videos of the training, is scored in windows of their median length,
+        each of which overlaps the next one by half; the score of a class is that of its best window. With
+        `tags_of="whole"`, for features of YouTube-8M, and if the lengths of the training videos are not known, a video
+        is scored as a whole: if it has more frames than the records of the training may have, in parts of so many
+        frames, and the scores are the means of those of the parts, weighted by their numbers of frames.
 
         Args:
           path: the video, local or gs://.
@@ -153,6 +173,7 @@ class Model(Closing):
           trust_code: import the code or load the SavedModel that the model names as an extractor, even if you did not
             train the model on this machine. If you gave it to `load`, you need not give it here.
           max_bad_packets: number of damaged packets of the video that may be left out.
+          tags_of: `windows` or `whole`, to choose how a film is scored.
           **settings: the paths of weights, by the names of their flags, such as `vggish_model="..."`, and settings of
             the extractors that do not change the features.
 
@@ -170,12 +191,27 @@ class Model(Closing):
                 takes, settings, extractors, trust_code=is_trusted, max_bad_packets=max_bad_packets
             ) as source,
         ):
-            (scored,) = video_predictions.predict(self._scorer, source, [video])
+            (scored,) = video_predictions.predict(self._scorer, source, [video], tags_of=tags_of)
         if scored.bad:
             raise RunError(f"{video}: {scored.bad}.")
         best = best_classes(scored.scores[np.newaxis], top_k)
         prediction = self._prediction(video, best.classes[0].tolist(), best.scores[0].tolist())
-        return dataclasses.replace(prediction, seconds=scored.seconds)
+        return dataclasses.replace(
+            prediction, seconds=scored.seconds, tags=self._tags(scored.scores), window_seconds=scored.window_seconds
+        )
+
+    @functools.cached_property
+    def _tagger(self) -> thresholds.Tagger | None:
+        return self._scorer.tagger()
+
+    def _tags(self, scores: NDArray[np.float32]) -> tuple[ScoredClass, ...] | None:
+        tagger = self._tagger
+        if tagger is None:
+            return None
+        return tuple(
+            ScoredClass(index, self.vocabulary.name(index), score, tagger.few_positives(index))
+            for index, score in tags(scores, tagger)
+        )
 
     def _refuse_closed(self) -> None:
         if not self._close.alive:

@@ -110,6 +110,8 @@ def test_the_page_knows_features_names_and_thresholds(tmp_path: pathlib.Path) ->
         "per_second": 1.0,
         "counts_whole": False,
         "window": 300,
+        "film": None,
+        "few_positives": [9] * 30,
     }
 
 

@@ -18,6 +18,7 @@ import pytest
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.scaled_pictures import ScaledPicture, new_reformatters
 from yt8m.records.data_format import dequantized
+from yt8m.records.film_windows import FilmWindows, find_cuts
 from yt8m.reports.timeline_page import Timeline, classes_of_rows
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "yt8m/data/web"
@@ -183,6 +184,28 @@ def test_the_timeline_has_the_rows_of_yt8m_predict(page: browser.Page, seed: int
         json.dumps(scores.tolist()),
     )
     assert found == classes_of_rows(Timeline([], 0.0, scores))
+
+
+FILM = """
+const [content, sizes, size] = arguments, bytes = Uint8Array.from(atob(content), (one) => one.charCodeAt(0));
+const frames = new Float32Array(bytes.buffer), count = frames.length / sizes.reduce((sum, one) => sum + one, 0);
+return import("./films.js").then((module) => {
+  const cuts = module.findCuts(frames, sizes);
+  return [cuts, module.filmWindows(count, size, cuts)];
+});
+"""
+
+
+@pytest.mark.parametrize(("lengths", "size"), [([9, 2, 30, 1, 7], 6), ([40], 7), ([3, 3], 10), ([1], 4)])
+def test_films_have_the_windows_of_yt8m_predict(page: browser.Page, lengths: list[int], size: int) -> None:
+    draw = np.random.default_rng(size)
+    levels = np.repeat(draw.normal(0, 9, (len(lengths), 8)), lengths, axis=0)
+    film = (levels + draw.normal(0, 1, levels.shape)).astype("f4")
+    content = base64.b64encode(film.tobytes()).decode()
+    cuts, windows = page.run(FILM, content, [6, 2], size)
+    assert cuts == find_cuts([film[:, :6], film[:, 6:]])
+    assert len(cuts) == len(lengths) - 1
+    assert windows == list(map(list, FilmWindows(size, size).parts(len(film), cuts)))
 
 
 SQUARE = """

@@ -160,14 +160,15 @@ def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
             name: np.average([one[name] for one in scores], weights=[last - first for first, last in windows])
             for name in scores[0]
         }
-        found = model.predict_video(film, top_k=3, trust_code=True)
+        found = model.predict_video(film, top_k=3, trust_code=True, tags_of="whole")
     assert found.seconds == pytest.approx(7.0, abs=0.1)
     assert {one.name: one.score for one in found.classes} == pytest.approx(expected, abs=1e-4)
-    assert cli.call("predict", [f"--model={run}", film, "--trust_code"]) == 0
+    words = [f"--model={run}", film, "--trust_code", "--tags_of=whole"]
+    assert cli.call("predict", words) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"{film}: {found.seconds:.1f} seconds scored\n")
+    assert printed.startswith(f"{film}: {found.seconds:.1f} seconds scored as a whole\n")
     assert scores_in(printed) == pytest.approx({one.name: one.score for one in found.classes}, abs=6e-4)
-    assert cli.call("predict", [f"--model={run}", film, "--trust_code", f"--csv={tmp_path}/film.csv"]) == 0
+    assert cli.call("predict", [*words, f"--csv={tmp_path}/film.csv"]) == 0
     with open(tmp_path / "film.csv", newline="") as file:
         assert [row["seconds"] for row in csv.DictReader(file)] == [f"{found.seconds:.1f}"] * 3
 

@@ -142,6 +142,7 @@ def complete(
     else:
         _log_unused(values, discovered)
     values["feature_ranges"] = feature_ranges(values["feature_names"], discovered.format)
+    values["video_frames"] = discovered.format.video_frames or ()
     values["extractors"] = options.with_tuples(discovered.extractors)
     return _add_sizes(values, discovered.format.sizes(), str(discovered)), is_taken
 

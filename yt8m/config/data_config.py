@@ -1,4 +1,4 @@
-"""The data section of a training's config: which files are read, and how; the sizes of YouTube-8M's features."""
+"""The data section of a training's config: which files are read, and how."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 from yt8m.config.run_options import DamagePolicy, SamplingPolicy, SegmentPolicy, refuse_cache_of_bucket
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
+from yt8m.records.data_format import KNOWN_SIZES as KNOWN_SIZES
 from yt8m.records.data_format import usual_range, videos_in_batch
 
 MOST_CLASSES = 10_000_000  # limit of --num_classes, at which the scores of one video take 40 MB
-
-# {feature of YouTube-8M's records: number of its values}
-KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
 
 @dataclass(frozen=True)
@@ -136,6 +134,8 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         is_flag=False,
         is_reader_argument=True,
     )
+    # The median and the largest number of frames of a training video, from the data's manifest; () if it has none.
+    video_frames: tuple[int, ...] = option((), "lengths of the videos", shapes="nothing", is_flag=False)
     # The extractors that `yt8m extract` used, from the data's manifest; `yt8m predict` uses them again.
     extractors: tuple[Mapping[str, Any], ...] = option(
         (), "extractors of the features", shapes="nothing", is_flag=False

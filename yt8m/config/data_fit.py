@@ -54,7 +54,8 @@ class Takes:
         data, level = self.data, "frame" if self.data.frame_features else "video"
         features = features_of(level, data.feature_names, data.feature_sizes, data.feature_ranges)
         most = data.max_frames if data.frame_features else None
-        return DataFormat(level, features, num_classes=data.num_classes, max_frames=most)
+        lengths = (data.video_frames[0], data.video_frames[1]) if data.video_frames else None
+        return DataFormat(level, features, num_classes=data.num_classes, max_frames=most, video_frames=lengths)
 
     def names_on(self, data: OpenedData, remedy: str = "") -> Vocabulary:
         """The names of the classes on some data, see `OpenedData.names_for`."""

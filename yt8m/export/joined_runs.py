@@ -82,7 +82,8 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, checkpoint_paths, has_frames)
         extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
         is_own = all(member.run.is_own for member in members)
-        facts = ModelFacts(names=names, extractors=extractors, is_own=is_own)
+        lengths = first.config.data.video_frames  # all members are given the same videos
+        facts = ModelFacts(names=names, extractors=extractors, is_own=is_own, video_frames=lengths)
         if config.out:
             export_saved_model(config.out, path, reader, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.out)

@@ -51,6 +51,7 @@ class ModelFacts(NamedTuple):
       weights: the type in which weights are stored: float32, float16 or int8.
       names: the model's own vocabulary, which is written with the model; None or empty if it has none.
       extractors: the extractors of the features, as manifests describe them, which are written with the model.
+      video_frames: the median and the largest number of frames of a training video; empty if unknown.
       is_own: whether this user trained the model on this machine. Then the export is recorded as this user's own.
     """
 
@@ -59,6 +60,7 @@ class ModelFacts(NamedTuple):
     names: Vocabulary | None = None
     extractors: Sequence[Mapping[str, Any]] = ()
     is_own: bool = False
+    video_frames: Sequence[int] = ()
 
     @classmethod
     def of_run(cls, run: OpenedRun, names: Vocabulary, weights: str = "float32") -> ModelFacts:
@@ -70,7 +72,8 @@ class ModelFacts(NamedTuple):
           weights: the type in which weights are stored.
         """
         config = run.config
-        return cls(config.optimizer.moving_average_decay, weights, names, config.data.extractors, run.is_own)
+        decay, data = config.optimizer.moving_average_decay, config.data
+        return cls(decay, weights, names, data.extractors, run.is_own, data.video_frames)
 
 
 def export_saved_model(
@@ -114,7 +117,7 @@ def export_saved_model(
         step = max(checkpoints.step_of(checkpoint), 0)
         about = {"step": step, "is_averaged": facts.moving_average_decay > 0, "extractors": list(facts.extractors)}
         collections.publish_format()
-        signatures = _signatures(reader, modeler, about)
+        signatures = _signatures(reader, modeler, about, facts.video_frames)
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
     with (
@@ -129,7 +132,9 @@ def export_saved_model(
     return folder
 
 
-def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any]) -> dict[str, Any]:
+def _signatures(
+    reader: Reader, modeler: VideoModeler, about: Mapping[str, Any], video_frames: Sequence[int]
+) -> dict[str, Any]:
     """Builds one graph with both signatures: {name: SignatureDef}.
 
     The features are parsed from the records, unless the caller feeds features. The description of the model is added to
@@ -139,12 +144,15 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
       reader: parses the records.
       modeler: the model.
       about: further entries of the description, besides those of `_description`.
+      video_frames: see `ModelFacts`.
     """
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
     has_frames = joined.shape.rank == 3
-    tf.add_to_collection(ABOUT, json.dumps({**_description(reader, modeler, has_frames), **about}).encode())
+    tf.add_to_collection(
+        ABOUT, json.dumps({**_description(reader, modeler, has_frames, video_frames), **about}).encode()
+    )
     # MediaPipe connects its streams to the inputs by name, so the names of these inputs are those of MediaPipe's graph.
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
@@ -165,7 +173,9 @@ def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any])
     }
 
 
-def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dict[str, Any]:
+def _description(
+    reader: Reader, modeler: VideoModeler, has_frames: bool, video_frames: Sequence[int]
+) -> dict[str, Any]:
     """The name of the model, the format of its input, and whether a custom reader parses the records."""
     level = "frame" if has_frames else "video"
     ranges = getattr(reader, "feature_ranges", ())
@@ -174,7 +184,10 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool) -> dic
     most = getattr(reader, "max_frames", None) if has_frames else None
     return dict(
         model="" if modeler.model is None else type(modeler.model).__name__,
-        format=DataFormat(level, features, segments, modeler.num_classes, most).as_json(),
+        format=DataFormat(
+            *(level, features, segments, modeler.num_classes, most),
+            video_frames=(video_frames[0], video_frames[1]) if video_frames else None,
+        ).as_json(),
         has_own_reader=not type(reader).__module__.startswith("yt8m.readers"),
     )
 

@@ -27,7 +27,7 @@ from yt8m.export.onnx_file import OnnxFile
 from yt8m.extractors.picture_models import OnnxModel, axes_of
 from yt8m.extractors.sampling_rules import RULES, rule_of_entry
 from yt8m.numerics.onnx_session import open_session
-from yt8m.records import thresholds, vocabulary
+from yt8m.records import film_windows, thresholds, vocabulary
 from yt8m.records.data_format import PUBLISHED
 
 MODEL = "model.onnx"
@@ -147,7 +147,9 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
     This is its name and step, its features, the names of its classes, their thresholds (None if the model has no
     thresholds, and for a class that is never a tag), the frames to take per second of a video (`per_second`),
     whether these are counted by whole rows (`counts_whole`, see `sampling_rules`), and the largest number of frames
-    that the model scores at once (`window`).
+    that the model scores at once (`window`). `film` has the number of frames of the windows of a film, and the number
+    of frames above which a video is a film; None if all videos are scored as a whole. `few_positives` has for each
+    class the number of videos on which its threshold was chosen if it is a small one, else None.
     """
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
@@ -167,6 +169,8 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
         "per_second": extractor.get("frames_per_second", Settings().per_second),
         "counts_whole": RULES[rule_of_entry(extractor)].counts_whole if extractor else False,
         "window": extractor.get("max_frames", Settings().max_frames),
+        "film": film_windows.windows_for(model.format),
+        "few_positives": tagger and [tagger.few_positives(index) for index in range(num_classes)],
     }
 
 

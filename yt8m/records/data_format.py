@@ -3,7 +3,8 @@
 `manifest.json` stores the format as the entry `data`, in which all keys but `level` and `features` are optional:
 
     {"level": "frame", "features": [{"name": "clip", "size": 16, "range": [-1.5, 3.0]}],
-     "segment_labels": false, "num_classes": 3, "max_frames": 300, "positives": [101, 99, 100]}
+     "segment_labels": false, "num_classes": 3, "max_frames": 300, "positives": [101, 99, 100],
+     "video_frames": [60, 120]}
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from yt8m.errors import RunError
 
+# {feature of YouTube-8M's records: number of its values}
+KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 LEVELS = ("video", "frame")  # the values of `DataFormat.level`
 
 Range = tuple[float, float]  # (smallest, largest) value of a feature that is stored as bytes
@@ -76,6 +79,7 @@ class DataFormat(NamedTuple):
       max_frames: the largest number of frames of a video; None at video level, or if unknown.
       positives: [num_classes], the number of videos with each class in the shards of the manifest; None if they were
         not counted.
+      video_frames: (median, largest) number of frames of the training videos, also at video level; None if unknown.
     """
 
     level: str
@@ -84,6 +88,7 @@ class DataFormat(NamedTuple):
     num_classes: int | None = None
     max_frames: int | None = None
     positives: tuple[int, ...] | None = None
+    video_frames: tuple[int, int] | None = None
 
     def sizes(self) -> dict[str, int]:
         """{name of a feature: its size}, in the order of the features."""
@@ -116,9 +121,18 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
         raise ValueError("there must be at least one feature, and their names must differ")
     segment_labels = bool(written.get("segment_labels", False))
     classes, frames = _positive_count(written, "num_classes"), _positive_count(written, "max_frames")
-    return DataFormat(
-        level, features, segment_labels, classes, frames, None if positives is None else tuple(map(int, positives))
-    )
+    counts = None if positives is None else tuple(map(int, positives))
+    return DataFormat(level, features, segment_labels, classes, frames, counts, _parse_video_frames(written))
+
+
+def _parse_video_frames(values: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The lengths of the training videos; raises `ValueError` if they are not two ascending numbers from 1 on."""
+    if values.get("video_frames") is None:
+        return None
+    median, longest = map(int, values["video_frames"])
+    if not 1 <= median <= longest:
+        raise ValueError(f"video_frames is {values['video_frames']}; expected two ascending numbers from 1 on")
+    return median, longest
 
 
 def _parse_feature(values: Mapping[str, Any]) -> FeatureFormat:
@@ -145,8 +159,9 @@ def _positive_count(values: Mapping[str, Any], name: str) -> int | None:
 def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
     """Joins the formats that several manifests declare; None if there are none.
 
-    The number of classes is that of the first format that has it, and `max_frames` the largest that a format has. The
-    counts of positives are added if each format has them; else the result has none.
+    The number of classes is that of the first format that has it, and `max_frames` and the numbers in `video_frames`
+    are the largest that a format has. The counts of positives are added if each format has them; else the result has
+    none.
     """
     for (first_path, first), (path, other) in itertools.combinations(formats, 2):
         difference = next(_differences(first, other), None)
@@ -159,10 +174,12 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
         return None
     members = [member for _, member in formats]
     counts = [member.positives for member in members if member.positives is not None]
+    lengths = [member.video_frames for member in members if member.video_frames is not None]
     return members[0]._replace(
         num_classes=next((member.num_classes for member in members if member.num_classes), None),
         max_frames=max((member.max_frames for member in members if member.max_frames), default=None),
         positives=tuple(map(sum, itertools.zip_longest(*counts, fillvalue=0))) if len(counts) == len(members) else None,
+        video_frames=(max(median for median, _ in lengths), max(most for _, most in lengths)) if lengths else None,
     )
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,8 @@ from yt8m.records.vocabulary import Vocabulary
 
 # The name of the file, and the folder of a run into which an evaluation writes it.
 NAME, EVALUATION = "thresholds.csv", "eval"
+# A threshold that was chosen on fewer videos with the label is shown with their number, because it may be far off.
+FEW_POSITIVES = 20
 NUM_CANDIDATES = 20  # only the 20 classes with the best scores of a video can be tags, and count for thresholds
 # The values of the column `basis`; with the last two a class abstains.
 CLASS, COMMON, TOO_FEW_LABELS, BELOW_TARGET = "class", "common", "too_few_labels", "below_target"
@@ -120,11 +122,19 @@ class Tagger(NamedTuple):
       thresholds: float64 [C]; inf for a class that is never a tag.
       step: the training step of the checkpoint for whose scores the thresholds were chosen; -1 if the file has none.
       target: the precision that the thresholds guarantee; None if the file has none.
+      positives: for each class the number of videos with the label on which its threshold was chosen, -1 if the file
+        does not say it; empty for no class.
     """
 
     thresholds: NDArray[np.float64]
     step: int
     target: PrecisionTarget | None = None
+    positives: Sequence[int] = ()
+
+    def few_positives(self, index: int) -> int | None:
+        """The number of videos on which the threshold of a class was chosen; None if it is not a small one."""
+        count = self.positives[index] if index < len(self.positives) else -1
+        return count if 0 <= count < FEW_POSITIVES else None
 
     def are_tags(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Whether each score reaches the threshold of its class. Arguments and result have the same shape."""
@@ -176,9 +186,10 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
         rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if not set(_REQUIRED_COLUMNS) <= set(rows.fieldnames or ()):
             raise ValueError(f"the columns are {', '.join(rows.fieldnames or ()) or 'missing'}")
-        values, step, target = [], -1, None
+        values, positives, step, target = [], [], -1, None
         for index, row in enumerate(rows):
             values.append(_parse_threshold(row, index, rows.line_num))
+            positives.append(prediction_files.whole_number((row.get("positives") or "").encode()))
             step = prediction_files.whole_number((row.get("step") or "").encode())
             target = _parse_target(row, rows.line_num)
     except (ValueError, csv.Error) as error:
@@ -191,7 +202,7 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
             f"{path} has thresholds of {len(values)} classes, but the model has {num_classes} classes. Use the file "
             "that `yt8m eval --report` wrote for this model."
         )
-    return Tagger(np.array(values, np.float64), step, target)
+    return Tagger(np.array(values, np.float64), step, target, tuple(positives))
 
 
 def _parse_target(row: Mapping[str, str | None], line: int) -> PrecisionTarget | None:

@@ -20,6 +20,7 @@ from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
+from yt8m.records.thresholds import Tagger
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import templates
 from yt8m.storage import copies
@@ -50,14 +51,16 @@ class _Row(NamedTuple):
 
     Attributes:
       name: name of the class.
-      cells: (score in percent, score as a text) of each part of the video.
+      cells: (score in percent, score as a text, whether it reaches the threshold of the class) of each part.
     """
 
     name: str
-    cells: list[tuple[int, str]]
+    cells: list[tuple[int, str, bool]]
 
 
-def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Sequence[str]) -> None:
+def write(
+    path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Sequence[str], tagger: Tagger | None = None
+) -> None:
     """Writes the page, an HTML file that loads no other file.
 
     Args:
@@ -66,6 +69,7 @@ def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Se
       timeline: the scores.
       names: the classes.
       tags: names of the tags of the whole video, the classes whose scores reach their thresholds; may be empty.
+      tagger: the thresholds; None if there are none, so that no cell is marked.
 
     Raises:
       UsageError: jinja2 is not installed.
@@ -77,7 +81,8 @@ def write(path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Se
         address=storage.absolute(video),
         parts=[_format_time(start) for start in timeline.starts],
         pictures=_thumbnails(video, timeline),
-        rows=_rows(timeline, names),
+        rows=_rows(timeline, names, tagger),
+        has_thresholds=tagger is not None,
         tags=tags,
         length=_format_time(timeline.end),
         seconds=f"{SECONDS:g}",
@@ -117,11 +122,16 @@ def classes_of_rows(timeline: Timeline) -> list[int]:
     return sorted(shown_classes, key=lambda index: (-highest[index], index))
 
 
-def _rows(timeline: Timeline, names: Vocabulary) -> list[_Row]:
-    return [
-        _Row(names.name(index), [(round(100 * score), f"{score:.2f}") for score in timeline.scores[:, index].tolist()])
-        for index in classes_of_rows(timeline)
-    ]
+def _rows(timeline: Timeline, names: Vocabulary, tagger: Tagger | None) -> list[_Row]:
+    rows = []
+    for index in classes_of_rows(timeline):
+        scores = timeline.scores[:, index]
+        are_marked = np.zeros(len(scores), np.bool_)
+        if tagger is not None:
+            are_marked = tagger.are_tags(np.full(len(scores), index, np.int32), scores)
+        columns = zip(scores.tolist(), are_marked.tolist(), strict=True)
+        rows.append(_Row(names.name(index), [(round(100 * score), f"{score:.2f}", mark) for score, mark in columns]))
+    return rows
 
 
 def _format_time(second: float) -> str:

@@ -10,6 +10,7 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import thresholds
+from yt8m.records.film_windows import WHOLE, WINDOWS
 from yt8m.registry import TRUST_HELP, reserve_flags
 from yt8m.scoring.scorer import Scorer
 
@@ -37,6 +38,13 @@ class PredictConfig(options.Checked):
     top_k: int = option(5, "classes of each record, best first", minimum=1)
     tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
     thresholds: str = path_option(thresholds.HELP)
+    tags_of: str = option(
+        "",
+        "how a video that is longer than all training videos is scored: by windows of their median length, of which "
+        "the best one counts for each class; or as a whole [windows; whole for features of YouTube-8M, and if the "
+        "lengths are not known]",
+        choices=("", WINDOWS, WHOLE),
+    )
     video_id: str = option("", "show this video only, wherever it is in the files")
     csv: str = path_option(
         "for video files: write paths, classes and scores to this CSV file instead of showing them",
@@ -89,12 +97,23 @@ def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | Non
     return tagger
 
 
-def show_classes(lines: Sequence[Sequence[str]]) -> None:
+def few_positives(tagger: thresholds.Tagger | None, index: int) -> str:
+    """A note about a class whose threshold was chosen on few videos; empty for others, and without thresholds."""
+    count = tagger.few_positives(index) if tagger else None
+    if count is None:
+        return ""
+    return f"its threshold comes from {count} {'video' if count == 1 else 'videos'}"
+
+
+def show_classes(lines: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
     """Prints the classes of a video as a table without headers, or that the video has no tag if `lines` is empty.
 
     Args:
       lines: for each class the texts of its cells, such as its score and its name.
+      notes: a note about each class, which may be empty.
     """
+    if any(notes):
+        lines = [(*cells, note) for cells, note in zip(lines, notes, strict=True)]
     if lines:
         terminal.print_table([""] * len(lines[0]), lines)
     else:

@@ -16,9 +16,11 @@ from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS
 from yt8m.records import shards, thresholds, vocabulary
+from yt8m.records.film_windows import windows_for
 from yt8m.records.opened_data import OpenedData, open_data
-from yt8m.records.record_parser import Raw
-from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
+from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.scoring.film_scores import score_films
+from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import best_classes, tags
 
 
@@ -104,7 +106,11 @@ def _show_records(config: PredictConfig, data: OpenedData, where: str) -> int:
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
         names, tagger = scorer.names_for(data), tagger_for(config, scorer)
-        _, scores = scorer.scores(scorer.batch_of(raws, scorer.records(data, len(raws))))
+        batch = scorer.batch_of(raws, scorer.records(data, len(raws)))
+        _, scores = scorer.scores(batch)
+        film_windows = windows_for(scorer.takes.format, scorer.takes.folder, config.tags_of)
+        if config.tags and film_windows is not None and isinstance(batch, NumpyBatch):
+            score_films(scorer, batch, scores, film_windows)
         for row, (payload, _, _) in enumerate(raws):
             if row:
                 print()
@@ -144,4 +150,5 @@ def _print_record(
     labels = sorted({int(value) for value in feature.values()} if feature else ())
     print(f"{shards.id_text(record.id())}  labels: {', '.join(map(names.name, labels)) or 'none given'}")
     best = tags(scores, tagger) if tagger else best_classes(scores, top_k)
-    show_classes([(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best])
+    rows = [(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best]
+    show_classes(rows, [few_positives(tagger, index) for index, _ in best])

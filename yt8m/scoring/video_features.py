@@ -25,12 +25,12 @@ from yt8m.errors import UsageError
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
+from yt8m.records.film_windows import Part
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring.model_input import ModelInput
 from yt8m.types import Closing
 
 Entry = Mapping[str, Any]  # an extractor as a data manifest describes it: its name, settings, feature and weights
-Part = tuple[int, int]  # of the frames of a video: the index of the first frame, and that after the last one
 
 _MOST_FRAMES = 100_000  # of a longer video only this number of frames, from its start, is scored
 # Time limit for decoding a video that is scored. It is longer than that of `Limits`, because the video may last hours.

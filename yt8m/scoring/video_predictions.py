@@ -6,19 +6,22 @@ import contextlib
 import csv
 import functools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
+from yt8m.records.film_windows import Part, best_scores, find_cuts, windows_for
+from yt8m.records.thresholds import Tagger
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import timeline_page
 from yt8m.reports.timeline_page import Timeline
 from yt8m.scoring import Scorer, video_features
-from yt8m.scoring.predict_config import PredictConfig, show_classes, tagger_for
-from yt8m.scoring.scorer import best_classes, tags
-from yt8m.scoring.video_features import Part, VideoFeatures
+from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
+from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
+from yt8m.scoring.video_features import VideoFeatures
 
 _PARTS_AT_ONCE = 64  # parts of a video that the model scores in a step
 
@@ -30,6 +33,9 @@ class VideoScores(NamedTuple):
       path: the video.
       scores: float32 [C]; empty if the video is bad.
       seconds: length of the scored part of the video, which has at most 100,000 frames.
+      window_seconds: length of the windows of a film, of which `scores` has the best one for each class; 0 for a video
+        that was scored as a whole.
+      is_film: whether the video is longer than all videos of the training; False if their lengths are not known.
       bad: why the video has no scores; empty if it has scores.
       notes: texts that say what is unusual about the video.
       over_time: the scores of each part of the video; None unless the caller of `predict` asks for them.
@@ -40,39 +46,64 @@ class VideoScores(NamedTuple):
     seconds: float = 0.0
     bad: str = ""
     notes: tuple[str, ...] = ()
+    window_seconds: float = 0.0
+    is_film: bool = False
     over_time: Timeline | None = None
 
+    def way(self) -> str:
+        """How a film was scored, for the line about it; empty for other videos."""
+        if self.window_seconds:
+            return f" in windows of {self.window_seconds:g} seconds"
+        return " as a whole" if self.is_film else ""
 
-def predict(scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds: float = 0) -> Iterator[VideoScores]:
+
+def predict(
+    scorer: Scorer, source: VideoFeatures, paths: Sequence[str], seconds: float = 0, tags_of: str = ""
+) -> Iterator[VideoScores]:
     """Yields the prediction for each video.
 
-    A video with more frames than `source.max_frames`, the largest number in a record of the training, is scored in
-    windows of that number of frames, without overlap. The scores of the video are the means of the windows' scores,
-    weighted by the numbers of frames in the windows.
+    A film, which is longer than the videos of the training, is scored in windows; see `film_windows`. A video that is
+    scored as a whole, but has more frames than `source.max_frames`, the largest number in a record of the training, is
+    scored in parts of that number of frames, without overlap. Its scores are the means of those of the parts, weighted
+    by their numbers of frames.
 
     Args:
       scorer: the model.
       source: the extraction for this model.
       paths: the videos.
       seconds: length of the parts in `VideoScores.over_time`; 0 if `over_time` is to be None.
+      tags_of: see `PredictConfig`.
 
     Raises:
       UsageError, RunError: for the reasons of `Scorer.scores`, such as scores that are NaN.
     """
+    film_windows = windows_for(scorer.takes.format, scorer.takes.folder, tags_of)
     for path, features in source.extract_features(paths):
         if features.bad:
             yield VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
             continue
         score, count = functools.partial(_score_windows, scorer, source, features.arrays), len(features.arrays[0])
-        windows = _divide_frames(count, source.max_frames)
-        scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
+        longest = scorer.takes.format.video_frames[1] if scorer.takes.format.video_frames else count
+        window_seconds = 0.0
+        if film_windows is not None and film_windows.are_for(count):
+            window_seconds = film_windows.size / source.per_second
+            scores = best_scores(score, film_windows.parts(count, find_cuts(features.arrays)))
+        else:
+            windows = _divide_frames(count, source.max_frames)
+            scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
         over_time = None
         if seconds:
             timeline_windows = _join_short_end(_divide_frames(count, max(1, round(seconds * source.per_second))))
             starts = [first / source.per_second for first, _ in timeline_windows]
             over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
         scored_seconds = min(features.seconds, count / source.per_second)
-        yield VideoScores(path, scores.astype(np.float32), scored_seconds, notes=features.notes, over_time=over_time)
+        yield VideoScores(
+            *(path, scores.astype(np.float32), scored_seconds),
+            notes=features.notes,
+            window_seconds=window_seconds,
+            is_film=count > longest,
+            over_time=over_time,
+        )
 
 
 def _divide_frames(count: int, size: int) -> list[Part]:
@@ -116,47 +147,87 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
       UsageError: the model does not fit, or its extractors cannot be used.
       RunError: weights cannot be fetched, or a file cannot be written.
     """
-    status = 0
+    status, lines = 0, list[tuple[Any, ...]]()
     with contextlib.ExitStack() as stack:
         scorer = stack.enter_context(
             scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats")
         )
         source = stack.enter_context(
             video_features.for_model(
-                scorer.takes,
-                flags,
-                config.extractors,
+                *(scorer.takes, flags, config.extractors),
                 trust_code=config.trust_code,
                 max_bad_packets=config.max_bad_packets,
             )
         )
-        tagger = tagger_for(config, scorer)
-        predictions = predict(scorer, source, paths, timeline_page.SECONDS if config.timeline else 0)
-        lines = []
+        shown = _Shown(config, scorer.shown_names, tagger_for(config, scorer))
+        part_seconds = timeline_page.SECONDS if config.timeline else 0
+        predictions = predict(scorer, source, paths, part_seconds, config.tags_of)
         for prediction in terminal.with_bar(predictions, "predicting") if config.csv else predictions:
             if prediction.bad:
                 status = 1
                 print(f"{prediction.path}: {prediction.bad}", file=sys.stderr)
                 continue
-            rows = (
-                tags(prediction.scores, tagger)
-                if config.tags and tagger
-                else best_classes(prediction.scores, config.top_k)
-            )
-            length, names = f"{prediction.seconds:.1f}", scorer.shown_names
-            lines += [(prediction.path, index, names.name(index), f"{score:.6f}", length) for index, score in rows]
+            lines += shown.lines(prediction)
             if not config.csv:
-                notes = "".join(f"; {note}" for note in prediction.notes)
-                print(f"{prediction.path}: {length} seconds scored{notes}")
-                show_classes([(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
+                shown.print_classes(prediction)
             if prediction.over_time is not None:
-                path = timeline_page.path_for(prediction.path)
-                tag_names = [names.name(index) for index, _ in tags(prediction.scores, tagger)] if tagger else []
-                timeline_page.write(path, prediction.path, prediction.over_time, names, tag_names)
-                print(f"the timeline is in {path}")
+                shown.write_timeline(prediction, prediction.over_time)
     if config.csv:
         _write_csv(config.csv, lines)
+        shown.print_few_positives({line[1] for line in lines})
     return status
+
+
+class _Shown(NamedTuple):
+    """What is shown of videos.
+
+    Attributes:
+      config: the flags.
+      names: the names of the classes.
+      tagger: the thresholds; None if no tags are shown.
+    """
+
+    config: PredictConfig
+    names: Vocabulary
+    tagger: Tagger | None
+
+    def classes(self, prediction: VideoScores) -> ScoredClasses:
+        """The tags of a video with --tags; else its best classes."""
+        if self.config.tags and self.tagger:
+            return tags(prediction.scores, self.tagger)
+        return best_classes(prediction.scores, self.config.top_k)
+
+    def lines(self, prediction: VideoScores) -> list[tuple[Any, ...]]:
+        """The rows of a video in the CSV file."""
+        path, length = prediction.path, f"{prediction.seconds:.1f}"
+        return [
+            (path, index, self.names.name(index), f"{score:.6f}", length) for index, score in self.classes(prediction)
+        ]
+
+    def print_classes(self, prediction: VideoScores) -> None:
+        """Prints how a video was scored, and its classes."""
+        notes = "".join(f"; {note}" for note in prediction.notes)
+        print(f"{prediction.path}: {prediction.seconds:.1f} seconds scored{prediction.way()}{notes}")
+        scored, tagger = self.classes(prediction), self.tagger if self.config.tags else None
+        rows = [(f"{score:.3f}", self.names.name(index), str(index)) for index, score in scored]
+        show_classes(rows, [few_positives(tagger, index) for index, _ in scored])
+
+    def write_timeline(self, prediction: VideoScores, over_time: Timeline) -> None:
+        """Writes the page of --timeline."""
+        path = timeline_page.path_for(prediction.path)
+        scored = tags(prediction.scores, self.tagger) if self.tagger else []
+        tag_texts = []
+        for index, _ in scored:
+            note = few_positives(self.tagger, index)
+            tag_texts.append(self.names.name(index) + (f" ({note})" if note else ""))
+        timeline_page.write(path, prediction.path, over_time, self.names, tag_texts, self.tagger)
+        print(f"the timeline is in {path}")
+
+    def print_few_positives(self, classes: Collection[int]) -> None:
+        """Prints which of these tags have a threshold that comes from few videos."""
+        for index in sorted(classes) if self.config.tags else ():
+            if note := few_positives(self.tagger, index):
+                print(f"{self.names.name(index)}: {note}")
 
 
 def _write_csv(path: str, lines: Sequence[tuple[Any, ...]]) -> None:

@@ -41,16 +41,29 @@ class PredictedClass(_Answer):
     score: float
 
 
+class Tag(PredictedClass):
+    """A class whose score reaches its threshold.
+
+    `few_positives` is the number of videos with the label on which the threshold was chosen, if it is below 20, because
+    the threshold may then be far off; otherwise it is missing.
+    """
+
+    few_positives: int | None = None
+
+
 class VideoClasses(_Answer):
     """The best classes of a video, best first, and its tags.
 
     The tags are the classes whose scores reach the thresholds of the model. `tags` is missing if there are no
-    thresholds. `id` is the video's id from the request, or from its record.
+    thresholds. `id` is the video's id from the request, or from its record. `window_frames` is there if the video has
+    more frames than those on which the model was trained: it was then scored in windows of so many frames, and each
+    class has the score of its best window.
     """
 
     id: str
     classes: list[PredictedClass]
-    tags: list[PredictedClass] | None = None
+    tags: list[Tag] | None = None
+    window_frames: int | None = None
 
 
 class Prediction(_Answer):

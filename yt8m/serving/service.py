@@ -19,9 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.errors import RunError, UsageError
+from yt8m.records.batches import Records
+from yt8m.records.film_windows import windows_for
 from yt8m.records.opened_data import open_data
+from yt8m.records.record_parser import Raw
 from yt8m.records.shards import DamagedError
+from yt8m.records.thresholds import Tagger
 from yt8m.scoring import Scorer
+from yt8m.scoring.film_scores import score_film, score_films
 from yt8m.scoring.model_input import Videos
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
 from yt8m.serving import bodies
@@ -176,6 +181,18 @@ class Batcher(Generic[T, A]):
 Answer = tuple[str, NDArray[np.float32]]
 
 
+class FilmAnswer(tuple[str, NDArray[np.float32]]):
+    """The answer for a film, which was scored in windows of `window_frames` frames; see `records.film_windows`."""
+
+    window_frames: int
+
+    def __new__(cls, video_id: str, scores: NDArray[np.float32], window_frames: int) -> FilmAnswer:
+        """Makes an answer with the score of each class in its best window."""
+        answer = super().__new__(cls, (video_id, scores))
+        answer.window_frames = window_frames
+        return answer
+
+
 class Service:
     """Parses the bodies of requests, and computes the predictions for their videos.
 
@@ -200,6 +217,8 @@ class Service:
         self.at_work = self.answered = 0
         named = open_data(None, vocabulary=config.vocabulary)
         self._names, self._tagger = scorer.names_for(named), scorer.tagger(config.thresholds)
+        self._film_windows = windows_for(scorer.takes.format, scorer.takes.folder, config.tags_of)
+        self._records_of_body = Records([], scorer.takes.format, max_frames=scorer.takes.max_frames)
         self.limits = BodyLimits(config.max_videos, config.max_frames)
         self._parsers = Parsers(ParserSettings(self.limits, scorer.takes.width, config.body_size))
         self._thread = CallThread("model")  # one thread, because a step uses all cores
@@ -276,19 +295,48 @@ class Service:
 
     def _as_json(self, answer: Answer, top_k: int) -> dict[str, Any]:
         video_id, scores = answer
-        fields = {"id": video_id, "classes": self._with_names(best_classes(scores, top_k))}
-        return fields if self._tagger is None else {**fields, "tags": self._with_names(tags(scores, self._tagger))}
+        fields: dict[str, Any] = {"id": video_id, "classes": self._with_names(best_classes(scores, top_k))}
+        if isinstance(answer, FilmAnswer):
+            fields["window_frames"] = answer.window_frames
+        return fields if self._tagger is None else {**fields, "tags": self._tags(scores, self._tagger)}
+
+    def _tags(self, scores: NDArray[np.float32], tagger: Tagger) -> list[dict[str, Any]]:
+        entries = self._with_names(tags(scores, tagger))
+        for tag in entries:
+            if (count := tagger.few_positives(tag["index"])) is not None:
+                tag["few_positives"] = count
+        return entries
 
     def _with_names(self, classes: ScoredClasses) -> list[dict[str, Any]]:
         return [{"index": index, "name": self._names.name(index), "score": score} for index, score in classes]
 
     def _score_records(self, records: list[bytes]) -> list[Answer]:
-        return self._score([(record, "the body", number) for number, record in enumerate(records)])
+        raws = [(record, "the body", number) for number, record in enumerate(records)]
+        return self._score_films_of_records(raws, self._score(raws))
+
+    def _score_films_of_records(self, raws: list[Raw], answers: list[Answer]) -> list[Answer]:
+        """Replaces the answers for films among records, if the model scores films in windows."""
+        windows, takes = self._film_windows, self.scorer.takes
+        if windows is None or not takes.has_frames or takes.has_own_reader:
+            return answers
+        # A frame has at least a byte for each value, so a short record need not be parsed.
+        rows = [row for row, (record, _, _) in enumerate(raws) if len(record) > windows.longest * takes.width]
+        if rows and len(answers) == len(raws):
+            batch = takes.arranged(self._records_of_body.parsed([raws[row] for row in rows]))
+            scores = np.stack([answers[row][1] for row in rows])
+            for film in score_films(self.scorer, batch, scores, windows):
+                answers[rows[film]] = FilmAnswer(answers[rows[film]][0], scores[film], windows.size)
+        return answers
 
     def _score_features(self, videos: list[tuple[str, NDArray[np.float32]]]) -> list[Answer]:
         ids, features = zip(*videos, strict=True)
         scored = self._score(self.scorer.takes.of_joined_frames(features))
-        return [(video_id, scores) for video_id, (_, scores) in zip(ids, scored, strict=True)]
+        answers: list[Answer] = [(video_id, scores) for video_id, (_, scores) in zip(ids, scored, strict=True)]
+        windows = self._film_windows
+        for row, frames in enumerate(features):
+            if windows is not None and windows.are_for(len(frames)):
+                answers[row] = FilmAnswer(ids[row], score_film(self.scorer, frames, windows), windows.size)
+        return answers
 
     def _score(self, videos: Videos) -> list[Answer]:
         """Runs one step of the model; an error of the model on these videos becomes a refusal with status 400."""

@@ -80,7 +80,9 @@ class Exporter:
             return
         config, workload = self._config, self._workload
         decay, extractors = config.optimizer.moving_average_decay, config.data.extractors
-        facts = ModelFacts(decay, names=workload.names, extractors=extractors, is_own=True)
+        facts = ModelFacts(
+            decay, names=workload.names, extractors=extractors, is_own=True, video_frames=config.data.video_frames
+        )
         describe = model_card.card_writer(config, workload.names, config.train_dir, step)
         export_saved_model(folder, checkpoint, workload.reader, workload.modeler, facts, describe=describe)
         logging.info("exported step %d to %s", step, folder)

@@ -87,6 +87,14 @@ def test_vocabulary_manifest_and_summary(made: pathlib.Path) -> None:
     train = manifest.read(str(made / "video" / "train" / "manifest.json")).data
     assert train is not None
     assert train.positives == tuple(training[name] for name in read_back.names)
+    for level, longest in (("video", 8), ("frame", 7)):  # the frames of the command are cut after seven
+        lengths = sorted(
+            min(len(frames_of(number)), longest) for number in range(300) if split_of(f"clip {number:03}") == "train"
+        )
+        for split in ("train", "test"):
+            written = manifest.read(str(made / level / split / "manifest.json")).data
+            assert written is not None
+            assert written.video_frames == (lengths[(len(lengths) - 1) // 2], longest)
     assert manifest.read(str(made / "video" / "test" / "manifest.json")).data == train._replace(positives=None)
     assert summary["splits"]["train"]["frames"] == sum(
         min(len(frames_of(number)), 7) for number in range(300) if split_of(f"clip {number:03}") == "train"

@@ -72,22 +72,32 @@ async function read(file) {
   });
 }
 
-function show(name, { whole, overTime }, pictures) {
+function show(name, { whole, windowSeconds, overTime }, pictures) {
   const best = ordered(whole).slice(0, BEST), { thresholds } = about;
-  const isTag = (index) => thresholds && thresholds[index] !== null && whole[index] >= thresholds[index];
+  const reaches = (index, score) => thresholds && thresholds[index] !== null && score >= thresholds[index];
+  const isTag = (index) => reaches(index, whole[index]);
   element("name").textContent = name;
   showTags(best.filter(isTag));
   element("classes").tBodies[0].replaceChildren(...best.map((index) => classRow(index, whole[index], isTag(index))));
   element("over-time").hidden = overTime.scores.length === 0;
-  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, pictures);
-  element("parts").textContent = `The scores of every ${SECONDS} seconds, the highest classes first.`;
+  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, pictures, reaches);
+  element("way").textContent = windowSeconds
+    ? `Scored in windows of ${windowSeconds} seconds: each class has the score of its best window.` : "Scored as a whole.";
+  element("parts").textContent = `The scores of every ${SECONDS} seconds, the highest classes first.`
+    + (thresholds ? " Marked scores reach the threshold of their class." : "");
   element("results").hidden = false;
 }
 
 function showTags(found) {
-  const tags = found.map((index) => withText("span", about.classes[index], "tag"));
+  const tags = found.map((index) => withText("span", about.classes[index] + fewPositives(index), "tag"));
   const none = about.thresholds ? "No tag: no score reaches the threshold of its class." : "The model has no thresholds, so there are no tags.";
   element("tags").replaceChildren(...(tags.length ? ["Tags: ", ...tags] : [none]));
+}
+
+// A note about a class whose threshold was chosen on few videos.
+function fewPositives(index) {
+  const count = about.few_positives?.[index] ?? null;
+  return count === null ? "" : ` (its threshold comes from ${count} ${count === 1 ? "video" : "videos"})`;
 }
 
 function classRow(index, score, isTag) {

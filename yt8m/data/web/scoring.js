@@ -1,6 +1,7 @@
 // The model in onnxruntime-web, which computes in a thread of its own, and the scores of parts of a video.
 
 import * as ort from "./onnxruntime/onnxruntime-web.js";
+import { filmWindows, findCuts } from "./films.js";
 
 export { ort };
 
@@ -31,17 +32,37 @@ export class Model {
     return new Model(about, await ort.InferenceSession.create(await fetched("model.onnx")));
   }
 
-  // The scores of the whole video and of its parts, for its frames, float32 [T, width]. A long video is scored in
-  // windows as long as the records of the training; its scores are the means of theirs, weighted by their frames.
+  // The scores of the video and of its parts, for its frames, float32 [T, width]. `windowSeconds` is the length of the
+  // windows of a film, of which the best one counts for each class; 0 for a video that was scored as a whole.
   async scores(frames, secondsOfPart) {
-    const count = frames.length / this.width, { per_second: perSecond } = this.about;
-    const windows = parts(count, this.about.window), ofWindows = await this.scoresOf(frames, windows);
-    const whole = ofWindows[0].map((_, index) =>
-      windows.reduce((sum, [first, last], row) => sum + ofWindows[row][index] * (last - first), 0) / count);
+    const count = frames.length / this.width, { per_second: perSecond, film } = this.about;
+    const [size, longest] = film ?? [0, count];
+    const cuts = count > longest ? findCuts(frames, this.about.features.map((feature) => feature.size)) : [];
+    const whole = count > longest ? await this.bestOf(frames, filmWindows(count, size, cuts)) : await this.meansOf(frames, count);
+    const windowSeconds = count > longest ? size / perSecond : 0;
     const spans = this.partsOf(count, secondsOfPart);
     const overTime = { starts: spans.map(([first]) => first / perSecond), scores: [] };
     if (spans.length > 1) overTime.scores = await this.scoresOf(frames, spans);
-    return { whole, overTime };
+    return { whole, windowSeconds, overTime };
+  }
+
+  // The scores of a video as a whole. One that is longer than the records of the training may be is scored in parts of
+  // their length; its scores are the means of theirs, weighted by their frames.
+  async meansOf(frames, count) {
+    const windows = parts(count, this.about.window), ofWindows = await this.scoresOf(frames, windows);
+    return ofWindows[0].map((_, index) =>
+      windows.reduce((sum, [first, last], row) => sum + ofWindows[row][index] * (last - first), 0) / count);
+  }
+
+  // The score of each class in its best window. Only the scores of a few windows are kept at a time.
+  async bestOf(frames, windows) {
+    let best = null;
+    for (let first = 0; first < windows.length; first += PARTS_AT_ONCE) {
+      for (const scores of await this.scoresOf(frames, windows.slice(first, first + PARTS_AT_ONCE))) {
+        best = best ? best.map((score, index) => Math.max(score, scores[index])) : scores;
+      }
+    }
+    return best;
   }
 
   // The parts of the timeline of `count` frames.

@@ -21,11 +21,12 @@ export function clock(second) {
 }
 
 // Fills the table. `pictures` are canvases, one of each part, or none.
-export function showTimeline(table, { starts, scores }, names, pictures) {
+// `reaches(index, score)` says whether a score reaches the threshold of its class.
+export function showTimeline(table, { starts, scores }, names, pictures, reaches = () => false) {
   const heads = starts.map((start) => cell("th", clock(start), "col"));
   table.tHead.replaceChildren(row([document.createElement("td"), ...heads]));
   const rows = classesOfRows(scores).map((index) =>
-    row([cell("th", names[index], "row"), ...scores.map((part) => bar(part[index]))]));
+    row([cell("th", names[index], "row"), ...scores.map((part) => bar(part[index], reaches(index, part[index])))]));
   const shown = pictures.map((picture) => {
     const made = document.createElement("td");
     made.append(picture);
@@ -48,10 +49,11 @@ function cell(tag, text, scope) {
   return made;
 }
 
-function bar(score) {
+function bar(score, isMarked) {
   const made = document.createElement("td"), box = document.createElement("span");
   const height = document.createElement("i"), text = document.createElement("b");
-  box.className = "score";
+  box.className = isMarked ? "score chosen" : "score";
+  if (isMarked) box.title = "reaches the threshold";
   height.style.height = `${Math.round(100 * score)}%`;
   text.textContent = score.toFixed(2);
   box.append(height, text);

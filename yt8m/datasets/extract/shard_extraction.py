@@ -53,6 +53,7 @@ class FinishedShard(SavedProgress):
       positives: {class: number of videos}.
       frames: number of frames of all videos.
       longest: the largest number of frames of a video.
+      lengths: {number of frames, as a text: number of videos with so many}.
       cut: number of videos that were cut to the limit of frames.
       videos: the lines of extract.jsonl, one for each video that was left out or is unusual.
       bad: {number of a row: why its video was left out}.
@@ -65,6 +66,7 @@ class FinishedShard(SavedProgress):
     positives: dict[str, int] = field(default_factory=dict)
     frames: int = 0
     longest: int = 0
+    lengths: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
@@ -174,6 +176,9 @@ class Journal:
                 counts += [0] * (int(index) + 1 - len(counts))
                 counts[int(index)] += count
             progress.frames[split] = progress.frames.get(split, 0) + entry.frames
+            lengths = progress.lengths.setdefault(split, {})
+            for length, videos in entry.lengths.items():
+                lengths[length] = lengths.get(length, 0) + videos
             progress.longest, progress.cut = max(progress.longest, entry.longest), progress.cut + entry.cut
         output.progress = progress
 
@@ -311,6 +316,7 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
     for index in row.classes:
         entry.positives[str(index)] = entry.positives.get(str(index), 0) + 1
     entry.frames, entry.longest = entry.frames + count, max(entry.longest, count)
+    entry.lengths[str(count)] = entry.lengths.get(str(count), 0) + 1
     if features.notes:
         entry.videos.append({**video, "state": "extracted", "notes": list(features.notes)})
 

@@ -218,9 +218,10 @@ class _RecordsMaker:
             labels, indices = self._rows.number_labels(batch, self._classes)
             labels, rows_of_added, rows_of_removed = self._corrections.apply(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
-            frames = write(output, batch, indices, contexts)
+            frames, lengths = write(output, batch, indices, contexts)
             for split in np.flatnonzero(np.bincount(batch.splits[indices])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
+                output.count_lengths(split, lengths[is_written])
                 output.count_videos(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
                 added, removed = (int(is_written[rows].sum()) for rows in (rows_of_added, rows_of_removed))
                 output.count_changed_labels(split, added, removed)
@@ -229,7 +230,7 @@ class _RecordsMaker:
 
     def _write_videos(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
-    ) -> NDArray[np.int64]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Writes the videos of a batch as video-level records.
 
         Args:
@@ -239,9 +240,10 @@ class _RecordsMaker:
           contexts: the encoded ids and labels of all rows of the batch.
 
         Returns:
-          int64 [rows of the batch]: 1 for each row that was written, and 0 for the other rows.
+          int64 [rows of the batch]: 1 for each row that was written, and 0 for the other rows; and the number of frames
+          of each video, 0 where it is not known.
         """
-        good, values = self._features.matrices(batch, indices)
+        good, values, lengths = self._features.matrices(batch, indices)
         is_written = np.zeros(batch.rows.size, bool)
         is_written[good] = True
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
@@ -250,15 +252,15 @@ class _RecordsMaker:
             if len(rows):
                 records = encoding.VideoRecords(contexts, rows, quantize)
                 output.append(shard, records, records.size)
-        return is_written.astype(np.int64)
+        return is_written.astype(np.int64), lengths
 
     def _write_frames(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
-    ) -> NDArray[np.int64]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Writes the videos of a batch as frame-level records; see `_write_videos` for the arguments.
 
         Returns:
-          int64 [rows of the batch]: the number of frames of each row that was written, and 0 for the other rows.
+          int64 [rows of the batch], twice: the number of frames of each row that was written, and 0 for other rows.
         """
         frames = np.zeros(batch.rows.size, np.int64)
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
@@ -268,7 +270,7 @@ class _RecordsMaker:
                 frames[index] = len(values[0])
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))
-        return frames
+        return frames, frames
 
 
 def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) -> None:

@@ -130,7 +130,9 @@ class FeatureReader:
                 with contextlib.suppress(BadRowError):
                     yield self._resolve_path(str(path_in_table))
 
-    def matrices(self, batch: TableVideos, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
+    def matrices(
+        self, batch: TableVideos, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], list[NDArray[Any]], NDArray[np.int64]]:
         """Reads the vectors of video-level records, one for each video and feature.
 
         Args:
@@ -139,20 +141,23 @@ class FeatureReader:
 
         Returns:
           The indices of the good rows, and for each feature float32 [rows of the batch, size], in which only the values
-          of good rows are meaningful.
+          of good rows are meaningful; and int64 [rows of the batch], the number of frames that were averaged, 0 for a
+          row without frames.
         """
+        lengths = np.zeros(batch.rows.size, np.int64)
         arrays_in_table = [batch.rows.arrays[name] for name in self.in_table]
         if arrays_in_table and not self._has_times and all(values.ndim == 2 for values in arrays_in_table):
-            return self._matrices_of_table(batch.rows, indices, arrays_in_table)
+            return *self._matrices_of_table(batch.rows, indices, arrays_in_table), lengths
         means = [np.zeros((batch.rows.size, feature.size), np.float32) for feature in self.formats]
         good_indices = []
         for index in indices.tolist():
-            vectors = self._use_arrays(batch.rows, index, self._average_frames)
-            if vectors is not None:
+            averaged = self._use_arrays(batch.rows, index, self._average_frames)
+            if averaged is not None:
+                vectors, lengths[index] = averaged
                 good_indices.append(index)
                 for values, vector in zip(means, vectors, strict=True):
                     values[index] = vector
-        return np.array(good_indices, np.int64), means
+        return np.array(good_indices, np.int64), means, lengths
 
     def _matrices_of_table(
         self, rows: Rows, indices: NDArray[np.int64], arrays: Sequence[NDArray[Any]]
@@ -230,7 +235,7 @@ class FeatureReader:
           indices: the indices of the rows to read in the batch.
         """
         if self._rule.level == "video":
-            good_indices, arrays = self.matrices(batch, indices)
+            good_indices, arrays, _ = self.matrices(batch, indices)
             yield [values[good_indices] for values in arrays]
         else:
             yield from (arrays for _, arrays, _ in self.frames(batch, indices))
@@ -243,12 +248,17 @@ class FeatureReader:
             self._bad.add(rows.first + index, str(error))
             return None
 
-    def _average_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
-        """The mean of the frames of each feature, float32 [size]; a feature that is one vector is returned as it is."""
-        return [
+    def _average_frames(self, arrays: Arrays) -> tuple[list[NDArray[Any]], int]:
+        """The mean of the frames of each feature, float32 [size], and the number of frames, 0 if there are none.
+
+        A feature that is one vector is returned as it is.
+        """
+        checked = self._check_arrays(arrays)
+        means = [
             values if values.ndim == 1 else values.mean(axis=0, dtype=np.float64).astype(np.float32)
-            for values in self._check_arrays(arrays)
+            for values in checked
         ]
+        return means, max(len(values) if values.ndim == 2 else 0 for values in checked)
 
     def _check_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
         """Returns the frames of each feature, float32 [T, size].

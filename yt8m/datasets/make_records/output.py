@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -27,8 +27,10 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
+from yt8m.datasets.make_records import video_lengths
 from yt8m.datasets.make_records.classes import Classes
 from yt8m.datasets.make_records.file_versions import FileVersions
+from yt8m.datasets.make_records.saved_progress import SavedProgress as SavedProgress
 from yt8m.errors import RunError, UsageError
 from yt8m.records import checksums, manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -82,24 +84,6 @@ class WrittenShard(NamedTuple):
         return "" if google_crc32c.value(last) == self.last_crc else f"the end of {path} is not what was written"
 
 
-class SavedProgress:
-    """Progress that a command saves in a JSON file, so that the next start can continue. A base class of dataclasses.
-
-    Attributes:
-      inputs: hash of all inputs that determine the records.
-    """
-
-    inputs: str
-
-    @classmethod
-    def read(cls, path: str) -> Self | None:
-        """Reads the progress from a file; None if there is no valid file."""
-        try:
-            return cls(**storage.read_json(path))
-        except (RunError, ValueError, TypeError):
-            return None
-
-
 @dataclass
 class RecordsProgress(SavedProgress):
     """How many of the records have been written: the content of .progress.json.
@@ -113,6 +97,7 @@ class RecordsProgress(SavedProgress):
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
+      lengths: {split: {number of frames, as a text: number of videos with so many}}, where these are known.
       corrected: {split: (number of labels that decisions have added, number that they have removed)}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
       complete: whether all records, the manifests and the summary are written.
@@ -128,6 +113,7 @@ class RecordsProgress(SavedProgress):
     frames: dict[str, int] = field(default_factory=dict)
     longest: int = 0
     cut: int = 0
+    lengths: dict[str, dict[str, int]] = field(default_factory=dict)
     corrected: dict[str, list[int]] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
@@ -350,6 +336,10 @@ class Output:
         self.progress.positives[name] = counts.tolist()
         self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
+    def count_lengths(self, split: int, frames: NDArray[np.int64]) -> None:
+        """Counts the numbers of frames of written videos of the split with the index `split`; 0 is an unknown one."""
+        video_lengths.count(self.progress.lengths.setdefault(list(self._videos)[split], {}), frames)
+
     def count_changed_labels(self, split: int, added: int, removed: int) -> None:
         """Counts the labels that decisions added and removed in the split with the index `split`."""
         name = list(self._videos)[split]
@@ -452,7 +442,8 @@ class Output:
         if shards:
             longest = self.progress.longest if self._level == "frame" else None
             positives = tuple(self._positives(split, num_classes)) if split == "train" else None
-            data = DataFormat(self._level, self.progress.formats(), False, num_classes, longest, positives)
+            features, lengths = self.progress.formats(), video_lengths.of_training(self.progress.lengths)
+            data = DataFormat(self._level, features, False, num_classes, longest, positives, lengths)
             path = storage.join(self.making, split, manifest.NAME)
             manifest.write(path, shards, data, extractors, split, corrections)
 

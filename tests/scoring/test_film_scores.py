@@ -1,0 +1,162 @@
+"""Films, which are longer than the videos of the training: their tags are those of their scenes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+from collections.abc import Sequence
+
+import made_videos
+import numpy as np
+import pytest
+
+import yt8m
+from yt8m.command_line import cli
+from yt8m.records import manifest
+
+pytestmark = pytest.mark.long
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "white": (230, 230, 230)}
+NAMES = tuple(COLOURS)
+FPS = 4
+
+
+def scenes(kinds: Sequence[str], seconds: Sequence[float], seed: int) -> made_videos.Picture:
+    """Scenes, each of a noisy colour, one after another."""
+    ends = np.cumsum(seconds)
+
+    def picture(second: float) -> np.ndarray:
+        kind = kinds[min(int(np.searchsorted(ends, second, "right")), len(kinds) - 1)]
+        noise = np.random.default_rng([seed, round(second * FPS)]).integers(-25, 26, (24, 32, 3))
+        return np.clip(np.array(COLOURS[kind]) + noise, 0, 255).astype(np.uint8)
+
+    return picture
+
+
+class World:
+    """Clips of three to five seconds, a run that knows them, and forty films of two to five scenes."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder, draw = folder, np.random.default_rng(7)
+        for number in range(120):
+            kind = NAMES[number % 4]
+            (folder / "clips" / kind).mkdir(parents=True, exist_ok=True)
+            seconds = float(draw.integers(3, 6))
+            path = folder / "clips" / kind / f"{number}.mp4"
+            made_videos.write(path, scenes([kind], [seconds], number), None, seconds, fps=FPS)
+        (folder / "films").mkdir()
+        self.films: dict[str, set[str]] = {}
+        for number in range(40):
+            kinds = draw.choice(NAMES, int(draw.integers(2, 6))).tolist()
+            lengths = draw.integers(5, 12, len(kinds)).astype(float)
+            path = folder / "films" / f"{number}.mp4"
+            made_videos.write(path, scenes(kinds, lengths, 1000 + number), None, float(lengths.sum()), fps=FPS)
+            self.films[str(path)] = set(kinds)
+        self.data, self.run = folder / "data", folder / "run"
+        words = [f"--videos={folder / 'clips'}", "--labels=folder", f"--out={self.data}", "--splits=train:0.6,test:0.4"]
+        assert cli.call("extract", [*words, "--extractors=own_extractors:Thumbnails", "--level=video", "--jobs=1"]) == 0
+        yt8m.fit(
+            train_data_pattern=f"{self.data}/video/train/*.tfrecord",
+            train_dir=str(self.run), model="LogisticModel", batch_size=16, num_epochs=120, base_learning_rate=0.1,
+        )  # fmt: skip
+        words = [f"--train_dir={self.run}", f"--eval_data_pattern={self.data}/video/test/*.tfrecord", "--run_once"]
+        assert cli.call("eval", [*words, "--report"]) == 0
+
+    def tags(self, paths: Sequence[str], *words: str) -> dict[str, set[str]]:
+        """{path: names of the tags} that `yt8m predict --tags` gives."""
+        out = self.folder / "tags.csv"
+        assert cli.call("predict", [f"--model={self.run}", *paths, "--tags", f"--out={out}", *words]) == 0
+        with out.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {path: {row["name"] for row in rows if row["path"] == path} for path in paths}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("films"))
+
+
+def precision_and_recall(found: dict[str, set[str]], planted: dict[str, set[str]]) -> tuple[float, float]:
+    right = sum(len(found[path] & planted[path]) for path in planted)
+    return right / max(1, sum(map(len, found.values()))), right / sum(map(len, planted.values()))
+
+
+def test_the_manifest_and_the_run_know_the_lengths_of_the_training_videos(world: World) -> None:
+    found = {split: manifest.read(str(world.data / "video" / split / "manifest.json")) for split in ("train", "test")}
+    lengths = found["train"].data.video_frames if found["train"].data else None
+    assert lengths is not None
+    assert 3 <= lengths[0] <= lengths[1] == 5
+    assert found["test"].data is not None
+    assert found["test"].data.video_frames == lengths  # those of the training
+    config = json.loads((world.run / "config.json").read_text())
+    assert config["config"]["data"]["video_frames"] == list(lengths)
+
+
+def test_films_are_tagged_as_well_as_clips(world: World) -> None:
+    clips = {str(path): {path.parent.name} for path in world.folder.glob("clips/*/*.mp4")}
+    of_clips = precision_and_recall(world.tags(sorted(clips)), clips)
+    of_films = precision_and_recall(world.tags(list(world.films)), world.films)
+    assert of_films[0] >= 0.95 * of_clips[0]
+    assert of_films[1] >= 0.95 * of_clips[1]
+    of_means = precision_and_recall(world.tags(list(world.films), "--tags_of=whole"), world.films)
+    assert of_means[1] < 0.8 * of_films[1]  # what the mean of all features gives
+
+
+def test_the_line_says_how_a_video_was_scored(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    film, clip = next(iter(world.films)), str(next(world.folder.glob("clips/*/*.mp4")))
+    for words, film_way in (((), "in windows of 4 seconds"), (("--tags_of=whole",), "as a whole")):
+        assert cli.call("predict", [f"--model={world.run}", film, clip, *words]) == 0
+        told = capsys.readouterr().out
+        (line,) = (line for line in told.splitlines() if line.startswith(film))
+        assert line.endswith(f"seconds scored {film_way}; no sound")
+        (line,) = (line for line in told.splitlines() if line.startswith(clip))
+        assert line.endswith("seconds scored; no sound")
+
+
+def test_python_gives_the_same_tags(world: World) -> None:
+    film = next(path for path, kinds in world.films.items() if len(kinds) > 1)
+    with yt8m.load(world.run) as model:
+        found = model.predict_video(film)
+        assert found.window_seconds == 4.0
+        assert found.tags is not None
+        assert {one.name for one in found.tags} == world.films[film]
+        assert {one.name for one in found.classes[: len(found.tags)]} == world.films[film]
+        assert model.predict_video(film, tags_of="whole").window_seconds == 0.0
+    (export,) = (world.run / "export").iterdir()
+    with yt8m.load(export) as model:
+        exported = model.predict_video(film)
+    assert [one.name for one in exported.classes] == [one.name for one in found.classes]
+    assert exported.window_seconds == 4.0
+
+
+def test_the_timeline_marks_scores_that_reach_their_threshold(
+    world: World, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    film = made_videos.write(tmp_path / "film.mp4", scenes(["blue", "green"], [10.0, 10.0], 3), None, 20.0, fps=FPS)
+    assert cli.call("predict", [f"--model={world.run}", film, "--timeline"]) == 0
+    (page,) = tmp_path.glob("*.timeline.html")
+    text = page.read_text()
+    rows = text.partition("<tbody>")[2].split("<tr>")[2:]
+    marked = {name for row in rows for name in NAMES if f">{name}<" in row and "chosen" in row}
+    assert marked == {"blue", "green"}
+    assert sum(row.count("chosen") for row in rows) == 4  # each of the four parts of five seconds shows one class
+    assert "Marked scores reach the threshold" in text
+
+
+def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the 120 videos, about 12 of each class are in the split with which the thresholds were chosen."""
+    film = next(iter(world.films))
+    assert cli.call("predict", [f"--model={world.run}", film, "--tags"]) == 0
+    told = capsys.readouterr().out
+    assert "its threshold comes from" in told
+    with (world.run / "eval" / "thresholds.csv").open(newline="") as file:
+        positives = {row["name"]: int(row["positives"]) for row in csv.DictReader(file)}
+    for line in told.splitlines()[1:]:
+        name = line.split()[1]
+        assert f"its threshold comes from {positives[name]} videos" in line
+    with yt8m.load(world.run) as model:
+        found = model.predict_video(film).tags
+    assert found is not None
+    assert [one.few_positives for one in found] == [positives[one.name] for one in found]
