@@ -22,7 +22,8 @@ _ID_NAMES = words(
     "id video_id videoid vid video video_name clip_id clip clip_name youtube_id ytid yt_id file_name filename "
     "fname file slice_file_name image_id imageid image_name image img img_id img_name audio_id audio "
     "recording recording_id sample_id sample sample_name track_id track item_id item_name item media_id media "
-    "asset asset_id movie movie_id film_id external_id data_id segment_id uid uuid guid key"
+    "asset asset_id movie movie_id film_id external_id data_id segment_id uid uuid guid key "
+    "ids video_ids clip_ids file_names filenames names"
 )
 _PATH_NAMES = words(
     "path feature_path features_path feat_path filepath file_path feature_file features_file npy npy_path "
@@ -91,7 +92,8 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     word = normalized(name)
     if word in _MEANING_OF:
         return _MEANING_OF[word]
-    last = word.rpartition("_")[2]
+    bare = re.sub(r"_?\d+$", "", word)  # label_1, label_2 and tag3 are columns of labels too
+    last = bare.rpartition("_")[2]
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None
 
 

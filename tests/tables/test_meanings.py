@@ -1,0 +1,28 @@
+"""What the columns of a table mean, by their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from yt8m.tables import meanings
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("VideoId", "id"),
+        (" File Name ", "id"),
+        ("ids", "id"),
+        ("label_1", "labels"),
+        ("Tag 2", "labels"),
+        ("true_label", "labels"),
+        ("is_valid", "split"),
+        ("startTime", "start"),
+        ("views", None),
+        ("f12", None),
+        ("size_2", None),
+    ],
+)
+def test_case_blanks_and_numbers_do_not_matter(name: str, meaning: str | None) -> None:
+    known = meanings.meaning_of(name)
+    assert (known[0] if known else None) == meaning
