@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from sklearn.metrics import average_precision_score
 
 import yt8m
 from yt8m.command_line import cli
+from yt8m.lazy import tf
 from yt8m.records import vocabulary
 
 # 8 classes before; one of them is gone, one has another name, two are new, and the order has changed.
@@ -60,6 +64,30 @@ def test_classes_are_added_and_compared(tmp_path: pathlib.Path, capfd: pytest.Ca
     assert figures["after"] == pytest.approx(np.mean(np.array(expected)[~is_new]), abs=1e-6)
     assert figures["added"] == pytest.approx(np.mean(np.array(expected)[is_new]), abs=1e-6)
     assert figures["added"] > 0.8
+
+
+@pytest.mark.long
+def test_a_kill_does_not_cost_the_new_classes_a_part_of_a_pass(tmp_path: pathlib.Path) -> None:
+    """The weights are those of a run that was not killed, bit for bit."""
+    for name, names in (("before", BEFORE), ("after", AFTER)):
+        write_data(tmp_path / name, names)
+    words = [f"--train_data_pattern={tmp_path}/before/video/train/*", f"--train_dir={tmp_path}/old", "--batch_size=4"]
+    assert cli.main(["train", *words, "--num_epochs=1", "--save_checkpoint_steps=40"]) == 0
+    growth = ["add-classes", f"--model={tmp_path}/old", f"--data={tmp_path}/after/video/train/*", "--num_epochs=20"]
+    process = subprocess.Popen([sys.executable, "-m", "yt8m", *growth, f"--out={tmp_path}/killed"])
+    while process.poll() is None and not list((tmp_path / "killed").glob("model.ckpt-[1-9]*.index")):
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "killed/added_classes.json").exists()
+    weights = []
+    for name in ("killed", "whole"):
+        assert cli.main([*growth, f"--out={tmp_path}/{name}"]) == 0
+        reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(f"{tmp_path}/{name}"))
+        weights.append({key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()})
+    assert weights[0].keys() == weights[1].keys()
+    for key, values in weights[0].items():
+        np.testing.assert_array_equal(values, weights[1][key], key)
 
 
 def labels_and_scores(folder: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:

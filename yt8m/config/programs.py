@@ -350,11 +350,16 @@ class AddClassesConfig(Checked):
             )
 
     def training_words(self) -> list[str]:
-        """The words of the command line `yt8m train WORDS` that trains the new run."""
+        """The words of the command line `yt8m train WORDS` that trains the new run.
+
+        The position in the data is saved, since passes are few: after a kill, the rest of a pass would be skipped.
+        Records are not copied to a GPU ahead, which the saved position would not know; that only costs time.
+        """
         words = [f"--config={self.model}", f"--init_from={self.model}", f"--train_data_pattern={self.data}"]
         words += [f"--train_dir={self.out}", f"--num_epochs={self.num_epochs}", f"--train_only={self.train_only}"]
         optional = dict(rename=self.rename, batch_size=self.batch_size, base_learning_rate=self.base_learning_rate)
         words += [f"--{name}={value}" for name, value in optional.items() if value]
+        words += ["--exact_resume", "--noprefetch_to_device"]
         return [*words, "--trust_code"] if self.trust_code else words
 
 
