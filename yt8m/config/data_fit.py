@@ -109,7 +109,10 @@ def fit(
     """
     config = takes.data
     discovered = None if config.reader else data.format
-    if discovered is None or not (discovered.is_declared or config.max_bad_records == 0):
+    if discovered is None:
+        return config
+    data.refuse_unknown_bytes(takes.format)
+    if not (discovered.is_declared or config.max_bad_records == 0):
         return config
     refuse_contradiction({name: value for name, value in flags.items() if value}, discovered)
     difference = next(takes.misfits(discovered, is_rated), "")

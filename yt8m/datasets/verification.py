@@ -103,7 +103,7 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
         return 1
     if config.manifest and expected is None:
         previous_manifest = _read_manifest_if_valid(config.manifest)
-        manifest.write(config.manifest, {result.path: result.shard for result in results}, *previous_manifest[2:])
+        manifest.write(config.manifest, {result.path: result.shard for result in results}, *previous_manifest[2:6])
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
 

@@ -198,7 +198,9 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     """
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
-    for batch in terminal.with_bar(iter(read_records(pattern, num_classes=scorer.num_classes)), "scoring"):
+    records = read_records(pattern, num_classes=scorer.num_classes)
+    scorer.check(records)
+    for batch in terminal.with_bar(iter(records), "scoring"):
         all_scores = scorer.scores(scorer.takes.arranged(batch.without_labels()))[1]
         best = top_k(all_scores, _CLASSES)
         total += all_scores.sum(0, dtype=np.float64)

@@ -75,6 +75,7 @@ class Manifest(NamedTuple):
       sources: the paths of the manifest files.
       shards: {absolute path: the content that the shard must have}.
       data: the format of the records; None if no file has it.
+      describing: the paths of the files that have it.
       extractors, split, corrections: the entries of these names, which the text at the top of this module describes;
         empty if a file lacks the entry, or if the files have different ones.
     """
@@ -85,6 +86,7 @@ class Manifest(NamedTuple):
     extractors: tuple[Mapping[str, Any], ...] = ()
     split: str = ""
     corrections: Mapping[str, Any] = MappingProxyType({})
+    describing: tuple[str, ...] = ()
 
     def expected(self, path: str) -> Shard | None:
         """The content that the shard at `path` must have; None if no manifest names the shard."""
@@ -136,7 +138,8 @@ def read(path: str) -> Manifest:
             f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
             "Write it again with `yt8m verify FILES --manifest=...`, or move it away."
         ) from error
-    return Manifest((path,), shards, data, extractors, split, corrections)
+    describing = (path,) if data is not None else ()
+    return Manifest((path,), shards, data, extractors, split, corrections, describing)
 
 
 def find(files: Sequence[str]) -> Manifest:
@@ -155,6 +158,7 @@ def find(files: Sequence[str]) -> Manifest:
     _refuse_mixed_rules(manifests)
     data = data_format.joined([(part.sources[0], part.data) for part in manifests if part.data is not None])
     joined = Manifest(tuple(source for part in manifests for source in part.sources), shards, data)
+    joined = joined._replace(describing=tuple(path for part in manifests for path in part.describing))
     for name in ("extractors", "split", "corrections"):
         values = [getattr(part, name) for part in manifests]
         if values and all(value == values[0] for value in values):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.manifest import Manifest
 from yt8m.records.shards import Record
 from yt8m.records.vocabulary import Vocabulary
@@ -129,6 +129,36 @@ class OpenedData:
             if format is not None:
                 return DiscoveredFormat(format, path, False)
         return None
+
+    def refuse_unknown_bytes(self, takes: DataFormat) -> None:
+        """Refuses bytes whose values no manifest says, if the model learned from bytes of another range than usual.
+
+        Args:
+          takes: the format of the records that the model takes.
+
+        Raises:
+          UsageError: the manifest of a folder is missing, or does not describe the records.
+        """
+        learned = {
+            feature.name: feature.range
+            for feature in takes.features
+            if feature.range not in (None, usual_range(takes.level, feature.name))
+        }
+        described = {os.path.dirname(path) for path in self.manifest.describing}
+        if not learned or (self.manifest_file and described):
+            return
+        by_folder = {os.path.dirname(path): path for path in reversed(self.files)}
+        for path in (path for folder, path in sorted(by_folder.items()) if folder not in described):
+            record = _first_record(path)
+            format = None if record is None else of_record(record)
+            bytes_features = [feature.name for feature in format.features if feature.range] if format else []
+            for name in learned.keys() & set(bytes_features):
+                low, high = learned[name] or PUBLISHED
+                raise UsageError(
+                    f"{path}: no manifest says which values the bytes of {name} stand for, and the model learned from "
+                    f"bytes for {low:g}..{high:g}: read with another range, they would be wrong values. Put back "
+                    f"{manifest.NAME}, which make-records or extract wrote beside the shards."
+                )
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

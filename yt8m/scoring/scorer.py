@@ -199,6 +199,8 @@ class Scorer(Closing, abc.ABC):
         """Refuses records whose features or vocabulary differ from the model's; raises `UsageError`."""
         self.names_for(data.data)
         self.takes.check(data)
+        if not self.takes.has_own_reader:
+            data.data.refuse_unknown_bytes(self.takes.format)
 
     def reads(self, data: Records) -> bool:
         """Whether the model's graph can parse the records; otherwise they must be parsed into arrays first."""

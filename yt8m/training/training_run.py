@@ -121,6 +121,7 @@ def train(
         if folder := options.value_at(config, path):
             storage.refuse_unusable_folder(folder, options.short_name(path))
     config, data = complete(config, data)
+    _refuse_unknown_bytes(config, data)
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
@@ -151,6 +152,15 @@ def train(
             raise
         run_dir.note_end(config.train_dir, Ended(outcome.status, outcome.global_step, outcome.message))
     return config, outcome
+
+
+def _refuse_unknown_bytes(config: TrainConfig, data: OpenedData) -> None:
+    """Refuses bytes without a manifest if the run, or one whose model it uses, learned from bytes of another range."""
+    resumed = "" if config.checkpoints.start_new_model else config.train_dir
+    for folder in filter(None, (resumed, config.init_from, config.distillation.teacher)):
+        saved = run_dir.read(folder) if run_dir.is_run(folder) else None
+        if saved is not None and not saved.config.data.reader:
+            data.refuse_unknown_bytes(data_fit.Takes(saved.config.data).format)
 
 
 def _refuse_data_without_labels(data: OpenedData, read_by: DataConfig, distillation: DistillConfig) -> None:

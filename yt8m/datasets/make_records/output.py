@@ -461,7 +461,7 @@ class Output:
                 if positives is not None:
                     positives = positives + (0,) * (num_classes - len(positives))
                 data = other_manifest.data._replace(num_classes=num_classes, positives=positives)
-                manifest.write(path, other_manifest.shards, data, *other_manifest[3:])
+                manifest.write(path, other_manifest.shards, data, *other_manifest[3:6])
 
     def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
         """The content of summary.json; `bad` is {number of a row: what is wrong with it}."""
