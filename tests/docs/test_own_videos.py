@@ -58,7 +58,7 @@ def test_a_model_of_sixty_videos_knows_held_out_ones(walked: str) -> None:
 
 
 def test_a_film_is_tagged_and_its_timeline_shows_the_change(walked: str) -> None:
-    told = walked[walked.index("\nfilm.mp4: 30.0 seconds scored\n") :]
+    told = walked[walked.index("\nfilm.mp4: 30.0 seconds scored in windows of 2 seconds\n") :]
     assert {name for _, name in re.findall(r"^(\d\.\d+)  (\w+)", told, re.MULTILINE)[:2]} == {"disc", "stripes"}
     page = pathlib.Path("film.mp4.timeline.html").read_text()
     rows = {
@@ -82,5 +82,5 @@ def test_python(walked: str) -> None:
     told = io.StringIO()
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(io.StringIO()):
         exec(compile(code, str(PAGE), "exec"), names)
-    assert told.getvalue().startswith("{'colours': (31, 6), 'bands': (31, 8)}\n")
+    assert told.getvalue().startswith("{'colours': (30, 6), 'bands': (30, 8)}\n")
     assert {one.name for one in names["video"].classes} == {"disc", "stripes"}

@@ -11,6 +11,7 @@ from yt8m import storage
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
+from yt8m.tables.understood import TableFlags
 
 
 def touch(folder: pathlib.Path, *names: str) -> None:
@@ -21,7 +22,7 @@ def touch(folder: pathlib.Path, *names: str) -> None:
 
 
 def ids_of(videos: str, **more: bool) -> list[str]:
-    (rows,) = open_videos(videos, "folder", (), **more).batches(99)
+    (rows,) = open_videos(videos, "folder", TableFlags(), **more).batches(99)
     return list(rows.cells["id"])
 
 

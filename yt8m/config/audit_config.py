@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
+from yt8m.errors import UsageError
 from yt8m.options import Checked, option, path_option
 
 
@@ -14,7 +15,15 @@ from yt8m.options import Checked, option, path_option
 class AuditConfig(Checked, is_common=True):
     """The flags of `yt8m audit` itself. It also takes flags of `yt8m train`, which say how its models are trained."""
 
-    data: str = path_option("TFRecord files to audit, of all splits; commas between patterns", is_required=True)
+    data: str = path_option("TFRecord files to audit, of all splits; commas between patterns")
+    videos: str = path_option(
+        "in place of --data: a folder of video files, whose labels are the names of their folders; or a table of them, "
+        "as for yt8m extract",
+        needs="extractors",
+    )
+    extractors: tuple[str, ...] = option(
+        (), "of --videos: what computes their features, as for yt8m extract", is_code=True, needs="videos"
+    )
     out: str = path_option("folder for the tables and the page of the audit", shapes="nothing", is_required=True)
     folds: int = option(
         5, "number of parts of the data; a model trained on the other parts scores each part", minimum=2, maximum=100
@@ -42,3 +51,8 @@ class AuditConfig(Checked, is_common=True):
     )
     media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
     overwrite: bool = option(False, "audit anew if the folder has an audit of other data or flags", shapes="nothing")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.data) == bool(self.videos):
+            raise UsageError("name either records by --data, or video files by --videos with --extractors.")

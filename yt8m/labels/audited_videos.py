@@ -1,0 +1,53 @@
+"""Makes the records of an audit from video files: `yt8m audit --videos`.
+
+The records are in the folder of the audit, in `records`, where `yt8m extract` keeps what it has finished. A table with
+the address of each video lies beside them, so that the page of the audit has links to the videos.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+
+from yt8m import registry, storage
+from yt8m.config.audit_config import AuditConfig
+from yt8m.datasets import extract
+from yt8m.datasets.extract.video_table import open_videos
+from yt8m.tables.opening import is_table
+from yt8m.tables.understood import TableFlags
+
+RECORDS, MEDIA = "records", "media.csv"
+_ROWS_AT_ONCE = 8192  # number of videos whose addresses are read at a time
+
+
+def with_records(config: AuditConfig) -> AuditConfig:
+    """Extracts the features of the videos that a config names; returns a config that names their records.
+
+    Raises:
+      UsageError, RunError: see `extract.make`.
+    """
+    folder = storage.join(config.out, RECORDS)
+    labels = "column" if is_table(config.videos) else "folder"
+    extraction = extract.ExtractConfig(
+        out=folder, videos=config.videos, extractors=config.extractors, labels=labels, level=("video",)
+    )
+    registry.set_command_line_names(config.extractors)
+    extract.make(extraction, extract.choose(config.extractors, {}))
+    records = storage.pattern_in(folder, "video", "*", "*.tfrecord")
+    return dataclasses.replace(
+        config, videos="", extractors=(), data=records, media=config.media or _write_addresses(config.videos, folder)
+    )
+
+
+def _write_addresses(videos: str, folder: str) -> str:
+    """Writes the table of the ids and addresses of the videos, as for --media; returns its path."""
+    path = storage.join(folder, MEDIA)
+    with storage.write_atomic(path, "w") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("id", "address"))
+        for rows in open_videos(videos, "folder", TableFlags()).batches(_ROWS_AT_ONCE):
+            table.writerows(
+                (video_id, storage.absolute(str(video)))
+                for video_id, video in zip(rows.cells["id"], rows.cells["path"], strict=True)
+            )
+    return path
