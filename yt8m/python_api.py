@@ -87,7 +87,7 @@ class Model(Closing):
     def __init__(self, path: str, scorer: Scorer, *, trust_code: bool = False) -> None:
         self.path, self._scorer, self._trusts_code = path, scorer, trust_code
         self.num_classes, self.vocabulary = scorer.num_classes, scorer.shown_names
-        self._close = weakref.finalize(self, scorer.close)
+        self._close = weakref.finalize(self, _close_in_process, os.getpid(), scorer)
 
     def predict(self, data: Data, top_k: int = 5) -> Iterator[VideoPrediction]:
         """Yields the best classes of each video. Only one batch is in memory.
@@ -239,8 +239,15 @@ def load(path: str | os.PathLike[str], *, checkpoint: str | int = "last", trust_
     """
     model_path = os.path.expanduser(os.fspath(path)).rstrip("/")
     with _call_scope():
-        scorer = scoring.open(model_path, str(checkpoint), trust_code=trust_code)
+        # Graphs are built, and their weights read, when they are needed: perhaps after a change of the current folder.
+        scorer = scoring.open(storage.absolute(model_path), str(checkpoint), trust_code=trust_code)
         return Model(model_path, scorer, trust_code=trust_code)
+
+
+def _close_in_process(pid: int, scorer: Scorer) -> None:
+    """Closes a scorer in process `pid`; in a process that was forked from it, TensorFlow would hang."""
+    if pid == os.getpid():
+        scorer.close()
 
 
 @contextlib.contextmanager
@@ -298,7 +305,7 @@ class FittedRun:
     """The result of a training that has finished, or that a signal has stopped; its last step is saved.
 
     Attributes:
-      folder: the folder of the run, which you can pass to `load`.
+      folder: the absolute path of the run's folder, which you can pass to `load`.
       status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
       step: the last training step.
       message: how the training ended, in words.
@@ -340,7 +347,8 @@ def fit(**flag_values: Any) -> FittedRun:
     validations = tuple(outcome.results.get("validations", ()))
     lines = RunFiles(config.train_dir).training_lines
     figures = dict(lines[-1]) if lines else {}
-    return FittedRun(config.train_dir, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
+    folder = storage.absolute(config.train_dir)  # `load` finds it after a change of the current folder too
+    return FittedRun(folder, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
 
 
 def _command_line(flag_values: Mapping[str, Any]) -> list[str]:

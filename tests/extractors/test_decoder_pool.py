@@ -16,9 +16,11 @@ from typing import Any, BinaryIO
 import made_videos
 import numpy as np
 import pytest
+from docs.command_blocks import ROOT
 
 from yt8m.extractors import decoder_pool
 from yt8m.extractors.base import Scaling, Sound
+from yt8m.extractors.decoder_messages import UnusableDecoderError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode
 
@@ -182,3 +184,63 @@ def test_a_living_child_that_sends_too_much_is_given_up(
     sending.write((1 << 40).to_bytes(8))
     with pytest.raises(DecodeError, match="stop sending messages"):
         child._receive(time.monotonic() + 60, lambda: False)
+
+
+_FAILING_AV = """
+__version__ = "19.0.0"
+
+class error:
+    class FFmpegError(Exception):
+        pass
+
+def open(file, **options):
+    raise TypeError("open() got an unexpected keyword argument 'metadata_errors'")
+"""
+
+
+def test_an_error_that_every_video_has_ends_the_command_with_the_childs_words(
+    tmp_path: pathlib.Path, videos: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "av.py").write_text(_FAILING_AV)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with DecoderPool(1, GENEROUS) as pool:
+        decodings = pool.decode(request(path) for path in videos)
+        first = next(decodings)
+        with pytest.raises(UnusableDecoderError, match=r"no video can be decoded.*metadata_errors'"):
+            list(first.messages())
+
+
+def test_an_error_of_one_video_is_that_videos(videos: list[str]) -> None:
+    """A request that no program makes stands for a video that confuses a library."""
+    confusing = Request(videos[0], pictures=("no scaling",))  # type: ignore[arg-type]
+    with DecoderPool(1, GENEROUS) as pool:
+        found = [outcome(decoding) for decoding in pool.decode([confusing, request(videos[2])])]
+    assert "the decoder process failed: " in found[0]
+    assert found[1][-1][0] == "end"
+
+
+_UNDER_ULIMIT = """
+import json, sys
+from yt8m.extractors.base import Scaling
+from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.extractors.decoding import Request
+if __name__ == "__main__":
+    with DecoderPool(1, Limits(seconds=200.0, megabytes=4096)) as pool:
+        for decoding in pool.decode([Request(sys.argv[1], pictures=(Scaling(8),))]):
+            print([message.kind for message in decoding.messages()][-1])
+"""
+
+
+@pytest.mark.parametrize(("megabytes", "succeeds"), [(2000, True), (150, False)])
+def test_a_hard_limit_below_the_one_asked_for_is_kept(videos: list[str], megabytes: int, succeeds: bool) -> None:
+    """`ulimit -v` sets the hard limit, above which only the superuser could set a limit for a child."""
+    command = f'ulimit -v {megabytes * 1024}; exec "$@"' if succeeds else 'exec "$@"'
+    program = _UNDER_ULIMIT if succeeds else _UNDER_ULIMIT.replace("4096", str(megabytes))
+    as_user = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"] if os.getuid() == 0 else []
+    words = [*as_user, "bash", "-c", command, "bash", sys.executable, "-c", program, videos[0]]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    if succeeds:
+        assert done.stdout == "end\n", done.stderr
+    else:
+        assert "no video can be decoded here" in done.stderr
+        assert f"{megabytes} MB" in done.stderr

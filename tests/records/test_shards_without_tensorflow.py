@@ -7,6 +7,7 @@ import io
 import lzma
 import pathlib
 import re
+import tracemalloc
 import zlib
 from collections.abc import Iterable
 
@@ -287,3 +288,30 @@ def test_the_numbers_of_a_field_are_counted_whatever_bytes_they_take() -> None:
     assert sum(shards.field_sizes(three)) - sum(shards.field_sizes(one)) == 2
     with pytest.raises(ValueError, match="runs past the end"):
         list(shards.field_sizes(three[:-1]))
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"\\", b"x", b"0", b"a", b"G", b"\x00", b"\x85", b"\xc2\x85", "\u2028".encode(), b"\xff"])
+    )
+)
+def test_ids_of_any_length_are_written_and_read_alike(pieces: list[bytes]) -> None:
+    """A short id is read piece by piece, a long one at once."""
+    video_id = b"".join(pieces)
+    text = shards.id_text(video_id)
+    assert text.isprintable() or not video_id
+    assert shards.id_bytes(text.encode()) == video_id
+    repeated = video_id * (2000 // max(1, len(video_id)))
+    assert shards.id_bytes(shards.id_text(repeated).encode()) == repeated
+    assert shards.id_text(b"a" + b"\n" * 2000).count("\\x0a") == 2000
+
+
+@pytest.mark.promise("I7")
+def test_a_huge_id_takes_memory_in_proportion_to_its_length() -> None:
+    video_id = bytes(range(256)) * 8192
+    tracemalloc.start()
+    try:
+        assert shards.id_bytes(shards.id_text(video_id).encode()) == video_id
+        assert tracemalloc.get_traced_memory()[1] < 40 * len(video_id)
+    finally:
+        tracemalloc.stop()

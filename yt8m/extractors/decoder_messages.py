@@ -6,12 +6,21 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from yt8m.errors import RunError
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Clips, Scaling, Sound
 
 
 class DecodeError(Exception):
     """A video cannot be decoded. The text says why, as in "it is cut"; messages put it after the path of the video."""
+
+
+class DecoderFailedError(DecodeError):
+    """The decoder process failed, perhaps not because of the video: by an error of its own, or by its end."""
+
+
+class UnusableDecoderError(DecodeError, RunError):
+    """No video can be decoded here, so the command ends."""
 
 
 class Request(NamedTuple):

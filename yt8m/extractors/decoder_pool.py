@@ -4,6 +4,9 @@ A child gets one request after another as JSON. It answers with messages (see `d
 bytes, never pickles. A limit keeps it from writing files. For each video that is being decoded, a thread of the parent
 reads the messages ahead, up to 64 MiB. So the next videos are decoded while the parent computes the features of the
 first.
+
+If a child fails by an error of its own, another one decodes a sound file that is known to be good. If it cannot either,
+no video can be decoded, and the command ends.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import wave
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -22,7 +27,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from yt8m.extractors.base import Sound
+from yt8m.extractors.decoder_messages import DecoderFailedError, UnusableDecoderError
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
+from yt8m.process_limits import limit_address_space, usable_address_space
 from yt8m.types import Closing
 
 _MOST_WAITING_BYTES = 64 << 20  # for each video: reading ahead pauses while so many bytes wait to be taken
@@ -48,7 +56,8 @@ class DecoderPool(Closing):
 
     def __init__(self, jobs: int, limits: Limits) -> None:
         require_av()
-        self._children = [_Child(limits) for _ in range(jobs)]
+        check = _DecoderCheck(limits)
+        self._children = [_Child(limits, check) for _ in range(jobs)]
 
     def decode(self, requests: Iterable[Request]) -> Iterator[Decoding]:
         """Yields a `Decoding` for each request, in order, while the next videos are already being decoded.
@@ -127,7 +136,7 @@ class Decoding:
             return not self._is_closed
 
     def messages(self) -> Iterator[Message]:
-        """Yields the messages; the last one has the kind `end`."""
+        """Yields the messages; the last one has the kind `end`. Raises `DecodeError`."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._arrived or self._is_over)
@@ -152,11 +161,12 @@ class Decoding:
 class _Child:
     """A child process. It is started at the first request, and again at the first request after it died."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, check: Callable[[DecoderFailedError], None] | None = None) -> None:
+        self._limits, self._check = limits, check
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: Connection | None = None
         self._answers: Connection | None = None
+        self._errors: int | None = None  # the end of a pipe from which the child's error stream is read
 
     def begin(self, request: Request) -> Decoding:
         """Begins to decode a video; the child must have no other video in progress.
@@ -182,8 +192,13 @@ class _Child:
                 is_complete = message.kind == "end"
                 if message.kind == "error":
                     is_complete = True
-                    raise DecodeError(str((message.details or {}).get("reason", "")))
+                    details = message.details or {}
+                    raise (DecoderFailedError if details.get("is_own") else DecodeError)(str(details.get("reason", "")))
                 yield message
+        except DecoderFailedError as error:
+            if self._check is not None:
+                self._check(error)
+            raise
         finally:
             if not is_complete:
                 self.end()
@@ -191,17 +206,21 @@ class _Child:
     def _start(self) -> None:
         """Starts the process, unless it runs."""
         if self._process is not None:
+            self._read_errors()  # what earlier videos left there would fill the pipe
             return
         to_child, request_pipe = os.pipe()
         answer_pipe, from_child = os.pipe()
         words = [sys.executable, "-m", __name__, str(to_child), str(from_child), str(self._limits.megabytes)]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        self._errors, to_errors = os.pipe()
+        for descriptor in (self._errors, to_errors):
+            os.set_blocking(descriptor, False)  # a child whose pipe is full goes on, and its text is lost
         self._process = subprocess.Popen(
-            words, pass_fds=(to_child, from_child), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+            words, pass_fds=(to_child, from_child), stdin=subprocess.DEVNULL, stderr=to_errors, env=environment
         )
-        os.close(to_child)
-        os.close(from_child)
+        for descriptor in (to_child, from_child, to_errors):
+            os.close(descriptor)
         os.set_blocking(answer_pipe, False)
         self._requests = Connection(request_pipe, readable=False)
         self._answers = Connection(answer_pipe, writable=False)
@@ -224,7 +243,7 @@ class _Child:
         try:
             return _receive_message(answer_pipe, wait)
         except (OSError, EOFError) as error:
-            raise DecodeError(self._describe_exit()) from error
+            raise DecoderFailedError(self._describe_exit()) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DecodeError("it makes the decoder process send bytes that are no message") from error
 
@@ -235,10 +254,21 @@ class _Child:
         except subprocess.TimeoutExpired:
             return "it makes the decoder process stop sending messages"
         status_text = f"signal {-status}" if status < 0 else f"exit status {status}"
+        lines = self._read_errors().decode("utf-8", "replace").splitlines()
+        if status > 0 and lines:
+            return f"the decoder process failed: {lines[-1][:300]}"
         return (
             f"it ends the decoder process ({status_text}), perhaps because decoding it needs more than "
-            f"{self._limits.megabytes} MB"
+            f"{usable_address_space(self._limits.megabytes << 20) >> 20} MB"
         )
+
+    def _read_errors(self) -> bytes:
+        """What the child wrote to its error stream since the last call, up to the size of a pipe."""
+        text = b""
+        with contextlib.suppress(BlockingIOError):
+            while self._errors is not None and (part := os.read(self._errors, 1 << 16)):
+                text += part
+        return text
 
     @staticmethod
     def _connection(connection: Connection | None) -> Connection:
@@ -255,7 +285,50 @@ class _Child:
         for connection in (self._requests, self._answers):
             if connection is not None:
                 connection.close()
-        self._process = self._requests = self._answers = None
+        if self._errors is not None:
+            os.close(self._errors)
+        self._process = self._requests = self._answers = self._errors = None
+
+
+class _DecoderCheck:
+    """Finds out whether any video can be decoded, once a child has failed; the result is kept.
+
+    Args:
+      limits: the limits of a child.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._lock = limits, threading.Lock()
+        self._failure: str | None = None  # empty if decoding works
+
+    def __call__(self, error: DecoderFailedError) -> None:
+        """Raises `UnusableDecoderError` if a sound file that is known to be good cannot be decoded either."""
+        with self._lock:
+            if self._failure is None:
+                self._failure = self._try()
+        if self._failure:
+            raise UnusableDecoderError(
+                f"no video can be decoded here: {self._failure}. The limit on the address space is "
+                f"{usable_address_space(self._limits.megabytes << 20) >> 20} MB (--decode_memory, `ulimit -v`)."
+            ) from error
+
+    def _try(self) -> str:
+        """Decodes a tenth of a second of silence; returns the error of the child, or an empty text."""
+        child = _Child(self._limits)
+        try:
+            with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+                with wave.open(file.name, "wb") as sound:
+                    sound.setparams((1, 2, 16000, 0, "NONE", ""))
+                    sound.writeframes(bytes(3200))
+                for _ in child.begin(Request(file.name, sounds=(Sound(16000, 1600, 1600),))).messages():
+                    pass
+        except DecoderFailedError as error:
+            return str(error)
+        except (DecodeError, OSError):  # another answer than a failure: the child works
+            return ""
+        finally:
+            child.end()
+        return ""
 
 
 def _receive_message(answer_pipe: Connection, wait: Callable[[], None]) -> Message:
@@ -323,9 +396,9 @@ def _set_limits(megabytes: int) -> None:
     import ctypes
     import resource
 
-    size = megabytes << 20
-    for kind, value in ((resource.RLIMIT_AS, size), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-        resource.setrlimit(kind, (value, value))
+    limit_address_space(megabytes << 20)
+    for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(kind, (0, 0))
     with contextlib.suppress(OSError, AttributeError):  # only Linux has prctl
         pr_set_pdeathsig, sigkill = 1, 9
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, sigkill)
@@ -343,6 +416,11 @@ def _run_child(words: list[str]) -> None:
                     _send_message(answer_pipe, message)
             except DecodeError as error:
                 _send_message(answer_pipe, Message("error", details={"reason": str(error)}))
+            except (EOFError, BrokenPipeError):
+                raise
+            except Exception as error:  # an error of this program or of a library, not of the video
+                reason = f"the decoder process failed: {type(error).__name__}: {str(error)[:300]}"
+                _send_message(answer_pipe, Message("error", details={"reason": reason, "is_own": True}))
 
 
 if __name__ == "__main__":

@@ -84,10 +84,10 @@ def _open_container(av: Any, path: str) -> Iterator[Any]:
     FFmpeg gets an open Python file, and may use no protocols. So a malicious file cannot make FFmpeg open other files.
     """
     options = {"protocol_whitelist": "none", "format_whitelist": _FORMATS}
+    # Before version 19, PyAV raised an error for metadata that are not UTF-8 unless it was told to ignore them.
+    more = {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
     with (
         storage.open_read(path) as file,
-        av.open(
-            file, options=options, container_options=options, buffer_size=1 << 18, metadata_errors="ignore"
-        ) as container,
+        av.open(file, options=options, container_options=options, buffer_size=1 << 18, **more) as container,
     ):
         yield container

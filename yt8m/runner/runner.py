@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import logging
 
-from yt8m import deploy, storage
+from yt8m import deploy, forks, storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps, check_workload
 from yt8m.lazy import tf
@@ -112,6 +112,7 @@ class Runner:
 
     def _run(self, signals: StopSignals) -> Outcome:
         """Runs the steps in a session; calls `end` of the hooks if there was no error, and `close` in any case."""
+        forks.refuse_copy(self.config.model_dir)
         created, context, hooks, initializers = self._prepare(signals)
         try:
             if initializers is None:

@@ -63,6 +63,9 @@ def open(
         from yt8m.scoring.onnx_scorer import OnnxScorer
 
         return OnnxScorer(path)
+    from yt8m import forks
+
+    forks.refuse_copy(path)
     if path.endswith(ARCHIVES):
         return _open_archive(path, trust_code, config, first_input)
     if not storage.is_dir(path):

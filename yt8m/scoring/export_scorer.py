@@ -9,7 +9,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import options, storage
+from yt8m import forks, options, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.errors import RunError, UsageError, first_line
@@ -120,6 +120,7 @@ class ExportScorer(ArrayScorer):
         """See `Scorer.compute`."""
         if isinstance(videos, np.ndarray):
             raise UsageError(f"{self.path} is an export, which cannot read a cache: name its run.")
+        forks.refuse_copy(self.path)
         padded_videos = padded(videos, rows)
         if isinstance(videos, NumpyBatch):
             floats = padded_videos.dequantize().features

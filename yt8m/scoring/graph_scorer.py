@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import deploy, readers
+from yt8m import deploy, forks, readers
 from yt8m.config import data_fit
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import DataConfig
@@ -188,6 +188,7 @@ class GraphScorer(Scorer):
           is_cached: whether the graph is fed with numbers of cached records; otherwise, if `dtypes` is None, it is fed
             with serialized records.
         """
+        forks.refuse_copy(self.path)
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self.path}: this model is closed; load it again.")

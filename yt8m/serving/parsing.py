@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import queue
-import resource
 import signal
 import struct
 import subprocess
@@ -27,7 +26,9 @@ from absl import logging
 
 from yt8m import cores
 from yt8m.errors import RunError
+from yt8m.process_limits import limit_address_space
 from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError, parse_body
+from yt8m.termination import NOTICES
 
 _HEAD = struct.Struct("<IQ")  # the start of a message: the length of its JSON, and the length of its raw bytes
 # The limit on the bytes of a child's address space is _BASE_MEMORY + _MEMORY_PER_BYTE * (largest size of a body).
@@ -69,14 +70,13 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 def main() -> None:
     """The program of a child: parses bodies until the service closes the pipe.
 
-    It ignores SIGINT and SIGTERM, which stop the service: the requests in progress may still need the child.
+    It ignores the signals that stop the service, because the requests in progress may still need the child.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, *NOTICES):
         signal.signal(number, signal.SIG_IGN)
     settings = ParserSettings(*json.loads(sys.argv[1]))
     memory_limit = _BASE_MEMORY + _MEMORY_PER_BYTE * settings.body_size
-    with contextlib.suppress(ValueError):  # a lower limit is set already, or the system has no such limit
-        resource.setrlimit(resource.RLIMIT_AS, (memory_limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    limit_address_space(memory_limit)
     try:
         send(sys.stdout.buffer, _READY)
         while (message := receive(sys.stdin.buffer)) is not None:

@@ -31,6 +31,7 @@ from yt8m.extractors.base import (
     blank,
     refuse_settings_of_other_forms,
 )
+from yt8m.extractors.decoder_messages import UnusableDecoderError
 from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
 from yt8m.extractors.sampling import clip_of_row
@@ -226,6 +227,8 @@ class Computer(Closing):
             try:
                 for message in decoding.messages():
                     self._add_message(video, message, batches)
+            except UnusableDecoderError:  # it would be the same for every video
+                raise
             except DecodeError as error:
                 video.bad = str(error)
             yield video

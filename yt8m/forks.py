@@ -1,0 +1,37 @@
+"""Refuses TensorFlow in a process that was forked after TensorFlow had run: threads are not copied, so it would hang.
+
+`multiprocessing` forks by default on Linux before Python 3.14. Processes that are started by `spawn` import all anew.
+"""
+
+from __future__ import annotations
+
+import os
+
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+
+_is_copy_of_user = False  # whether this process was forked from one that had used TensorFlow
+
+
+def _note_fork() -> None:
+    global _is_copy_of_user
+    # `tf` keeps each name that was read: without `Session`, this package has run nothing.
+    _is_copy_of_user = _is_copy_of_user or "Session" in vars(tf)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def refuse_copy(path: str) -> None:
+    """Raises `UsageError` if this process is a copy in which TensorFlow would hang.
+
+    Args:
+      path: the model or the run that needs TensorFlow, which the message names.
+    """
+    if _is_copy_of_user:
+        raise UsageError(
+            f"{path}: TensorFlow hangs in this process, because a model was loaded before a fork that made it. Load "
+            "the model in the child and not before the fork, start the child by multiprocessing's method `spawn`, or "
+            "use an ONNX file (yt8m export --format=onnx)."
+        )
