@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
-import pathlib
 import re
 
+import promises
 import pytest
 
 from yt8m import runner
@@ -14,101 +12,43 @@ from yt8m.runner import signals
 from yt8m.runner.cluster import peers
 from yt8m.serving import connections
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/developers/promises.md"
-IDS = re.compile(r"\b([ICOPNFX]\d{1,2})\b")
-HEAVY = "heavy"
-TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-
 EXPECTED = {
     f"{letter}{number}"
     for letter, count in {"I": 12, "C": 12, "O": 4, "P": 9, "N": 3, "F": 2, "X": 7}.items()
     for number in range(1, count + 1)
 }
+MARKS = promises.marks()
 
 
-def rows() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(id of the promise, the tests that the row names) for each row of the tables of the page."""
-    found = []
-    for line in PAGE.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
-        if cells and IDS.fullmatch(cells[0]):
-            found.append((cells[0], TEST.findall(cells[-1])))
-    return found
-
-
-def ids_of(decorated: ast.AST) -> set[str]:
-    """The promises in the marks of a test or a file; with `HEAVY` if the mark `heavy` is among the marks."""
-    marked = decorated.elts if isinstance(decorated, ast.List) else [decorated]
-    heavy = {HEAVY} if "pytest.mark.heavy" in map(ast.unparse, marked) else set()
-    return heavy | {
-        str(argument.value)
-        for node in ast.walk(decorated)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.promise"
-        for argument in node.args
-        if isinstance(argument, ast.Constant)
-    }
-
-
-def marks() -> dict[str, dict[str, set[str]]]:
-    """{file: {name of a test: the promises that it is marked with}}."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        body = ast.parse(path.read_text()).body
-        whole = [
-            ids_of(node.value)
-            for node in body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
-        ]
-        found[str(path.relative_to(ROOT))] = {
-            node.name: set().union(*whole, *map(ids_of, node.decorator_list))
-            for node in body
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-        }
-    return found
-
-
-MARKS = marks()
-
-
-def test_the_page_has_every_promise() -> None:
-    assert {name for name, _ in rows()} == EXPECTED
+def test_the_page_has_every_promise_and_leaves_the_lists_of_tests_to_the_marks() -> None:
+    assert set(promises.ids()) == EXPECTED
+    rows = [line for line in promises.PAGE.read_text().splitlines() if promises.ROW.match(line)]
+    assert [row for row in rows if "`tests/" in row] == []
 
 
 @pytest.mark.parametrize("promise", sorted(EXPECTED))
-def test_each_promise_names_tests_that_bear_its_mark(promise: str) -> None:
-    of_rows = [tests for name, tests in rows() if name == promise]
-    assert all(of_rows), f"a row of {promise} names no test"
-    for path, test in itertools.chain(*of_rows):
-        assert path in MARKS, f"{promise} names {path}, which is not there"
-        tests = [test] if test else list(MARKS[path])
-        assert test in ("", *MARKS[path]), f"{promise} names {path}::{test}, which is not there"
-        assert any(promise in MARKS[path][each] for each in tests), f"{path}::{test} lacks the mark {promise}"
-
-
-def test_each_row_has_a_quick_test() -> None:
+def test_each_promise_has_a_quick_test(promise: str) -> None:
     """A quick test is one that `make test` runs."""
-    names_of_slow_rows = [
-        promise
-        for promise, tests in rows()
-        if not any(
-            promise in ids and HEAVY not in ids
-            for path, test in tests
-            for name, ids in MARKS[path].items()
-            if test in ("", name)
-        )
-    ]
-    assert names_of_slow_rows == []
+    assert any(promise in ids and promises.HEAVY not in ids for ids in MARKS.values())
 
 
 def test_every_mark_is_a_promise_of_the_page() -> None:
-    used = {name for tests in MARKS.values() for ids in tests.values() for name in ids}
-    assert used <= {*EXPECTED, HEAVY}
+    assert {name for ids in MARKS.values() for name in ids} <= {*EXPECTED, promises.HEAVY}
+
+
+def test_the_lists_are_printed_by_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    promises.main()
+    blocks = dict(re.findall(r"^(\w+)\n((?:  .*\n)+)", capsys.readouterr().out, re.MULTILINE))
+    assert set(blocks) == EXPECTED
+    assert (
+        "  tests/runner/test_callbacks.py::test_evaluation_takes_the_next_checkpoint_where_one_is_deleted"
+        in blocks["C7"]
+    )
 
 
 def seconds_of(pattern: str) -> tuple[float, ...]:
     """The numbers in the one place of the page that matches the pattern."""
-    (match,) = re.finditer(pattern, PAGE.read_text())
+    (match,) = re.finditer(pattern, promises.PAGE.read_text())
     return tuple(map(float, match.groups()))
 
 
