@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.sources import MemorySource
+from yt8m.tables.csv_source import CsvSource
+from yt8m.tables.sources import MemorySource, Source
 
+_ROWS_AT_ONCE = 8192
 _HINTS = {"id": "id", "labels": "labels"}
 _Labels = dict[str, list[str]]
 
@@ -91,6 +93,23 @@ def _via(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     if not all(isinstance(item, dict) and "filename" in item and "file_attributes" in item for item in items):
         return None
     return _source(path, "VIA", via_labels(path, [(item["filename"], item["file_attributes"]) for item in items]))
+
+
+def from_table(source: CsvSource) -> Source:
+    """The rows of a CSV file of VIA, which has the attributes of files as JSON; other files as they are."""
+    if not {"filename", "file_attributes", "region_count"} <= set(source.columns):
+        return source
+    names = ("filename", "file_attributes")
+    files: dict[str, Mapping[str, Any]] = {}
+    for rows in source.batches(_ROWS_AT_ONCE, 0, names):
+        for name, text in zip(*(rows.cells[column] for column in names), strict=True):
+            try:
+                files[name] = json.loads(text or "{}")
+            except ValueError as error:
+                raise UsageError(
+                    f"{source.path}: the file attributes of {name[:60]!r} are not JSON: {error}."
+                ) from error
+    return _source(source.path, "VIA", via_labels(source.path, list(files.items())))
 
 
 def via_labels(path: str, files: Sequence[tuple[str, Mapping[str, Any]]]) -> _Labels:

@@ -57,8 +57,9 @@ class LabelFinder:
         named = [name for name in self._columns.named("labels") if not self._is_feature(name)]
         binary = [name for name in named if name in self._columns.facts and self._columns.facts[name].is_binary]
         if named and len(binary) == len(named) and len(columns := self._class_columns()) > 1:
-            if sure := [name for name in named if normalized(name) in _SURE_NAMES]:
-                raise self._class_or_number(sure[0], columns)
+            sure = [name for name in named if normalized(name) in _SURE_NAMES]
+            if sure or (len(columns) == 2 and all(map(NUMBERED.fullmatch, columns))):
+                raise self._class_or_number((sure or columns)[0], columns)
             return self._chosen(columns)
         if "labels" in named or len(named) == 1:
             return self._chosen(["labels"] if "labels" in named else named)
@@ -106,7 +107,7 @@ class LabelFinder:
     def _is_class(self, name: str, facts: Facts) -> bool:
         words = facts.spellings
         if facts.is_binary:
-            return True
+            return bool(facts.spellings & TRUE_WORDS)  # a count that is always 0 is no class
         if "" in words and words - {""} and words - {""} <= {"0", "0.0", "1", "1.0"}:
             raise UsageError(
                 f'{self._where}: of the class "{name}", some cells are 0 or 1 and others are empty, which may mean no '

@@ -239,9 +239,11 @@ def _of_lists(texts: Mapping[str, int], lists: Sequence[str], known: Collection[
     return LabelForm("lists", _list_items, has_whole_floats=has_floats, checked=checked)
 
 
-def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], names: Collection[str]) -> bool:
+def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], names: set[str]) -> bool:
     """Whether texts beside lists are single labels, as Label Studio writes them: lists then have two labels or more."""
     if any(label_lists.looks_like_list(text) for text in others):
+        return False
+    if any(len(parts) > 1 and names >= set(parts) for text in others for parts in separators.cuts(text)):
         return False
     known = sum(text in names for text in others)
     return 2 * known > len(others) or all(len(parts) > 1 for parts in items.values())

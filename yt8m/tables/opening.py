@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from yt8m import storage
 from yt8m.errors import UsageError
-from yt8m.tables import cvat, json_source, workbook_source
+from yt8m.tables import annotators, cvat, json_source, workbook_source
 from yt8m.tables.array_source import ArraySource
 from yt8m.tables.arrow_source import ArrowSource
 from yt8m.tables.csv_source import CsvSource
@@ -45,7 +45,7 @@ def open_source(flag: str, path: str, named: Sequence[str] = (), control: str = 
         raise UsageError(f"{flag}={path}: expected a file that ends in {', '.join(ENDINGS)}.{remedy}")
     refuse_unreadable(flag, path)
     if ending in _TEXT_ENDINGS:
-        return CsvSource(path, named)
+        return annotators.from_table(CsvSource(path, named))
     if ending in _ARROW_ENDINGS:
         return ArrowSource(path)
     if ending in workbook_source.ENDINGS:

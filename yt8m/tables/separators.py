@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from yt8m.errors import UsageError
@@ -61,6 +61,13 @@ def split(text: str, separator: str) -> list[str]:
     """The parts of a cell, without the blanks around them and without empty ones."""
     parts = text.split() if separator == " " else text.split(separator)
     return [part for part in map(str.strip, parts) if part]
+
+
+def cuts(text: str) -> Iterator[list[str]]:
+    """Yields the parts of a text for each usual separator that it has."""
+    for separator in USUAL:
+        if separator in text:
+            yield split(text, separator)
 
 
 def find_separator(cells: Mapping[str, int], known: Collection[str], source: str) -> str:

@@ -1,0 +1,138 @@
+"""Tables with two readings, or none, are refused: the message names both, and the flag or the way that chooses."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from table_files import read, write
+
+from yt8m.errors import RunError, UsageError
+
+_CELLS = {
+    "one combination of labels": ["Pop", "Rock", "Pop/Rock", "Jazz"] * 4,
+    "names or words": ["ice", "cream", "ice cream"] * 4,
+    "weather and ground": ["haze primary", "clear primary", "clear road primary", "haze road"] * 4,
+    "only semicolons": ["cat;dog", "bird;fox"],
+    "part of a name": ["arts, crafts", "arts"],
+}
+
+
+@pytest.mark.parametrize("cells", _CELLS.values(), ids=_CELLS)
+def test_names_or_several_labels(cells: list[str], tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
+    with pytest.raises(UsageError, match=r"t.csv, column \"labels\": .*--label_separator=none .*--label_separator='"):
+        read(path)
+    assert list(read(path, separator="none").values()) == [[cell] for cell in cells]
+
+
+def test_two_separators(tmp_path: pathlib.Path) -> None:
+    cells = ["cat;dog", "cat,bird", "dog", "bird", "cat", "bird,dog", "bird;cat"]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
+    with pytest.raises(UsageError, match='some labels have ";" between them, and others ","'):
+        read(path)
+
+
+def test_another_separator_than_the_flag(tmp_path: pathlib.Path) -> None:
+    cells = ["cat|dog", "dog|bird", "cat", "dog", "bird"]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
+    with pytest.raises(UsageError, match=r"no cell has the --label_separator=','.*Choose by --label_separator='\|'"):
+        read(path, separator=",")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["id,tags,category", "a,x,p", "b,y,q", "c,x,q"], "--columns=labels=tags or --columns=labels=category"),
+        (["clip,genre_name,mood", "a,rock,p", "b,pop,q", "c,rock,q", "d,pop,p"], "several columns may: genre_name, mood"),
+        (["id,label,male", "a,1,0", "b,0,0", "c,1,1"], "--columns=labels=label or --columns=labels=label.male"),
+        (["id,cat,dog", "a,1,0", "b,,1", "c,0,"], 'of the class "cat", some cells are 0 or 1 and others are empty'),
+        (["id,labels", 'a,"[0, 1]"', 'b,"[1, 0]"'], "each cell has a 0 and a 1"),
+        (["id,labels", "a,\"['x', 'y']\"", 'b,"x,y"', "c,x"], "some cells are lists"),
+        (["id,label,start,end", "a,x,0,2.5", "a,y,3,4.5"], "add --columns=start=,end="),
+        (["id,label,split", "a,x,train", "a,y,test"], "Rows of one video must agree in split"),
+        (["id,label,score", "a,x,0.5", "a,y,0.7"], 'several rows for a video, each with a "score"'),
+        (["id,path", "a,1.npy", "b,2.npy"], "has no column 'labels'; it has: id, path"),
+        (["one,two", "3,4", "5,6"], "has no column 'id'; it has: one, two.*--columns=id=COLUMN"),
+    ],
+)
+def test_columns_that_are_not_clear(rows: list[str], message: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(rows) + "\n")
+    with pytest.raises(UsageError, match=message):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"cat": ["a", "b", "c"], "dog": ["d", "a", "e"]}, "Either the keys are videos and the items labels"),
+        ({"images": [], "annotations": [{"image_id": 1}], "categories": []}, "looks like coco JSON, but lacks"),
+        ("text", "the JSON has a shape that is not known"),
+        ([{"data": {"id": "a"}, "annotations": []}], "no control of the export gives classes"),
+        ([{"id": "a", "labels": {"x": 0.25}}], "no names of classes can be told"),
+    ],
+)
+def test_json_that_is_not_clear(value: Any, message: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(value))
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path / "t.json")
+
+
+def test_a_control_of_label_studio_is_chosen_by_its_name(tmp_path: pathlib.Path) -> None:
+    result = [
+        {"from_name": name, "to_name": "v", "type": "choices", "value": {"choices": [name + " of it"]}}
+        for name in ("kind", "mood")
+    ]
+    (tmp_path / "t.json").write_text(json.dumps([{"data": {"id": "a"}, "annotations": [{"result": result}]}]))
+    with pytest.raises(UsageError, match=r"--columns=labels=kind .type choices. or --columns=labels=mood"):
+        read(tmp_path / "t.json")
+    assert read(tmp_path / "t.json", columns=("labels=mood",)) == {"a": ["mood of it"]}
+
+
+def test_texts_in_other_encodings_are_named(tmp_path: pathlib.Path) -> None:
+    words = ["кошка", "собака", "птица", "лиса", "выдра", "медведь", "волк", "заяц", "барсук", "ёжик"]
+    text = "id,labels\n" + "".join(f"v{n},{words[n % 10]}\n" for n in range(60))
+    for encoding in ("cp1251", "koi8-r", "mac-cyrillic"):
+        (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+        with pytest.raises(RunError, match=r"t.csv, line 2: this is not UTF-8 text.*; save the file as UTF-8"):
+            read(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_bytes(text.encode("utf-16"))
+    assert len(read(tmp_path / "t.csv")) == 60
+
+
+def test_the_sheet_of_a_workbook_is_named(tmp_path: pathlib.Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for name in ("may", "june"):
+        sheet = book.create_sheet(name)
+        for row in [("id", "labels"), (f"{name} 1", "cat"), (f"{name} 2", "dog")]:
+            sheet.append(row)
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(UsageError, match=r"has 2 sheets with cells \(may, june\); name one .* --table='.*t.xlsx#may'"):
+        read(tmp_path / "t.xlsx")
+    assert read(tmp_path / "t.xlsx#june") == {"june 1": ["cat"], "june 2": ["dog"]}
+
+
+def test_columns_are_named_by_the_user(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("clip,label,genre\na,1,cat;dog\nb,2,dog\nc,3,cat\n")
+    assert read(path, columns=("id=clip", "labels=genre")) == {"a": ["cat", "dog"], "b": ["dog"], "c": ["cat"]}
+    with pytest.raises(UsageError, match=r"has no column 'gnre'; did you mean genre.; it has: clip, label, genre"):
+        read(path, columns=("labels=gnre",))
+
+
+def test_labels_of_a_segment_table_are_those_of_the_whole_video_if_asked(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,label,start,end\na,x,0,2.5\na,y,3,4.5\nb,x,0,1.5\n")
+    assert read(path, columns=("start=", "end=")) == {"a": ["x", "y"], "b": ["x"]}
+
+
+def test_arrays_that_need_pickle_are_refused(tmp_path: pathlib.Path) -> None:
+    np.savez(tmp_path / "t.npz", id=np.array(["a"]), labels=np.array([["cat"], None], object)[:1])
+    with pytest.raises(RunError, match=r"t.npz is not an NPZ file that can be read"):
+        read(tmp_path / "t.npz")
