@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.records.class_matching import match_classes, read_renames
 from yt8m.records.vocabulary import of_names
 
@@ -47,6 +47,8 @@ def test_renames_are_read(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "classes.csv"
     path.write_text('\ufeffold,new\r\ndog , hound\r\n\r\n"cat, big",lion\r\n', encoding="utf-8")
     assert read_renames(str(path)) == {"dog": "hound", "cat, big": "lion"}
+    path.write_bytes("New;OLD;;\r\nh\u00fcndin; dog;;\r\n".encode("cp1252"))
+    assert read_renames(str(path)) == {"dog": "h\u00fcndin"}
     path.write_text("old,new\nnew,old\n")
     assert read_renames(str(path)) == {"new": "old"}
     path.write_text("old,new\n")
@@ -56,20 +58,20 @@ def test_renames_are_read(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("from,to\na,b\n", "expected the header old,new and two names on each line"),
-        ("old,new\na,b,c\n", "expected the header old,new and two names on each line"),
+        ("from,to\na,b\n", "has no column 'old'; it has: from, to. Expected old, new"),
+        ("old,new\na,b,c\n", "line 2: the row has 3 fields, but the header has 2"),
         ("old,new\na,\n", "expected the header old,new and two names on each line"),
-        ("", "expected the header old,new"),
+        ("", "has no column 'old'; it has: none. Expected old, new"),
         ("old,new\na,b\na,c\n", "a class is renamed once, but the file has 'a' 2 times"),
         ("old,new\na,c\nb,c\n", "a class is renamed once, but the file has 'c' 2 times"),
-        ('old,new\na,"b\n', "this is not a CSV file of UTF-8 text"),
-        ("old,new\ncaf\u00e9,b\n", "this is not a CSV file of UTF-8 text"),
+        ('old,new\na,"b\n', "line 2: this is not CSV"),
+        ("old,new\n\u008e,b\n", "line 2: this is not UTF-8 text"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, text: str, told: str) -> None:
     path = tmp_path / "classes.csv"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises((UsageError, RunError)) as refused:
         read_renames(str(path))
     assert told in str(refused.value)
     with pytest.raises(UsageError) as refused:

@@ -30,11 +30,15 @@ def test_lines_are_numbered_and_empty_ones_passed_over(file: pathlib.Path) -> No
     assert list(read_lines(str(file))) == [TextLine(str(file), 1, b"a"), TextLine(str(file), 3, b"b c")]
 
 
+def test_line_ends_and_the_byte_order_mark_of_windows_are_no_part_of_lines(file: pathlib.Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfa,1 0.5\r\n\r\nb c\r\n")
+    assert [(line.number, line.text) for line in read_lines(str(file))] == [(1, b"a,1 0.5"), (3, b"b c")]
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         (b"\x1f\x8b\x08\n", "line 1: the file is compressed by gzip; unpack it first (gunzip)."),
-        (b"a\nb\r\n", "line 2: the line ends in CRLF; convert the file to LF line ends (dos2unix)."),
         (
             b"a\nb",
             "line 2: the last line has no line end, so the file may be cut short; write it again, or add the line end "

@@ -168,6 +168,17 @@ def test_columns_in_another_order_a_mark_at_the_start_and_other_line_ends(tmp_pa
     assert (found.names, found.counts.tolist(), found.verticals) == (("cat, wild", "dog"), [7, 0], ("", ""))
 
 
+def test_a_vocabulary_that_a_spreadsheet_wrote_is_read(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mine.csv"
+    for text, encoding in (
+        ("index;name;;\r\n0;B\u00e4r, gro\u00df;;\r\n1;Fu\u00df;;\r\n", "cp1252"),
+        ("INDEX\tName\n0\tB\u00e4r, gro\u00df\n1\tFu\u00df\n", "utf-16"),
+        ("sep=;\nindex;name\n0;B\u00e4r, gro\u00df\n1;Fu\u00df\n;\n", "utf-8-sig"),
+    ):
+        path.write_bytes(text.encode(encoding))
+        assert vocabulary.read(str(path)).names == ("B\u00e4r, gro\u00df", "Fu\u00df")
+
+
 _COUNTING = "indexes count from 0, without gaps and in order."
 
 
@@ -187,10 +198,10 @@ _COUNTING = "indexes count from 0, without gaps and in order."
         ("index,name\n0\n", ", line 2: 1 fields, but the header has 2"),
         ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' is not a number of videos; expected a whole number"),
         ("cat\ndog\n", ", line 1: the columns are cat; expected a header with `index,name`"),
-        ("\nindex,name\n", ", line 1: the columns are missing"),
+        ("\nindex,name\n", " lists no class"),
         ("index,name,name\n0,cat,dog\n", ", line 1: a column is repeated in index,name,name"),
         ('index,name\n0,"cat\n', ", line 2: this is not CSV (unexpected end of data)."),
-        ("index,name\n0,caf\udce9\n", ", line 2: this is not UTF-8 text; save the file as UTF-8."),
+        ("index,name\n0,\udc8e\n", ", line 2: this is not UTF-8 text"),
         ("index,name\n", " lists no class; expected a header, then a line `index,name` for each class."),
         ("", " lists no class"),
     ],

@@ -129,10 +129,10 @@ def test_a_table_of_other_ids_is_told(tmp_path: pathlib.Path, told):
     ("content", "error", "part"),
     [
         (None, UsageError, "there is no such file"),
-        (b"", UsageError, "the columns are missing"),
-        (b"id,url\n", UsageError, "the columns are id, url"),
-        (b'id,address\n"v1', RunError, "is not a CSV file"),
-        (b"id,address\n\xff,a\n", RunError, "is not a CSV file"),
+        (b"", UsageError, "has no column 'id'; it has: none"),
+        (b"id,url\n", UsageError, "has no column 'address'; it has: id, url"),
+        (b'id,address\n"v1', RunError, "line 2: this is not (CSV|UTF-8)"),
+        (b"id,address\n\xff,a\n", RunError, "line 2: this is not (CSV|UTF-8)"),
     ],
 )
 def test_a_table_that_cannot_be_read_says_why(tmp_path: pathlib.Path, content, error, part):

@@ -47,7 +47,10 @@ def test_another_separator_than_the_flag(tmp_path: pathlib.Path) -> None:
     ("rows", "message"),
     [
         (["id,tags,category", "a,x,p", "b,y,q", "c,x,q"], "--columns=labels=tags or --columns=labels=category"),
-        (["clip,genre_name,mood", "a,rock,p", "b,pop,q", "c,rock,q", "d,pop,p"], "several columns may: genre_name, mood"),
+        (
+            ["clip,genre_name,mood", "a,rock,p", "b,pop,q", "c,rock,q", "d,pop,p"],
+            "several columns may: genre_name, mood",
+        ),
         (["id,label,male", "a,1,0", "b,0,0", "c,1,1"], "--columns=labels=label or --columns=labels=label.male"),
         (["id,cat,dog", "a,1,0", "b,,1", "c,0,"], 'of the class "cat", some cells are 0 or 1 and others are empty'),
         (["id,labels", 'a,"[0, 1]"', 'b,"[1, 0]"'], "each cell has a 0 and a 1"),

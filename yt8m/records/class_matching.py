@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -11,6 +9,7 @@ from typing import NamedTuple
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.reading import open_columns
 
 _HEADER = ["old", "new"]
 
@@ -65,13 +64,13 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
 def read_renames(path: str) -> dict[str, str]:
     """The renames {old name: new name} in a CSV file with the columns `old,new`."""
     storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
-    try:
-        lines = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
-        header, *rows = [[field.strip() for field in fields] for fields in lines if fields] or [[]]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise UsageError(f"--rename={path}: this is not a CSV file of UTF-8 text: {error}.") from error
-    if header != _HEADER or any(len(row) != len(_HEADER) or not all(row) for row in rows):
-        raise UsageError(f"--rename={path}: expected the header old,new and two names on each line.")
+    expected = f"--rename={path}: expected the header {','.join(_HEADER)} and two names on each line"
+    table = open_columns("--rename", path, _HEADER)
+    if len(table.source_columns) != len(_HEADER):
+        raise UsageError(f"{expected}; the columns are {', '.join(table.source_columns)}.")
+    rows = [[row.cells[name].strip() for name in _HEADER] for row in table.rows()]
+    if not all(map(all, rows)):
+        raise UsageError(f"{expected}; a name is empty.")
     for column in zip(*rows, strict=True):
         _refuse_repeated(column, f"--rename={path}: a class is renamed once, but the file has")
     return dict(rows)

@@ -11,6 +11,7 @@ an error in a file names the line.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,23 +24,24 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
-# A spreadsheet may evaluate a text that begins with one of these.
-_FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: full-width = + - @
+# A spreadsheet may evaluate a text that begins with one of these; the last four are the full-width = + - @. A text that
+# begins with quotes before it looks like an escaped one, and is escaped once more.
+_FORMULA_START = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _MAX_DIGITS = 18  # every number of 18 digits fits an int64
 
 
 def spreadsheet_text(text: str) -> str:
     """Escapes a text for a CSV file that people open in a spreadsheet, which would evaluate a text such as `=1+1`.
 
-    A text that begins like a formula gets a single quote before it, as OWASP's page on CSV injection recommends; any
-    other text stays as it is.
+    A text that begins like a formula, perhaps after single quotes, gets a single quote before it, as OWASP's page on
+    CSV injection recommends; any other text stays as it is. So two texts never become the same.
     """
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return f"'{text}" if _FORMULA_START.match(text) else text
 
 
 def text_of_spreadsheet(text: str) -> str:
     """Removes the single quote that `spreadsheet_text` put before a text that begins like a formula."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA_STARTS) else text
+    return text[1:] if text.startswith("'") and _FORMULA_START.match(text, 1) else text
 
 
 def write_table(path: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -87,17 +89,22 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
     Args:
       number: the line number, from 1.
     """
-    line = TextLine(path, number, text.rstrip(b"\n"))
+    line = TextLine(path, number, _without_marks(number, text))
     if number == 1 and text.startswith(b"\x1f\x8b"):
         line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
-    if line.text.endswith(b"\r"):
-        line.refuse("the line ends in CRLF; convert the file to LF line ends (dos2unix).")
+
     if not text.endswith(b"\n"):
         line.refuse(
             "the last line has no line end, so the file may be cut short; write it again, or add the line end if the "
             "line is complete."
         )
     return line
+
+
+def _without_marks(number: int, text: bytes) -> bytes:
+    """A line without its line end, LF or CRLF, and the first one without the byte order mark of Windows."""
+    line = text.removesuffix(b"\n").removesuffix(b"\r")
+    return line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
 
 
 def whole_number(text: bytes) -> int:

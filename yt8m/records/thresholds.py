@@ -25,8 +25,6 @@ is `inf`, so that it is never a tag, and `basis` says why, `too_few_labels` or `
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -39,6 +37,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.text_rows import parse_rows
 
 # The name of the file, and the folder of a run into which an evaluation writes it.
 NAME, EVALUATION = "thresholds.csv", "eval"
@@ -183,18 +182,20 @@ def _read_text(path: str) -> str:
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
     """Parses `text`, the content of the file `path`; the other arguments and the errors are those of `read`."""
     try:
-        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        if not set(_REQUIRED_COLUMNS) <= set(rows.fieldnames or ()):
-            raise ValueError(f"the columns are {', '.join(rows.fieldnames or ()) or 'missing'}")
+        header, rows = parse_rows(text, path, _REQUIRED_COLUMNS)
+        if not set(_REQUIRED_COLUMNS) <= set(header):
+            raise ValueError(f"the columns are {', '.join(header) or 'missing'}")
         values, positives, step, target = [], [], -1, None
-        for index, row in enumerate(rows):
-            values.append(_parse_threshold(row, index, rows.line_num))
+        for index, (line, fields) in enumerate(rows):
+            row = dict(zip(header, fields, strict=False))
+            values.append(_parse_threshold(row, index, line))
             positives.append(prediction_files.whole_number((row.get("positives") or "").encode()))
             step = prediction_files.whole_number((row.get("step") or "").encode())
-            target = _parse_target(row, rows.line_num)
-    except (ValueError, csv.Error) as error:
+            target = _parse_target(row, line)
+    except (ValueError, RunError) as error:
+        problem = str(error).removeprefix(f"{path}, ").removesuffix(".")
         raise RunError(
-            f"{path}: {error}; expected the columns {', '.join(_REQUIRED_COLUMNS)}, with a line for each class. "
+            f"{path}: {problem}; expected the columns {', '.join(_REQUIRED_COLUMNS)}, with a line for each class. "
             "Write the file again by `yt8m eval --report`."
         ) from error
     if num_classes not in (None, len(values)):
@@ -216,7 +217,7 @@ def _parse_target(row: Mapping[str, str | None], line: int) -> PrecisionTarget |
 
 def _parse_threshold(row: Mapping[str, str | None], expected_index: int, line: int) -> float:
     """The threshold in a line, inf for a class that abstains."""
-    index, text = row["index"], row["threshold"]
+    index, text = row.get("index"), row.get("threshold")
     if index != str(expected_index):
         raise ValueError(f"line {line}: the index is {index!r}, not {expected_index}")
     try:

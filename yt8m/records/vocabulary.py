@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
+from yt8m.tables import encodings
+from yt8m.tables.text_rows import parse_rows
 
 NAME = "vocabulary.csv"
 
@@ -189,34 +191,26 @@ def _parse(content: bytes) -> Vocabulary:
 def _rows(content: bytes) -> Iterator[_VocabularyRow]:
     """Yields the rows after the header."""
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise ValueError(f", line {line}: this is not UTF-8 text; save the file as UTF-8.") from error
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] = []
-    end = 0
-    try:
-        for fields in lines:
-            row = _VocabularyRow(end + 1, dict(zip(header, map(str.strip, fields), strict=False)))
-            end = lines.line_num
-            if not header:
-                header = [name.strip().lower() for name in fields]
-                _check_header(row, header)
-            elif len(fields) == len(header):
-                yield row
-            elif fields:
+        header, rows = parse_rows(encodings.decode(content, ""), "", ("index", "name"))
+        if not header:
+            return
+        _check_header(_VocabularyRow(1, {}), header)
+        for line, fields in rows:
+            row = _VocabularyRow(line, dict(zip(header, map(str.strip, fields), strict=False)))
+            if len(fields) != len(header):
                 row.refuse(
                     f"{len(fields)} fields, but the header has {len(header)}; put a name with a comma in quotes."
                 )
-    except csv.Error as error:
-        raise ValueError(f", line {end + 1}: this is not CSV ({error}).") from error
+            yield row
+    except RunError as error:  # the message begins with `, line N`, since the path is not known here
+        raise ValueError(str(error)) from error
 
 
 def _check_header(row: _VocabularyRow, header: Sequence[str]) -> None:
     if not {"index", "name"} <= set(header):
         row.refuse(f"the columns are {', '.join(header)[:80] or 'missing'}; {_COLUMNS}.")
-    if len(set(header)) != len(header):
+    named = [name for name in header if name]
+    if len(set(named)) != len(named):
         row.refuse(f"a column is repeated in {','.join(header)[:80]}; {_COLUMNS}.")
 
 

@@ -10,8 +10,6 @@ An address that a page must not link to is left out. Nothing here opens an addre
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import urllib.parse
 from collections.abc import Collection, Iterator
@@ -20,7 +18,7 @@ from typing import NamedTuple
 from absl import logging
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.tables.reading import open_columns
 
 _EXPECTED = "expected a CSV file with the columns id,address"
 
@@ -105,17 +103,8 @@ def _read_rows(path: str) -> Iterator[_MediaRow]:
     if not path:
         return
     storage.refuse_missing(path, "media", _EXPECTED)
-    try:
-        rows = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
-        header = [name.strip().lower() for name in next(rows, [])]
-        if not {"id", "address"} <= set(header):
-            raise UsageError(f"--media={path}: the columns are {', '.join(header) or 'missing'}; {_EXPECTED}.")
-        columns = header.index("id"), header.index("address")
-        for row in rows:
-            if row:  # not an empty line
-                yield _MediaRow(rows.line_num, *(row[column] if column < len(row) else "" for column in columns))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is not a CSV file of UTF-8 text: {error}.") from error
+    for row in open_columns("--media", path, ["id", "address"]).rows():
+        yield _MediaRow(row.number, row.cells["id"], row.cells["address"])
 
 
 def link_to(address: str, page: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.tables.meanings import count_known, meaning_of
+from yt8m.tables.meanings import count_known, meaning_of, normalized
 
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _DIRECTIVE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # the first line that Excel understands and may write
@@ -98,7 +98,7 @@ class _Sniffer:
     """Tries delimiters on the beginning of a text; `comments` are the texts of the comments above it."""
 
     def __init__(self, body: str, comments: Sequence[str], named: frozenset[str]) -> None:
-        self._body, self._comments, self._named = body, comments, named
+        self._body, self._comments, self._named = body, comments, frozenset(map(normalized, named))
 
     def fit(self, delimiter: str) -> tuple[tuple[float, ...], Dialect]:
         """(how well a delimiter fits, the dialect with it); fits are compared like numbers of several digits."""
@@ -128,7 +128,7 @@ class _Sniffer:
         return dialect, [row for row in rows if any(row)]
 
     def _count_known(self, names: Sequence[str]) -> int:
-        return count_known(list(names)) + 2 * bool(self._named.intersection(name.strip() for name in names))
+        return count_known(list(names)) + 2 * bool(self._named.intersection(map(normalized, names)))
 
     def _blanks_fit(self, dialect: Dialect, rows: Sequence[Sequence[str]]) -> bool:
         """Whether blanks are delimiters: all words of the header are known, or each line begins with a path."""
@@ -176,8 +176,9 @@ def find_header(rows: Sequence[Sequence[str]], named: Collection[str] = ()) -> t
     A header has names with a known meaning, perhaps below a few titles. Other names are a header too, unless the first
     row looks like the others: it has a path, a field that another row has in the same column, or one like theirs.
     """
+    known = set(map(normalized, named))
     for number, row in enumerate(rows[:_MOST_TITLE_LINES]):
-        if count_known(list(row)) >= 2 or any(field.strip() in named for field in row):
+        if count_known(list(row)) >= 2 or not known.isdisjoint(map(normalized, row)):
             return list(row), number + 1
     if _looks_like_others(rows) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
         return [], 0

@@ -68,7 +68,17 @@ def open_text(path: str, encoding: str) -> Iterator[io.TextIOWrapper]:
 def read_text(path: str) -> str:
     """The whole text of a file; raises `RunError` if its encoding is not known."""
     with open_bytes(path) as file:
-        return file.read().decode(detect(path).name)
+        return decode(file.read(), path)
+
+
+def decode(content: bytes, path: str) -> str:
+    """The text of the content of a file; raises `RunError`, with the path and a line, if its encoding is not known."""
+    start = content[:_BLOCK]
+    name = next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), "") or _utf16_without_mark(start)
+    try:
+        return content.decode(name or "utf-8")
+    except UnicodeDecodeError as error:
+        return content.decode(_western(content, path, content[: error.start].count(b"\n") + 1).name)
 
 
 def detect(path: str) -> Encoding:
@@ -85,7 +95,10 @@ def detect(path: str) -> Encoding:
         if name := _utf16_without_mark(start):
             return Encoding(name, "in UTF-16")
     line = _line_that_is_not_utf8(path)
-    return _western(path, line) if line else Encoding("utf-8-sig")
+    if not line:
+        return Encoding("utf-8-sig")
+    with open_bytes(path) as file:
+        return _western(file.read(), path, line)
 
 
 def _utf16_without_mark(start: bytes) -> str:
@@ -115,10 +128,8 @@ def _line_that_is_not_utf8(path: str) -> int:
     return 0
 
 
-def _western(path: str, line: int) -> Encoding:
+def _western(content: bytes, path: str, line: int) -> Encoding:
     """The encoding cp1252, if the text surely is Western; `line` is the first line that is not UTF-8."""
-    with open_bytes(path) as file:
-        content = file.read()
     refusal = f"{path}, line {line}: this is not UTF-8 text"
     try:
         text = content.decode("cp1252")

@@ -34,6 +34,7 @@ class ColumnTable:
     Attributes:
       path: path of the table.
       columns: the columns that the table has, of those that were asked for.
+      source_columns: all columns of the table.
     """
 
     features: Sequence[str] = ()
@@ -41,6 +42,7 @@ class ColumnTable:
     def __init__(self, source: Source, names: Mapping[str, str]) -> None:
         self.path, self._source, self._names = source.path, source, names
         self.columns: Sequence[str] = list(names)
+        self.source_columns = source.columns
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """Yields the rows after the first `skip`, with cells by the names that the caller gave."""
