@@ -5,6 +5,7 @@ Frames after the number of frames of a video are padding; the frames before it a
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,6 +16,7 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.layers import Net
 from yt8m.numerics import random_keys, within
+from yt8m.numerics.compiled import is_on_gpu
 from yt8m.types import ModelOutput
 
 
@@ -43,6 +45,36 @@ def build_on_demand(
       make: maps frame numbers int32 [B, S] to frames of `inputs`, [B, S, D]; zeros for padding.
     """
     return within(_origin, _Origin(inputs, codes, make))
+
+
+def on_device_of(tensor: tf.Tensor) -> AbstractContextManager[None]:
+    """A context in which ops are placed where `tensor` is; without effect if the graph does not say where."""
+    return tf.device(tensor.device) if tensor.device else contextlib.nullcontext()
+
+
+_WORD_BYTES = 4  # of int32
+
+
+def gather_stored(stored: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+    """The frames [B, S, size] of stored frames [B, T, size] with these numbers, int32 [B, S], where the frames are.
+
+    So only the frames that are picked are copied to another device. On a GPU, bytes are gathered as 32-bit words,
+    because TensorFlow has no kernel there that gathers bytes, and would copy all frames to the CPU and back.
+    """
+    with on_device_of(stored):
+        size = stored.shape[-1]
+        as_words = stored.dtype == tf.uint8 and is_on_gpu(stored) and size is not None and size % _WORD_BYTES == 0
+        return _gather_words(stored, numbers) if as_words else tf.gather(stored, numbers, batch_dims=1)
+
+
+def _gather_words(stored: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+    """As `gather_stored`, by words. Only bytes are reshaped, because the GPU's reshape keeps int32 on the host."""
+    size, shape = int(stored.shape[-1]), tf.shape(stored)
+    words = tf.bitcast(tf.reshape(stored, tf.concat([shape[:2], [size // _WORD_BYTES, _WORD_BYTES]], 0)), tf.int32)
+    picked = tf.bitcast(tf.gather(words, numbers, batch_dims=1), tf.uint8)
+    return tf.ensure_shape(
+        tf.reshape(picked, tf.concat([tf.shape(numbers), [size]], 0)), [None, numbers.shape[-1], size]
+    )
 
 
 _video_means: ContextVar[tf.Tensor | None] = ContextVar("video_means", default=None)
@@ -88,7 +120,10 @@ def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
     origin = _origin.get()
     # [B, T] is taken from `codes`, because the shape of `inputs` is known only after they are computed.
     same_shape = origin.codes if origin is not None and origin.inputs is inputs else inputs
-    rows, frames = tf.shape(same_shape)[0], tf.shape(same_shape)[1]
+    # On another device, the frames would be copied there for their shape alone.
+    with on_device_of(same_shape):
+        shape = tf.shape(same_shape)
+    rows, frames = shape[0], shape[1]
     if num_frames is None:
         return tf.fill([rows], frames)
     return tf.clip_by_value(tf.cast(num_frames, tf.int32), 0, frames)

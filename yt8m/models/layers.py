@@ -79,9 +79,13 @@ class Net:
         variable = tf.get_variable(
             name, shape, tf.float32, initializer, trainable=trainable, collections=collections, use_resource=True
         )
+        if not trainable:
+            return variable
+        # It is read only once in a tower: each read is a copy from the variable's device to the tower's.
+        value = variable.value()
         if l2_penalty:
-            self.penalties.append(l2_penalty * tf.nn.l2_loss(variable))
-        return variable
+            self.penalties.append(l2_penalty * tf.nn.l2_loss(value))
+        return value
 
     def normal_weights(self, name: str, features: int, units: int) -> tf.Tensor:
         """Weights [features, units] whose initial values have mean 0 and standard deviation 1 / sqrt(features)."""

@@ -104,7 +104,7 @@ class VideoModeler(Modeler):
     def _frames_at(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
         """The transformed frames with these numbers, int [B, S]: float32 [B, S, D], zeros past the end of a video."""
         selected = batch._replace(
-            features=tuple(tf.gather(feature, numbers, batch_dims=1) for feature in batch.features),
+            features=tuple(frames.gather_stored(feature, numbers) for feature in batch.features),
             num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
         )
         inputs = transform_batch(self._transform_name(), selected, self.feature_sizes)

@@ -1,0 +1,226 @@
+"""What crosses from one device to another in a training step, beside what must cross.
+
+`python -m benchmarks.copies --model=DbofModel --towers=1,2` builds a training step with each tower on a CPU device of
+its own, beside the device of the input, and reads from TensorFlow's partition graphs and traces what is sent. So no
+GPU is needed. Ops of a tower that have no GPU kernel are put on the host, as TensorFlow's soft placement does. The step
+runs on few short videos, and the sizes are computed for 1,024 videos of 300 frames a tower.
+
+The floor is what a step must copy: the frames that the model uses, the labels (one byte each) and the numbers of
+frames, once for each tower; each weight once for each tower, and each gradient once. With one tower the weights are on
+its device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from yt8m import deploy, graph, losses, models
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
+from yt8m.graph import Inputter
+from yt8m.lazy import tf
+from yt8m.types import Batch
+from yt8m.video.modeler import VideoModeler
+
+SIZES, CLASSES = (1024, 128), 3862
+# Videos of a tower and frames of a video: in the step that runs, and in the batch whose bytes are counted. No model has
+# a size that is a multiple of one of the small numbers, so their multiples in a shape are rows and frames.
+SMALL, LARGE = (31, 19), (1024, 300)
+SMALL_TENSOR = 4096  # bytes; smaller tensors are counted, not added
+
+
+class DevicesOfTowers(deploy.DeploymentConfig):
+    """Places towers on CPU devices 1, 2, ... and all else on CPU device 0, as it places them on GPUs and the host."""
+
+    def clone_device(self, clone_index: int) -> str:
+        """The device of a tower."""
+        return f"{self.worker_device}/device:CPU:{clone_index + 1}"
+
+    def session_config(self) -> tf.ConfigProto:
+        """Makes the devices, and leaves the graph as it was built."""
+        config = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": self.num_clones + 1, "GPU": 0})
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        return config
+
+
+class Copy(NamedTuple):
+    """A tensor that is sent from one device to another in a step.
+
+    Attributes:
+      name: the name of the op that makes it.
+      target: number of the CPU device to which it is sent; 0 is the host.
+      dtype: its type.
+      shape: its shape in the large batch.
+    """
+
+    name: str
+    target: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Its size in the large batch."""
+        return int(np.prod(self.shape, dtype=np.int64)) * int(tf.as_dtype(self.dtype).size)
+
+
+class _Videos(Inputter):
+    """Random videos in memory."""
+
+    def __init__(self, level: str) -> None:
+        self.batch_size, self._level = SMALL[0], level
+
+    def files(self) -> Sequence[str]:
+        return ()
+
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        draw, frames = np.random.default_rng(1), SMALL[1] if self._level == "frame" else 1
+        features = tuple(draw.integers(0, 256, (batch_size, frames, size), np.uint8) for size in SIZES)
+        if self._level != "frame":
+            features = tuple(feature[:, 0].astype(np.float32) for feature in features)
+        ids, labels = np.array([b"v"] * batch_size), draw.random((batch_size, CLASSES)) < 0.001
+        videos = (ids, features, np.full(batch_size, frames, np.int32), labels)
+        dims = (None,) if self._level == "frame" else ()
+        shapes = ((), tuple((*dims, size) for size in SIZES), (), (CLASSES,))
+        padded = tf.data.Dataset.from_tensor_slices(videos).repeat().padded_batch(batch_size, shapes)
+        return padded.map(Batch)
+
+
+@contextlib.contextmanager
+def _as_on_gpus() -> Iterator[None]:
+    """A context in which ops of towers are chosen as for GPUs, but for the recurrent kernels, which no CPU can run."""
+    places = ("yt8m.numerics.compiled", "yt8m.models.frames", "yt8m.video.transforms", "yt8m.video.modeler")
+
+    def is_of_tower(tensor: tf.Tensor) -> bool:
+        return bool(tf.DeviceSpec.from_string(tensor.device).device_index)
+
+    with contextlib.ExitStack() as stack:
+        for place in places:
+            stack.enter_context(mock.patch(f"{place}.is_on_gpu", is_of_tower))
+        yield
+
+
+def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_parameters: Any) -> list[Copy]:
+    """The tensors that cross devices in a training step of a model, which fetches train_op, loss and learning rate."""
+    model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
+    deployment = DevicesOfTowers(towers, variables_on_clone=towers == 1)
+    modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), CLASSES, feature_sizes=SIZES)
+    with tf.Graph().as_default() as built, _as_on_gpus():
+        devices = DeviceConfig(prefetch_to_device=prefetch)
+        ops = graph.build(_Videos(model.level), modeler, deployment, OptimizerConfig(), devices)
+        for op in built.get_operations():
+            if tf.DeviceSpec.from_string(op.device).device_index and not has_gpu_kernel(op):
+                op._set_device("/device:CPU:0")
+        with tf.Session(config=deployment.session_config()) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(ops.input.initializer, {ops.input.files: []})
+            metadata = tf.RunMetadata()
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE, output_partition_graphs=True)
+            fetches = [ops.train_op, ops.label_loss, ops.learning_rate]
+            session.run(fetches)
+            session.run(fetches, options=options, run_metadata=metadata)
+    return sorted(_received(metadata), key=lambda copy: (-copy.bytes, copy))
+
+
+def _feature_sizes(model_name: str) -> dict[str, Any]:
+    """The hyper-parameter `feature_sizes`, if the model has it."""
+    return {"feature_sizes": SIZES} if "feature_sizes" in models.hyper_parameters(models.get(model_name)) else {}
+
+
+def has_gpu_kernel(op: tf.Operation) -> bool:
+    """Whether TensorFlow has a GPU kernel for an op and its types; ops without any kernel count as having one."""
+    from tensorflow.python.framework import kernels
+
+    registered = kernels.get_registered_kernels_for_op(op.type).kernel
+    on_gpu = [kernel for kernel in registered if kernel.device_type in ("GPU", "DEFAULT")]
+    return not registered or any(
+        all(op.get_attr(limit.name).as_datatype_enum in limit.allowed_values.list.type for limit in kernel.constraint)
+        for kernel in on_gpu
+    )
+
+
+def _received(metadata: tf.RunMetadata) -> Iterator[Copy]:
+    """The tensors that were sent in a traced step. The trace has them where they were made, not where they arrive."""
+    made: dict[str, list[dict[int, Any]]] = {}
+    for device in metadata.step_stats.dev_stats:
+        for stats in device.node_stats:
+            outputs = {output.slot: output.tensor_description for output in stats.output}
+            made.setdefault(stats.node_name, []).append(outputs)
+    for part in metadata.partition_graphs:
+        for node in part.node:
+            if node.op not in ("_Send", "_HostSend"):
+                continue
+            name, _, slot = node.input[0].partition(":")
+            target = int(node.attr["recv_device"].s.decode().rpartition(":")[2])
+            for outputs in made.get(name, ()):  # one for each turn of a loop
+                if description := outputs.get(int(slot or 0)):
+                    shape = tuple(_enlarged(dim.size) for dim in description.shape.dim)
+                    yield Copy(name, target, tf.as_dtype(description.dtype).name, shape)
+
+
+def _enlarged(size: int) -> int:
+    """A size of the small batch in the large one."""
+    for small, large in zip(SMALL, LARGE, strict=True):
+        if size and size % small == 0:
+            size = size // small * large
+    return size
+
+
+def floor(model_name: str, towers: int, **hyper_parameters: Any) -> int:
+    """The bytes that a training step of a model must copy."""
+    model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
+    rows, frames = LARGE
+    if model.level == "video":
+        features = rows * sum(SIZES) * 4
+    else:
+        features = rows * min(_frames_used(model) or frames, frames) * sum(SIZES) + rows * 4
+    data = features + rows * CLASSES
+    with tf.Graph().as_default():
+        modeler = VideoModeler(model, None, CLASSES, feature_sizes=SIZES)
+        modeler.predict_placeholders(model.level == "frame")
+        weights = sum(variable.shape.num_elements() * 4 for variable in tf.trainable_variables())
+    return towers * data + (0 if towers == 1 else 2 * towers * weights)
+
+
+def _frames_used(model: Any) -> int:
+    """How many frames of a video a training step uses; 0 for all."""
+    return int(getattr(model, "iterations", 0) or getattr(model, "sequence_frames", 0) or 0)
+
+
+def main() -> None:
+    """Prints a table; with --list the tensors too."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.copies", description=__doc__)
+    parser.add_argument("--model", default="", help="names with commas between; all by default")
+    parser.add_argument("--towers", default="1,2,4")
+    parser.add_argument("--list", type=int, default=0, help="how many of the largest tensors are listed")
+    arguments = parser.parse_args()
+    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower")
+    for name in arguments.model.split(",") if arguments.model else models.names():
+        for towers in map(int, arguments.towers.split(",")):
+            least = floor(name, towers)
+            for prefetch in (False, True):
+                _print_row(name, towers, prefetch, least, arguments.list)
+
+
+def _print_row(name: str, towers: int, prefetch: bool, least: int, listed: int) -> None:
+    crossing = copies(name, towers, prefetch)
+    large = [copy for copy in crossing if copy.bytes >= SMALL_TENSOR]
+    total, small = sum(copy.bytes for copy in large), (len(crossing) - len(large)) / towers
+    ratio = total / least
+    print(
+        f"{name:25s} {towers:6d} {'yes' if prefetch else 'no':8s} {total / 1e6:10.1f} {least / 1e6:10.1f} {ratio:6.2f} "
+        f"{small:14.1f}",
+        flush=True,
+    )
+    for copy in crossing[:listed]:
+        print(f"    {copy.bytes / 1e6:9.3f} MB to {copy.target}: {copy.dtype:8s} {copy.shape} {copy.name}")
+
+
+if __name__ == "__main__":
+    main()
