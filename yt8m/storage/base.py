@@ -35,12 +35,12 @@ class Locked(RunError):  # noqa: N818 - the name tells the state of the file, ra
       holder: the argument of this name.
     """
 
-    def __init__(self, path: str, holder: dict[str, Any]) -> None:
+    def __init__(self, path: str, holder: dict[str, Any], remedy: str = "") -> None:
         self.holder = holder
         process = "another process"
         if holder:
             process = f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
-        super().__init__(f"{path} is held by {process}. Wait until it ends, or stop it.")
+        super().__init__(f"{path} is held by {process}. Wait until it ends, or stop it.{remedy}")
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -84,7 +84,8 @@ def _make_locked_folder(parent: str, prefix: str = "") -> tuple[str, int]:
     folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with contextlib.suppress(OSError):  # without locks, the folder of a killed process stays
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.rename(f"{lock}.new", lock)  # the file is renamed after it is locked, so that no process finds it unlocked
     return folder, descriptor
 

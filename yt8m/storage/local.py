@@ -3,29 +3,25 @@
 An atomic write puts the content into a hidden file beside the target (see `unfinished`), syncs that file to the disk,
 and renames it to the target. Folders are replaced in the same way.
 
-A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases the lock when the holder
-dies. The holder removes the file before it releases the lock.
+Locks are described in `file_locks`. The holder removes the file before it releases the lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import glob
-import itertools
 import os
 import shutil
 import stat
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, BinaryIO
 
 from absl import logging
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import unfinished
-from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
+from yt8m.storage import file_locks, unfinished
+from yt8m.storage.base import NotFoundError, Stamp, this_holder
 from yt8m.storage.syncing import make_folders, sync_folder, sync_tree
 
 # Error numbers: the disk or the user's quota is full; and those together with a too large file.
@@ -230,7 +226,7 @@ class LocalStore:
         folder = os.path.dirname(absolute_path)
         self.makedirs(folder)
         with naming_errors("lock", path):
-            descriptor = _acquire_lock(path)
+            descriptor = file_locks.acquire(path)
         try:
             with naming_errors("write", path):
                 _locked_folders[absolute_path] = os.open(folder, os.O_RDONLY)
@@ -249,7 +245,12 @@ class LocalStore:
     def is_locked(self, path: str) -> bool:
         try:
             with naming_errors("read", path):
-                return not unfinished.is_unlocked(path)
+                try:
+                    return not unfinished.is_unlocked(path)
+                except OSError as error:
+                    if not file_locks.has_no_locks(error):
+                        raise
+                    return file_locks.is_locked_without_locks(path)
         except NotFoundError:
             return False
 
@@ -257,7 +258,7 @@ class LocalStore:
         # Only the descriptor tells the locked folder from a new folder of the same name.
         absolute_path = os.path.abspath(folder)
         for path, descriptor in list(_locked_folders.items()):
-            if os.path.dirname(path) == absolute_path and not _is_same_file(descriptor, absolute_path):
+            if os.path.dirname(path) == absolute_path and not file_locks.is_same_file(descriptor, absolute_path):
                 raise RunError(
                     f"the folder {folder} is gone: it was removed or moved while this process used it, so nothing more "
                     "is saved there. Put it back and start again to resume from its newest checkpoint, or name "
@@ -333,41 +334,6 @@ def _replace_folder(target: str, new: str, former: str) -> None:
         sync_folder(os.path.dirname(target))
         with contextlib.suppress(OSError):
             unfinished.discard(former)
-
-
-def _acquire_lock(path: str) -> int:
-    """Makes and locks the file `path`; returns its open descriptor, which holds the lock until it is closed.
-
-    Raises:
-      Locked: another process has the lock.
-    """
-    attempts = itertools.count()
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if next(attempts) == 0:  # perhaps another process calls `is_locked`, which locks the file for an instant
-                os.close(descriptor)
-                time.sleep(0.05)
-                continue
-            holder = parse_holder(os.pread(descriptor, 4096, 0))
-            os.close(descriptor)
-            raise Locked(path, holder) from None
-        except OSError:
-            os.close(descriptor)
-            raise
-        if _is_same_file(descriptor, path):
-            return descriptor
-        os.close(descriptor)  # the former holder removed this file between `open` and `flock`, so a new file is locked
-
-
-def _is_same_file(descriptor: int, path: str) -> bool:
-    """Whether `path` still names the file or folder that is open as `descriptor`."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def free_bytes(folder: str) -> int:

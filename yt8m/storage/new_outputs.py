@@ -53,7 +53,9 @@ def was_begun(path: str, command: str) -> bool:
             return storage.read_bytes(_remote_mark(path)) == _mark_of(path, command)
         return False
     marks = [mark for mark in unfinished.unfinished_in(*_split(path)) if os.path.isfile(mark.path)]
-    return any(mark.is_orphan() and _content(mark.path) == _mark_of(path, command) for mark in marks)
+    with contextlib.suppress(OSError):  # some network file systems have no locks
+        return any(_content(mark.path) == _mark_of(path, command) and mark.is_orphan() for mark in marks)
+    return False
 
 
 @contextlib.contextmanager
