@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import made_videos
@@ -160,3 +163,59 @@ def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: py
         found = model.predict_video(film).tags
     assert found is not None
     assert [one.few_positives for one in found] == [positives[one.name] for one in found]
+
+
+def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
+    world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Frames of clips for the training, and of films with all labels of their scenes for the evaluation."""
+    usual = ["--extractors=own_extractors:Thumbnails", "--level=frame", "--jobs=1", "--shards=1"]
+    words = [f"--videos={world.folder / 'clips'}", "--labels=folder", f"--out={tmp_path / 'clips'}", "--splits=train:1"]
+    assert cli.call("extract", [*words, *usual]) == 0
+    with (tmp_path / "films.csv").open("w", newline="") as file:
+        rows = [(path, ";".join(sorted(kinds))) for path, kinds in world.films.items()]
+        csv.writer(file).writerows([("path", "labels"), *rows])
+    words = [f"--videos={tmp_path / 'films.csv'}", f"--out={tmp_path / 'films'}", "--splits=test:1"]
+    assert cli.call("extract", [*words, *usual, f"--vocabulary={tmp_path / 'clips' / 'vocabulary.csv'}"]) == 0
+    yt8m.fit(
+        train_data_pattern=f"{tmp_path}/clips/frame/train/*.tfrecord",
+        train_dir=str(tmp_path / "run"), model="FrameLevelLogisticModel", batch_size=16, num_epochs=60,
+        base_learning_rate=0.1,
+    )  # fmt: skip
+    words = [f"--train_dir={tmp_path / 'run'}", f"--eval_data_pattern={tmp_path}/films/frame/test/*.tfrecord"]
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        assert cli.call("eval", [*words, "--run_once", "--report"]) == 0
+    assert "thresholds are chosen on 40 films, by their best windows of 4 frames, and on 0 other videos" in caplog.text
+    with (tmp_path / "run" / "eval" / "thresholds.csv").open(newline="") as file:
+        written = list(csv.DictReader(file))
+    assert all(float(row["f1"]) >= 0.95 for row in written)
+
+
+_PROGRAM = """\
+import re, sys
+from yt8m.command_line import cli
+assert cli.call("predict", sys.argv[1:]) == 0
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+"""
+
+
+@pytest.mark.heavy
+def test_three_hours_take_no_more_memory_than_ten_minutes(world: World, tmp_path: pathlib.Path) -> None:
+    megabytes = []
+    for seconds in (600, 3 * 3600):
+        kinds = (NAMES * (seconds // 600))[: seconds // 300]
+        film = made_videos.write(
+            tmp_path / f"{seconds}.mp4", scenes(kinds, [300.0] * len(kinds), 5), None, float(seconds), fps=1
+        )
+        root = pathlib.Path(__file__).resolve().parents[2]
+        environment = {**os.environ, "PYTHONPATH": f"{root}:{root / 'tests/support'}"}
+        words = [f"--model={world.run}", film, "--tags", "--trust_code"]
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, *words], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "in windows of 4 seconds" in done.stdout
+        assert {name for name in NAMES if f"  {name}  " in done.stdout} == set(kinds)
+        megabytes.append(int(done.stdout.splitlines()[-1]) / 1024)
+    assert megabytes[1] < megabytes[0] + 60

@@ -36,7 +36,7 @@ from yt8m.runs.best_checkpoint import keep_best
 from yt8m.runs.default_data import default_to_sample_data
 from yt8m.runs.opened_run import FittedData, OpenedRun, find_folder, open_run
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring import EvaluationSettings, evaluation_results
+from yt8m.scoring import EvaluationSettings, evaluation_results, film_thresholds
 from yt8m.scoring.evaluation_results import RESERVED_KEYS, EvaluationResult, evaluation_result
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.graph_scorer import Evaluation
@@ -216,6 +216,8 @@ def _evaluate_and_write(
             names = task.fitted.names.shown(run.data.num_classes)
             result = evaluation_result(checkpoint, outcome, names, config)
             samples = result.samples(run) if task.requirements else None
+            if result.chosen and (points := film_thresholds.choose(config, model, task.fitted.opened)):
+                result = result._replace(chosen=result.chosen._replace(points=points))
             result = result._replace(
                 verdicts=verdicts.judge(
                     task.requirements, results.folder, samples, result.metric_classes, task.modeler.class_counts
