@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class UsageError(Exception):
@@ -20,6 +21,25 @@ class RunError(Exception):
     """The work failed while it ran (damaged data, no checkpoint, full disk). The command ends with exit status 1."""
 
     exit_code = 1
+
+
+@contextlib.contextmanager
+def refusing(refusal: Callable[[Exception], Exception]) -> Iterator[None]:
+    """Inside the block, or in the decorated function, whatever a parser raises becomes one error with a message.
+
+    Content that somebody else wrote can make a parser raise anything: an OverflowError for the number Infinity, a
+    RecursionError for deep lists, or a TypeError from within NumPy. A list of exceptions always lacked one of them.
+    Errors that have a message for the user already pass unchanged.
+
+    Args:
+      refusal: makes the error of what the parser raised.
+    """
+    try:
+        yield
+    except (UsageError, RunError):
+        raise
+    except Exception as error:
+        raise refusal(error) from error
 
 
 def missing_extra(purpose: str, needs: str, extra: str, otherwise: str = "") -> UsageError:

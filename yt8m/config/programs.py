@@ -291,7 +291,7 @@ class AverageConfig(OfRun):
             steps_text = ",".join(self.checkpoints)
             raise UsageError(f"--checkpoints={steps_text}: name at least two different steps, each once.")
         for step in self.checkpoints:
-            if not step.isdigit():
+            if not step.isdecimal():
                 raise UsageError(f"--checkpoints: {step!r} is not a step; write steps as 1000,2000,3000.")
 
 

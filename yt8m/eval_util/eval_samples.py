@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -17,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, refusing
 from yt8m.eval_util.metrics import Description
 from yt8m.eval_util.videos import Videos
 from yt8m.records.thresholds import Guarantee, OperatingPoints, PrecisionTarget
@@ -103,7 +101,11 @@ def read(train_dir: str) -> EvalSamples:
     remedy = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
     if not storage.exists(path):
         raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {remedy}.")
-    try:
+
+    def refusal(_: Exception) -> Exception:
+        return RunError(f"{path} is damaged, or is not the videos.npz of an evaluation: {remedy}.")
+
+    with refusing(refusal):
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
             description = storage.parse_json(arrays[_DESCRIPTION].tobytes())
             videos = Videos(**{name: arrays[name] for name in _VIDEO_ARRAYS}, ids=_read_ids(arrays))
@@ -113,5 +115,3 @@ def read(train_dir: str) -> EvalSamples:
         )
         samples.descriptions()  # fails here, not later, if the metrics in the file are damaged
         return samples
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} is damaged, or is not the videos.npz of an evaluation: {remedy}.") from error

@@ -24,7 +24,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import formats, storage
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.export.onnx_check import FRAMES, NUM_FRAMES, SCORES, differs_from_checksum, refuse_damaged, refuse_other_graph
 from yt8m.numerics.onnx_session import open_session
 from yt8m.records import data_format, thresholds, vocabulary
@@ -68,7 +68,14 @@ class OnnxFile:
 
     def _parse_metadata(self) -> tuple[Mapping[str, str], dict[str, Any], DataFormat]:
         """The texts of the metadata, the JSON under `ABOUT`, and the format of the data in it."""
-        try:
+
+        def refusal(_: Exception) -> Exception:
+            return UsageError(
+                f"{self._path}: this project did not write this ONNX file, or its description is damaged, so its "
+                "inputs are unknown; `yt8m export --format=onnx` writes such files."
+            )
+
+        with refusing(refusal):
             texts = self._session.get_modelmeta().custom_metadata_map
             about: dict[str, Any] = storage.parse_json(texts[ABOUT])
             formats.refuse_newer(self._path, about["version"], formats.ONNX)
@@ -76,11 +83,6 @@ class OnnxFile:
             wrong = [key for key, kind in _OTHER_KEYS.items() if not isinstance(about[key], kind)]
             if wrong or data.num_classes is None or not all(isinstance(entry, dict) for entry in about["extractors"]):
                 raise ValueError(wrong)
-        except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise UsageError(
-                f"{self._path}: this project did not write this ONNX file, or its description is damaged, so its "
-                "inputs are unknown; `yt8m export --format=onnx` writes such files."
-            ) from error
         return texts, about, data
 
     def _try_graph(self) -> None:

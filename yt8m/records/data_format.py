@@ -121,7 +121,7 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
         raise ValueError("there must be at least one feature, and their names must differ")
     segment_labels = bool(written.get("segment_labels", False))
     classes, frames = _positive_count(written, "num_classes"), _positive_count(written, "max_frames")
-    counts = None if positives is None else tuple(map(int, positives))
+    counts = None if positives is None else tuple(map(whole_number, positives))
     return DataFormat(level, features, segment_labels, classes, frames, counts, _parse_video_frames(written))
 
 
@@ -151,9 +151,20 @@ def _parse_feature(values: Mapping[str, Any]) -> FeatureFormat:
 
 def _positive_count(values: Mapping[str, Any], name: str) -> int | None:
     """`values[name]` as a whole number; None if it is missing. Raises `ValueError` if it is below 1."""
-    if name in values and int(values[name]) < 1:
-        raise ValueError(f"{name} is {values[name]}; expected at least 1")
-    return int(values[name]) if name in values else None
+    return whole_number(values[name], 1, name) if name in values else None
+
+
+def whole_number(value: Any, minimum: int = 0, name: str = "a number") -> int:
+    """A number that was read from JSON, as an int; raises `ValueError` or `TypeError` if it is no whole number.
+
+    Args:
+      minimum: the smallest number that is valid.
+      name: what the number is, for the message.
+    """
+    number = int(value)
+    if isinstance(value, bool) or (isinstance(value, float) and value != number) or number < minimum:
+        raise ValueError(f"{name} is {value}; expected at least {minimum}, without a fraction")
+    return number
 
 
 def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:

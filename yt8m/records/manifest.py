@@ -33,10 +33,11 @@ from typing import IO, Any, BinaryIO, NamedTuple
 import google_crc32c
 
 from yt8m import formats, storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, refusing
 from yt8m.records import data_format, shards
 from yt8m.records.data_format import DataFormat as DataFormat
 from yt8m.records.data_format import FeatureFormat as FeatureFormat
+from yt8m.records.data_format import whole_number
 from yt8m.records.shards import DamagedError
 
 NAME, _KIND = "manifest.json", "yt8m manifest"
@@ -118,7 +119,14 @@ def read(path: str) -> Manifest:
       NotFoundError: there is no such file.
     """
     folder = os.path.dirname(path)
-    try:
+
+    def refusal(error: Exception) -> RunError:
+        return RunError(
+            f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
+            "Write it again with `yt8m verify FILES --manifest=...`, or move it away."
+        )
+
+    with refusing(refusal):
         written = storage.read_json(path)
         kind, _, number = written["format"].rpartition(" ")
         if kind != _KIND:
@@ -126,18 +134,13 @@ def read(path: str) -> Manifest:
         formats.refuse_newer(path, int(number), formats.MANIFEST)
         shards = {
             storage.absolute(storage.join(folder, name)): Shard(
-                int(values["records"]), int(values["bytes"]), str(values["crc32c"])
+                whole_number(values["records"]), whole_number(values["bytes"]), str(values["crc32c"])
             )
             for name, values in written["shards"].items()
         }
         data = data_format.parse(written["data"]) if "data" in written else None
         extractors = tuple(dict(extractor) for extractor in written.get("extractors", ()))
         split, corrections = str(written.get("split", "")), dict(written.get("corrections", {}))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
-            "Write it again with `yt8m verify FILES --manifest=...`, or move it away."
-        ) from error
     describing = (path,) if data is not None else ()
     return Manifest((path,), shards, data, extractors, split, corrections, describing)
 

@@ -26,7 +26,6 @@ import itertools
 import json
 import os
 import struct
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, refusing
 from yt8m.records import shards
 from yt8m.records.data_format import DataFormat
 from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
@@ -184,10 +183,8 @@ class CachedShard:
         content = os.pread(self._file, index_size, values_end) if index_size else b""
         if magic != _MAGIC or google_crc32c.value(content) != checksum:
             raise DamagedCacheError(self.path)
-        try:
+        with refusing(lambda _: DamagedCacheError(self.path)):
             return dict(np.load(io.BytesIO(content), allow_pickle=False)), values_end
-        except (ValueError, zipfile.BadZipFile):
-            raise DamagedCacheError(self.path) from None
 
     def read_values(self, row: int, buffers: list[Any]) -> None:
         """Reads the values of one record.

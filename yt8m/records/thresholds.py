@@ -192,7 +192,7 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
             positives.append(prediction_files.whole_number((row.get("positives") or "").encode()))
             step = prediction_files.whole_number((row.get("step") or "").encode())
             target = _parse_target(row, line)
-    except (ValueError, RunError) as error:
+    except Exception as error:  # whatever malformed rows raise
         problem = str(error).removeprefix(f"{path}, ").removesuffix(".")
         raise RunError(
             f"{path}: {problem}; expected the columns {', '.join(_REQUIRED_COLUMNS)}, with a line for each class. "

@@ -238,7 +238,7 @@ def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Fi
         return [figures_of(storage.read_json(path))]
     except storage.NotFoundError:
         return []
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RunError(f"{path} is cut short or damaged ({error}).") from error
 
 

@@ -57,7 +57,7 @@ def path_of(model_dir: str, step: int, name: str = NAME) -> str:
 def step_of(checkpoint: str) -> int:
     """The step N in the path `.../model.ckpt-N` of a checkpoint; -1 if the path does not end in a number."""
     tail = checkpoint.rpartition("-")[2]
-    return int(tail) if tail.isdigit() else -1
+    return int(tail) if tail.isdecimal() else -1
 
 
 def files_of(model_dir: str) -> dict[int, list[str]]:

@@ -248,7 +248,7 @@ class _PositionFile:
                     "processes or of towers (which --num_gpu and the GPUs of this machine decide)"
                 )
             return dict(position)
-        except (ValueError, TypeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RunError(f"{path} cannot be read: {error}") from error
 
 

@@ -94,7 +94,7 @@ class History:
                 self.pending, self.pending_epochs = int(begun["step"]), int(begun["epochs"])
         except storage.NotFoundError:
             return
-        except (ValueError, TypeError, KeyError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RunError(
                 f"{self._path} is damaged ({error}). Restore it from a copy, or delete it: "
                 "then earlier validations no longer count."

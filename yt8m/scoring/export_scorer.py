@@ -33,7 +33,7 @@ def find_export(folder: str) -> str:
     This is `folder` itself, `saved_model/` in it (an export of `yt8m export`), or the folder with the highest step in
     `export/` (the exports of a training); the first of these that has a SavedModel.
     """
-    steps = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
+    steps = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdecimal()]
     newest = [storage.join(folder, "export", max(steps, key=int))] if steps else []
     for candidate in (folder, storage.join(folder, "saved_model"), *newest):
         if storage.exists(storage.join(candidate, FILE)):

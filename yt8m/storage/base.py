@@ -55,6 +55,9 @@ def parse_json(text: str | bytes) -> Any:
         for _ in range(_MAX_LEVELS + 1):
             level = [part for part in level if isinstance(part, dict | list)]
             if not level:
+                # JSON may spell half of a character (`"\\ud800"`), which no file and no terminal takes.
+                if "\\u" in (text if isinstance(text, str) else text.decode("utf-8", "replace")):
+                    json.dumps(value, ensure_ascii=False).encode()
                 return value
             level = [part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer)]
     raise ValueError(f"its lists or objects are nested deeper than {_MAX_LEVELS} levels")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,10 @@ from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import Rows
 
 # What `np.load` and reading an array raise for a damaged .npy or .npz file.
-DAMAGE = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, OverflowError)
+DAMAGE = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
 # An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
 # times the bytes that they take in the file.
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100

@@ -25,7 +25,7 @@ from rich.console import Console
 from yt8m import options, storage
 from yt8m.datasets.download import transfer
 from yt8m.datasets.download.transfer import Client, Job, StoppedError
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, refusing
 from yt8m.options import option
 from yt8m.storage.local import free_bytes
 from yt8m.terminal import is_terminal
@@ -236,16 +236,18 @@ def parse_plan(content: bytes, source: str) -> list[PlannedFile]:
     Args:
       content: the plan, JSON such as `{"files": {"trainaa.tfrecord": "<md5>", ...}}`.
     """
-    try:
-        files = storage.parse_json(content)["files"]
-        planned = sorted(PlannedFile(name, str(md5).lower()) for name, md5 in files.items())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+
+    def refusal(_: Exception) -> Exception:
         start = content[:60].decode("utf-8", "backslashreplace")
-        raise RunError(
+        return RunError(
             f'{source} is not a download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}. Another '
             "server may have answered, such as a proxy or a login page: open the address in a browser, or check "
             "--plan_url."
-        ) from error
+        )
+
+    with refusing(refusal):
+        files = storage.parse_json(content)["files"]
+        planned = sorted(PlannedFile(name, str(md5).lower()) for name, md5 in files.items())
     for name, md5 in planned:
         if not _NAME.fullmatch(name) or not _MD5.fullmatch(md5):
             raise RunError(

@@ -137,7 +137,7 @@ class Client:
         def request_size() -> int | None:
             with self._open("HEAD", url) as response:
                 length = response.headers.get("Content-Length", "")
-                return int(length) if response.ok and length.isdigit() else None
+                return int(length) if response.ok and length.isdecimal() else None
 
         return self.retry(url, request_size)
 
