@@ -269,6 +269,25 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_made_anew(
     assert_same(found, batches(queue(pattern, kind=kind, shuffle_buffer=1)))
 
 
+@kinds("video", "frame")
+@pytest.mark.promise("I11")
+def test_a_batch_may_have_records_of_more_shards_than_files_can_be_open(kind: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "shards").mkdir()
+    count = 300
+    for number in range(count):
+        write_shard(tmp_path / f"shards/{number:03}.tfrecord", [record(kind, number, 0, 0.0)])
+    shape: Any = {"kind": kind, "num_epochs": 1, "batch_size": count, "shuffle_buffer": count}
+    plain = batches(queue(f"{tmp_path}/shards/*", **shape))
+    limits, used = resource.getrlimit(resource.RLIMIT_NOFILE), len(os.listdir("/proc/self/fd"))
+    for _ in range(2):  # once to fill the cache
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used + 200, limits[1]))
+            found = batches(queue(f"{tmp_path}/shards/*", tmp_path / "cache", **shape))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert_same(found, plain)
+
+
 OTHERS = {
     "video": [
         YT8MAggregatedFeatureReader(7, (3, 1), ("mean_rgb", "mean_audio")),

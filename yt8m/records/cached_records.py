@@ -97,29 +97,34 @@ class PickedRecords:
     """
 
     def __init__(self, records: CachedRecords, owners: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        self._records, self._owners, self._rows = records, owners, rows
-        self._shards = {number: records.open_shard(number) for number in np.unique(owners).tolist()}
-        self._positions = {number: np.flatnonzero(owners == number) for number in self._shards}
+        self._records, self._rows = records, rows
+        self._positions = {number: np.flatnonzero(owners == number) for number in np.unique(owners).tolist()}
         self.ids, self.num_frames = np.empty(len(rows), object), np.empty(len(rows), np.int32)
-        for number, shard in self._shards.items():
-            positions = self._positions[number]
+        self._lists: dict[int, dict[str, Ragged]] = {}
+        # No shard is kept here: a batch may have records of more shards than a process can open files.
+        for number, positions in self._positions.items():
+            shard = records.open_shard(number)
             self.ids[positions] = shard.ids[rows[positions]]
             self.num_frames[positions] = shard.num_frames[rows[positions]]
+            self._lists[number] = {
+                name: values.take(rows[positions])
+                for name, values in shard.lists.items()
+                if len(values.splits) > len(shard)  # lists that were not read have no entry for a record
+            }
 
     def labels(self, num_classes: int) -> NDArray[np.bool_]:
         """Whether each record has each class as a label, bool [N, num_classes]."""
         labels = np.zeros((len(self._rows), num_classes), np.bool_)
-        for number, shard in self._shards.items():
-            classes = shard.lists["labels"].take(self._rows[self._positions[number]])
-            labels[np.repeat(self._positions[number], np.diff(classes.splits)), classes.values] = True
+        for number, positions in self._positions.items():
+            classes = self._lists[number]["labels"]
+            labels[np.repeat(positions, np.diff(classes.splits)), classes.values] = True
         return labels
 
     def lists(self, name: str) -> Ragged:
         """The list `name` of each of the N records: `labels`, or one of `shards.RATING_LISTS` if ratings were read."""
         pieces: list[Any] = [None] * len(self._rows)
-        for number, shard in self._shards.items():
-            positions = self._positions[number]
-            values, splits = shard.lists[name].take(self._rows[positions])
+        for number, positions in self._positions.items():
+            values, splits = self._lists[number][name]
             for position, piece in zip(positions.tolist(), np.split(values, splits[1:-1]), strict=True):
                 pieces[position] = piece
         return Ragged.of_counts(np.concatenate(pieces), np.array(list(map(len, pieces))))
@@ -142,7 +147,7 @@ class PickedRecords:
         for number, positions in self._positions.items():
             rows = self._rows[positions]
             try:
-                vectors = self._shards[number].vectors(rows)
+                vectors = self._records.open_shard(number).vectors(rows)
             except DamagedCacheError:
                 vectors = self._records.open_shard(number, is_damaged=True).vectors(rows)
             for array, values in zip(arrays, np.split(vectors, np.cumsum(sizes)[:-1], axis=1), strict=True):
@@ -163,19 +168,20 @@ class PickedRecords:
         total = len(counts) * longest if longest else sum(counts)
         arrays = [self._records.memory.array(total * size) for size in cache.frame_bytes]
         outputs = list(zip(arrays, cache.frame_bytes, strict=True))
-        for owner, row, start, count in zip(
-            *(self._owners.tolist(), self._rows.tolist(), starts.tolist(), counts), strict=True
-        ):
-            end = start + count
-            buffers = [array[start * size : end * size] for array, size in outputs]
-            try:
-                self._shards[owner].read_values(row, buffers)
-            except DamagedCacheError:
-                self._shards[owner] = self._records.open_shard(owner, is_damaged=True)
-                self._shards[owner].read_values(row, buffers)
-            if count < longest:
-                for array, size in outputs:
-                    array[end * size : (start + longest) * size] = 0
+        for owner, positions in self._positions.items():
+            shard = self._records.open_shard(owner)
+            for position in positions.tolist():
+                start, count = int(starts[position]), counts[position]
+                end, row = start + count, int(self._rows[position])
+                buffers = [array[start * size : end * size] for array, size in outputs]
+                try:
+                    shard.read_values(row, buffers)
+                except DamagedCacheError:
+                    shard = self._records.open_shard(owner, is_damaged=True)
+                    shard.read_values(row, buffers)
+                if count < longest:
+                    for array, size in outputs:
+                        array[end * size : (start + longest) * size] = 0
         return [
             array.view(kind).reshape(-1, feature.size)
             for array, kind, feature in zip(arrays, cache.types, cache.data.features, strict=True)
