@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 import sys
+import tempfile
 import threading
 import types
 from collections.abc import Iterator
@@ -80,6 +81,24 @@ def _without_optional_modules() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _without_temporary_folder() -> Iterator[None]:
+    """Lets `import tensorflow` inside the block work in a read-only container.
+
+    The import loads absl's library for tests, which asks for the folder for temporary files, though it writes nothing.
+    """
+    try:
+        tempfile.gettempdir()
+    except OSError:
+        tempfile.tempdir = os.sep
+        try:
+            yield
+        finally:
+            tempfile.tempdir = None
+    else:
+        yield
+
+
+@contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """Turns the garbage collector off inside the block, in which modules are imported.
 
@@ -140,7 +159,12 @@ class _LazyModule(types.ModuleType):
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
             _keep_freed_memory()
             open_closed_descriptors()
-            with quiet_native_stderr(), _without_optional_modules(), _without_garbage_collection():
+            with (
+                quiet_native_stderr(),
+                _without_temporary_folder(),
+                _without_optional_modules(),
+                _without_garbage_collection(),
+            ):
                 importlib.import_module(self.__name__)
         value = getattr(importlib.import_module(self.__name__), name)
         self.__dict__[name] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 from collections.abc import Iterator
@@ -75,6 +76,7 @@ def test_each_status_has_the_body_that_is_described(service: Service) -> None:
         (413, b"x" * 200_000, RECORD, ""),
         (413, LONG, RECORD, ""),
         (415, b"x", "text/plain", ""),
+        (415, gzip.compress(GOOD), RECORD, ""),
         (500, video_record(id=[b"x"], labels=[], mean_rgb=[BROKEN] * SIZE), RECORD, ""),
     ):
         answer = post(service, body, kind, query)
@@ -86,6 +88,15 @@ def test_each_status_has_the_body_that_is_described(service: Service) -> None:
     assert metrics.headers["Content-Type"].startswith("text/plain;")
     described = requests.get(f"{service.url}/openapi.json").json()["paths"]["/metrics"]["get"]["responses"]
     assert list(described["200"]["content"]) == ["text/plain"]
+
+
+def test_a_compressed_body_is_named_as_one(service: Service) -> None:
+    for headers in ({}, {"Content-Encoding": "gzip"}):
+        answer = requests.post(
+            f"{service.url}/predict", gzip.compress(GOOD), headers={"Content-Type": RECORD, **headers}
+        )
+        assert answer.status_code == 415
+        assert "compressed by gzip: send it uncompressed" in answer.text
 
 
 @pytest.mark.heavy

@@ -25,6 +25,7 @@ _ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /open
 # Seconds for which the body of a request is received and dropped, before the request is refused because too many are in
 # progress. Clients read no answer while they are sending.
 _DROP_SECONDS = 2.0
+_GZIP = b"\x1f\x8b"  # the first bytes of a body that is compressed, also if no header says so
 
 
 class _Answer(BaseModel):
@@ -249,6 +250,11 @@ async def _read_request(request: Request, config: ServeConfig) -> tuple[str, byt
     """Reads and checks a request; returns (content type, body, top_k)."""
     body, length = await _read_body(request, config.body_size, config, config.timeout)
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity" or body.startswith(_GZIP):
+        raise RefusedError(
+            415, f"the body is compressed by {encoding if encoding != 'identity' else 'gzip'}: send it uncompressed."
+        )
     top_k = request.query_params.get("top_k", str(config.top_k))
     if content_type not in (JSON, *RECORDS):
         raise RefusedError(

@@ -47,13 +47,24 @@ def workspace() -> str:
         return _workspaces[key][0]
 
 
+def temporary_folder() -> str:
+    """The system's folder for temporary files; raises `RunError`, which names TMPDIR, if none is writable."""
+    try:
+        return tempfile.gettempdir()
+    except OSError as error:
+        raise RunError(
+            "no folder for temporary files is writable (read-only container?): set the environment variable TMPDIR to "
+            f"one that is. {error.strerror}"
+        ) from error
+
+
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
     """Yields the path of a new folder with mode 0700 in the system's temporary folder, and removes it after the block.
 
     Before that, it removes folders with this prefix that killed processes of this user left there.
     """
-    parent = tempfile.gettempdir()
+    parent = temporary_folder()
     with naming_errors("make a folder in", parent):
         _remove_abandoned(parent, prefix)
         folder, descriptor = _make_locked_folder(parent, prefix)
@@ -144,15 +155,24 @@ def hold(prefix: str) -> Iterator[None]:
     In the block, `copy_of(prefix)` returns the prefix of the copies or links.
 
     Files in a bucket are copied into the workspace. Local files get hard links there, or are copied if the workspace is
-    on another file system.
+    on another file system. If no workspace can be made, as in a read-only container, they are read where they are.
     """
-    _held[prefix] = copy_of(prefix) if is_remote(prefix) else _hard_links(prefix)
+    has_links = not is_remote(prefix) and _has_workspace()
+    _held[prefix] = _hard_links(prefix) if has_links else copy_of(prefix)
     try:
         yield
     finally:
         local_prefix = _held.pop(prefix)
-        if not is_remote(prefix):
+        if has_links:
             shutil.rmtree(os.path.dirname(local_prefix), ignore_errors=True)
+
+
+def _has_workspace() -> bool:
+    try:
+        workspace()
+    except RunError:
+        return False
+    return True
 
 
 def is_held(prefix: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 import functools
 import os
 import re
@@ -118,9 +119,14 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
       UsageError: there is no such bucket, or no permission.
       RunError: the last call failed after a transient error, or a call failed for a reason that a retry cannot cure.
     """
+    end = datetime.datetime.now() + datetime.timedelta(seconds=base.retry_seconds())
+    has_warned = False
 
     def log(error: Exception) -> None:
-        logging.warning("cannot %s %s (%s); trying again", action, path, _short(error))
+        nonlocal has_warned
+        until = "" if has_warned else f" until {end:%H:%M:%S} (--gs_retry_seconds={base.retry_seconds():g})"
+        logging.warning("cannot %s %s (%s); trying again%s", action, path, _short(error), until)
+        has_warned = True
 
     retry = Retry(
         predicate=_is_temporary, initial=_FIRST_WAIT, maximum=_LONGEST_WAIT, timeout=base.retry_seconds(), on_error=log
