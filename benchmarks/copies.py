@@ -190,7 +190,7 @@ def floor(model_name: str, towers: int, **hyper_parameters: Any) -> int:
 
 def _frames_used(model: Any) -> int:
     """How many frames of a video a training step uses; 0 for all."""
-    return int(getattr(model, "iterations", 0) or getattr(model, "sequence_frames", 0) or 0)
+    return int(getattr(model, "picked_frames", 0))
 
 
 def main() -> None:

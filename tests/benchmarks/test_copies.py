@@ -29,10 +29,16 @@ def test_two_towers_copy_nothing_twice(name: str) -> None:
     assert least <= total(crossing) <= ALLOWED * least, crossing[:12]
 
 
+def test_frames_of_which_few_are_picked_are_not_copied_ahead() -> None:
+    settings = MODELS["DbofModel"]
+    crossing, least = copies("DbofModel", 2, prefetch=True, **settings), floor("DbofModel", 2, **settings)
+    assert least <= total(crossing) <= ALLOWED * least, crossing[:12]
+
+
 @pytest.mark.heavy
 def test_a_tower_picks_its_frames_on_its_own_device_where_they_are() -> None:
-    """With --prefetch_to_device the batch is on the device: it goes there once, and no frame goes back to the host."""
-    crossing = copies("DbofModel", 1, prefetch=True, **MODELS["DbofModel"])
+    """If many are picked, the batch is copied ahead: it goes there once, and no frame goes back to the host."""
+    crossing = copies("DbofModel", 1, prefetch=True, **MODELS["DbofModel"], iterations=200)
     frames = [copy for copy in crossing if copy.dtype == "uint8"]
     assert {copy.target for copy in frames} == {1}
     assert [copy.shape for copy in frames] == [(*LARGE, 1024), (*LARGE, 128)]

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from yt8m import losses, models
+from yt8m.config.run_options import AugmentConfig
 from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.numerics import random_keys
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
+from yt8m.video.teachers import TrainingModeler
 
 SIZES, ROWS, FRAMES, CLASSES = (6, 3), 5, 11, 4
 NUM_FRAMES = [11, 0, 1, 4, 7]
@@ -104,3 +106,26 @@ def test_other_inputs_are_taken_as_they_are() -> None:
     np.testing.assert_array_equal(found[0], np.stack([inputs[0][[2, 0]], inputs[1][[1, 1]]]))
     assert (found[1] == 7).all()
     assert (found[2] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("DbofModel", {"iterations": 30}, True),
+        ("DbofModel", {"iterations": 200}, False),
+        ("LstmModel", {}, False),
+        ("LstmModel", {"sequence_frames": 50}, True),
+        ("MoeModel", {}, False),
+    ],
+)
+def test_a_training_reads_parts_of_a_batch_if_the_model_picks_few_frames(
+    name: str, settings: dict[str, Any], expected: bool
+) -> None:
+    model = models.create(name, settings)
+    assert VideoModeler(model, None, 3).reads_parts is expected
+    assert not VideoModeler(frames.with_video_means(model), None, 3).reads_parts
+    teaching = {"teacher": None, "distill_weight": 0.0}
+    plain = TrainingModeler(model, None, 3, augmentation=AugmentConfig(), **teaching)
+    assert plain.reads_parts is expected
+    changed = TrainingModeler(model, None, 3, augmentation=AugmentConfig(augment_noise=0.1), **teaching)
+    assert not changed.reads_parts

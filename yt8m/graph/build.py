@@ -66,7 +66,7 @@ def build(
     # The global step is read only once, because a second read in the same step could give another value.
     start_step = tf.identity(global_step.read_value(), name="step_at_start")
     devices, is_endless = devices or DeviceConfig(), isinstance(synchrony, deploy.AllReduce)
-    read = read_shares(inputter, deployment, split, devices.prefetch_to_device, endless=is_endless)
+    read = read_shares(inputter, deployment, split, devices.prefetch_to_device, is_endless, modeler.reads_parts)
     towers = build_towers(modeler, deployment, read.shares, mode="train", seed=seed, step=start_step, devices=devices)
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start_step, inputter.batch_size * deployment.num_clones * replicas)

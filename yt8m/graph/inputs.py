@@ -247,19 +247,25 @@ class StepInput(NamedTuple):
 
 
 def read_shares(
-    inputter: Inputter, deployment: deploy.DeploymentConfig, split: bool, prefetch: bool = False, endless: bool = False
+    inputter: Inputter,
+    deployment: deploy.DeploymentConfig,
+    split: bool,
+    prefetch: bool = False,
+    endless: bool = False,
+    in_parts: bool = False,
 ) -> StepInput:
     """Builds the ops that give every tower its share of each step's batch.
 
     Args:
       prefetch: whether each step copies the shares of the next step to the towers' devices (prefetch_to_device).
+      in_parts: whether tensors of rank 3 and more are not copied ahead, see `Modeler.reads_parts`.
     """
     towers = deployment.num_clones
     with tf.device(deployment.inputs_device()):
         iterator, ops = create_input(inputter, inputter.batch_size * (towers if split else 1), endless)
         if prefetch:
             with tf.name_scope("staged"):
-                return _read_prefetched(iterator, ops, deployment, split)
+                return _read_prefetched(iterator, ops, deployment, split, in_parts)
         if endless:
             return _read_endless(iterator, ops, towers, split)
         batches, ops = next_batches(iterator, 1 if split else towers, ops)
@@ -285,7 +291,9 @@ def _read_endless(iterator: Any, ops: InputOps, towers: int, split: bool) -> Ste
     return StepInput(batches[0], shares, ops)
 
 
-def _read_prefetched(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, split: bool) -> StepInput:
+def _read_prefetched(
+    iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, split: bool, in_parts: bool
+) -> StepInput:
     """Builds the input of a step, which takes its shares from buffers that the previous step has filled.
 
     A step that finds the buffers empty, such as the first, fills them itself. So no batch is lost or repeated, and
@@ -304,7 +312,7 @@ def _read_prefetched(iterator: Any, ops: InputOps, deployment: deploy.Deployment
 
     def fill() -> tf.Operation:
         first = divide(read_in_turn(iterator.get_next, count))
-        buffers.append(PrefetchBuffers(first, deployment, is_full))
+        buffers.append(PrefetchBuffers(first, deployment, is_full, in_parts))
         return buffers[0].put(first)
 
     with tf.name_scope("first"):
@@ -390,11 +398,13 @@ class DeviceBuffer:
 class PrefetchBuffers:
     """The buffers that hold the input of one step, one buffer on each device. Either all are full or all are empty."""
 
-    def __init__(self, like: StagedBatch, deployment: deploy.DeploymentConfig, is_full: DeviceBuffer) -> None:
+    def __init__(
+        self, like: StagedBatch, deployment: deploy.DeploymentConfig, is_full: DeviceBuffer, in_parts: bool = False
+    ) -> None:
         self._like, self._is_full = like, is_full
         host = deployment.inputs_device()
         self._devices = [
-            deployment.clone_device(tower) if _is_worth_copying(leaf) else host
+            deployment.clone_device(tower) if _is_worth_copying(leaf, in_parts) else host
             for tower, share in enumerate(like.shares)
             for leaf in _leaves(share)
         ]
@@ -429,15 +439,17 @@ class PrefetchBuffers:
         return [leaf for leaf, leaf_device in zip(_leaves(batch), self._devices, strict=True) if leaf_device == device]
 
 
-def _is_worth_copying(leaf: tf.Tensor) -> bool:
+def _is_worth_copying(leaf: tf.Tensor, in_parts: bool) -> bool:
     """Whether copying a tensor of a batch to the tower's device one step early saves time.
 
-    It does for features, labels and their weights. Strings cannot be on a GPU, most GPU kernels keep int32 on the host,
-    and copying one number per example takes hardly any time.
+    It does for features, labels and their weights; not for frames of which a model picks few (`in_parts`). Strings
+    cannot be on a GPU, most GPU kernels keep int32 on the host, and copying one number per example takes hardly any
+    time.
     """
     dtype = leaf.dtype
     is_number = dtype.is_floating or dtype.is_bool or (dtype.is_integer and dtype != tf.int32)
-    return is_number and leaf.shape.rank is not None and leaf.shape.rank >= 2
+    rank = leaf.shape.rank or 0
+    return is_number and rank >= 2 and not (in_parts and rank > 2)
 
 
 def _copy_on_device(device: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -156,7 +156,14 @@ class _PartialInputter(Inputter):
 
 
 class Modeler(abc.ABC):
-    """A model and its loss. Only `build` must be implemented."""
+    """A model and its loss. Only `build` must be implemented.
+
+    Attributes:
+      reads_parts: whether training reads only small parts of the tensors of rank 3 and more, where these are. With
+        `prefetch_to_device` they stay in the host's memory, since copying them whole would take longer.
+    """
+
+    reads_parts: bool = False
 
     @abc.abstractmethod
     def build(self, batch: Any, is_training: bool) -> ModelOutput:

@@ -57,6 +57,14 @@ class BaseModel:
         options.check(self)
         self.validate()
 
+    @property
+    def picked_frames(self) -> int:
+        """How many frames of a video a training step reads, by `frames.pick`; 0 if it reads all.
+
+        Models that sample frames have the size of a sample in the field `iterations` or `sequence_frames`.
+        """
+        return int(getattr(self, "iterations", 0) or getattr(self, "sequence_frames", 0) or 0)
+
     def validate(self) -> None:
         """Refuses impossible combinations of fields.
 

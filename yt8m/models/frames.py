@@ -268,6 +268,7 @@ class _GetsVideoMeans:
     """
 
     takes_mean: ClassVar[bool] = False
+    picked_frames: ClassVar[int] = 0  # the means are those of all frames
 
     def create_model(
         self, model_input: tf.Tensor, *, num_frames: tf.Tensor | None = None, **others: Any

@@ -41,6 +41,7 @@ from yt8m.video.scores import (
 from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transform_batch
 
 _RATED_PAIRS = "rated_pairs"  # the key of a `RatedPairScores` in `ModelOutput.extras`
+_MOST_PICKED = 150  # half of the frames of YouTube-8M's videos
 SCOPE = "tower"  # the variable scope of the published code, so that its checkpoints can be restored
 
 
@@ -80,6 +81,11 @@ class VideoModeler(Modeler):
         self.trains_new_only = False
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
+
+    @property
+    def reads_parts(self) -> bool:  # type: ignore[override]
+        """Whether training reads so few frames of a video that copying all to the tower's device takes longer."""
+        return 0 < getattr(self.model, "picked_frames", 0) <= _MOST_PICKED
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""

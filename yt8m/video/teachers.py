@@ -193,6 +193,12 @@ class TrainingModeler(VideoModeler):
         super().__init__(*arguments)
         self._augmentation, self._teacher, self._weight = augmentation, teacher, distill_weight
 
+    @property
+    def reads_parts(self) -> bool:  # type: ignore[override]
+        """As in `VideoModeler`, but augmentation, mixing and a teacher read all frames."""
+        changes = self._augmentation
+        return super().reads_parts and not (changes.is_on or changes.mixup or self._teacher is not None)
+
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The same as `VideoModeler.build`; in training on augmented features, and with the teacher's loss if any."""
         if not is_training:
