@@ -63,5 +63,5 @@ def test_a_program_without_the_flag_says_what_it_has(
 
 def test_every_word_leads_to_a_flag_of_some_program(capsys: pytest.CaptureFixture[str]) -> None:
     flags = set().union(*(flags_of(program, capsys) for program in cli.COMMANDS))
-    assert {flag for meant in synonyms._MEANT.values() for flag in meant} <= flags
+    assert {flag for meant in synonyms._MEANT.values() for flag in meant.split()} <= flags
     assert {word for word in synonyms._MEANT if word in flags_of("train", capsys)} == set()
