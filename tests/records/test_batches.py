@@ -162,7 +162,7 @@ def test_damage_at_any_byte_is_found_where_it_is(five: pathlib.Path, tmp_path: p
     whole = pathlib.Path(five / "0.tfrecord").read_bytes()
     path = tmp_path / "a.tfrecord"
     for place in range(0, len(whole), 37):
-        for content in (whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :], whole[:place]):
+        for content in (whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :], whole[: place or 1]):
             path.write_bytes(content)
             told = [_damage(shards.read_shard(str(path))), _damage(shards.read_blocks(str(path)))]
             assert told[0] == told[1]

@@ -14,12 +14,23 @@ from absl import logging
 from yt8m import options, scoring, storage
 from yt8m.bulk import pipelines, shard_work
 from yt8m.bulk.beam_runs import check_options
-from yt8m.bulk.bulk_config import COMMANDS, PARTS, WORKERS_LOG, BulkConfig, Done, InferBulk, RankBulk, ShardTask
+from yt8m.bulk.bulk_config import (
+    COMMANDS,
+    PARTS,
+    WORKERS_LOG,
+    BulkConfig,
+    Done,
+    EvalBulk,
+    InferBulk,
+    RankBulk,
+    ShardTask,
+)
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT
+from yt8m.records import label_check
 from yt8m.records.batches import check_record_count
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import SEGMENTS_HEADER
@@ -68,6 +79,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     config, weights, step = _fix_checkpoint(config)
     data = open_data(config.data, manifest=config.manifest)
     shards, expected = _tasks_of_shards(config, data.files), data.manifest
+    if isinstance(config, EvalBulk):
+        label_check.warn(data)
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, _LOCK_FILE)):
         _claim_folder(config, _describe_job(name, config, shards, weights))

@@ -20,9 +20,10 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.readers.cached_input import format_of
+from yt8m.records import label_check
 from yt8m.records.opened_data import OpenedData
-from yt8m.records.shard_cache import ShardCache
-from yt8m.records.shards import DamagedError
+from yt8m.records.shard_cache import CachedShard, ShardCache
+from yt8m.records.shards import EMPTY, DamagedError
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,11 @@ def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> Non
     """
     data.check_cache()
     files = opened.files
+    label_check.warn(opened, are_needed=False)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.describe_space(files), file=sys.stderr)
     cached_shards = {path: cached for path in files if (cached := cache.open_parsed(cache.path_of(path))) is not None}
-    parsed_shards = [_ParsedShard(path, len(cached), cached.damage) for path, cached in cached_shards.items()]
+    parsed_shards = [_described(path, cached) for path, cached in cached_shards.items()]
     missing = [path for path in files if path not in cached_shards]
     for shard in terminal.with_progress(
         _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(parsed_shards)
@@ -144,7 +146,13 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
 def _parse_shard(cache: ShardCache, path: str) -> _ParsedShard:
     """Parses the shard `path` into the cache, in this process."""
     cached = cache.parse_shard(path, cache.path_of(path))
-    return _ParsedShard(path, len(cached), cached.damage)
+    return _described(path, cached)
+
+
+def _described(path: str, cached: CachedShard) -> _ParsedShard:
+    """A shard of the cache; one without a record counts as damaged, as for every other reader."""
+    damage = cached.damage if len(cached) or cached.damage else (0, EMPTY)
+    return _ParsedShard(path, len(cached), damage)
 
 
 def _exit_with_parent() -> None:

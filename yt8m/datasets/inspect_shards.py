@@ -21,7 +21,7 @@ from yt8m.config.of_run import same_as
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.options import option
-from yt8m.records import shards
+from yt8m.records import label_check, shards
 from yt8m.records.data_format import DataFormat, Range
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.opened_data import OpenedData, open_data
@@ -210,6 +210,8 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
     # Each folder has its own vocabulary, because the shards may belong to different data sets.
     path_of_folder = {os.path.dirname(path): path for path in data.as_named}
     data_of_folder = {folder: data.of_files([path]) for folder, path in path_of_folder.items()}
+    for data_there in data_of_folder.values():
+        label_check.warn(data_there, are_needed=False)
     names = {folder: _shown_names(data_there, config.num_classes) for folder, data_there in data_of_folder.items()}
     summaries = []
     for path in data.as_named:

@@ -19,7 +19,7 @@ from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
-from yt8m.records import manifest, shards
+from yt8m.records import label_check, manifest, shards
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.manifest import DataFormat, Manifest, Shard
 from yt8m.records.opened_data import DiscoveredFormat, open_data
@@ -87,7 +87,10 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the manifest.
       RunError: the file named by --manifest is not a valid manifest, or cannot be written.
     """
-    paths = open_data(patterns, by_name=True).as_named  # the manifest lists names
+    data = open_data(patterns, by_name=True)  # the manifest lists names
+    paths = data.as_named
+    with contextlib.suppress(RunError):  # of a damaged manifest
+        label_check.warn(data, are_needed=False)
     expected = _manifest_to_check(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     formats = {path: _declared_format(config, path) for path in paths} if config.deep else {}

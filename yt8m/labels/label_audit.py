@@ -38,7 +38,7 @@ from yt8m.labels import findings, folds, video_copies
 from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
 from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors
-from yt8m.records import vocabulary
+from yt8m.records import label_check, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import text_of_spreadsheet
@@ -72,6 +72,8 @@ def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
       KeyboardInterrupt, Terminated: a signal stopped the audit; the same command continues it.
     """
     media_links.check(config.media)
+    if problem := label_check.describe_problem(data):
+        raise UsageError(f"--data={config.data}: {problem}; an audit needs labels.")
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
         summary = LabelAudit(config, training, data).run()

@@ -17,6 +17,7 @@ _MOST_VIDEOS, _MOST_FILES = 1000, 10  # so many records of so many files are rea
 _VECTORS = 20  # if so many records have vectors of 0 and 1 in place of labels, all of them probably have
 _FEWEST_VECTORS = 2
 LABELS, RATINGS = "labels", "segment_labels"
+_VECTOR = "this looks like a vector"
 _OTHER_NAMES = ("label", "class", "target", "tag", "categor")  # what names of features with labels contain
 
 
@@ -55,10 +56,19 @@ def describe_problem(opened: OpenedData, feature: str = LABELS) -> str:
     return f"{files[0]}: none of the first {count} videos has a {what}{_other_feature(files)}"
 
 
-def warn(data: OpenedData, feature: str = LABELS) -> None:
-    """Logs a warning with the problem that `describe_problem` finds, if there is one."""
-    if problem := describe_problem(data, feature):
+def warn(data: OpenedData, feature: str = LABELS, *, are_needed: bool = True) -> None:
+    """Logs a warning with the problem that `describe_problem` finds, if there is one.
+
+    Args:
+      data: the data.
+      feature: as for `describe_problem`.
+      are_needed: whether the program needs labels; if not, videos may have none.
+    """
+    problem = describe_problem(data, feature)
+    if problem and are_needed:
         logging.warning(f"{problem}; such figures say nothing about a model")
+    elif _VECTOR in problem:
+        logging.warning(problem)
 
 
 def _first_records(files: Sequence[str]) -> Iterator[Record]:
@@ -82,7 +92,7 @@ def _describe_vectors(files: Sequence[str], sizes: Sequence[int]) -> str:
     if len(set(sizes)) > 1:
         return ""
     return (
-        f"{files[0]}: labels holds {sizes[0]} numbers in each video, all of them 0 or 1: this looks like a vector with "
+        f"{files[0]}: labels holds {sizes[0]} numbers in each video, all of them 0 or 1: {_VECTOR} with "
         "a place for each class, but labels must be the numbers of the video's classes"
     )
 

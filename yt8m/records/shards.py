@@ -188,11 +188,17 @@ def read_shard(path: str) -> Iterator[bytes]:
     """Yields the serialized records of a TFRecord file.
 
     Raises:
-      DamagedError: a record is damaged or cut short; the message names the file and the record's number, from 0.
+      DamagedError: a record is damaged or cut short, or there is none; the message names the file and the record's
+        number, from 0.
       RunError: the file cannot be read.
     """
+    is_empty = True
     with storage.open_read(path) as file:
-        yield from read_records(file, path)
+        for payload in read_records(file, path):
+            is_empty = False
+            yield payload
+    if is_empty:
+        raise DamagedError(path, 0, EMPTY)
 
 
 def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:

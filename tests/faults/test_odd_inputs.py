@@ -1,0 +1,206 @@
+"""What is odd about data is said alike by every command that reads such data."""
+
+from __future__ import annotations
+
+import gzip
+import pathlib
+import zlib
+from collections.abc import Callable
+
+import pytest
+from reader_records import video_record, write_shard
+
+import yt8m
+from yt8m import eval as evaluation
+from yt8m import inference, train
+from yt8m.bulk import jobs, pipelines, shard_work
+from yt8m.bulk.bulk_config import EvalBulk, InferBulk, ShardTask
+from yt8m.command_line import cli
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest
+from yt8m.records.data_format import DataFormat, FeatureFormat
+
+CLASSES = 4
+Records = list[bytes]
+
+
+def video(number: int, **changed: object) -> bytes:
+    values = {"id": [b"v%d" % number], "clip": [0.5, float(number)], "labels": [number % CLASSES]}
+    return video_record(**{**values, **changed})
+
+
+def sound() -> Records:
+    return [video(number) for number in range(24)]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small run on sound data."""
+    folder = tmp_path_factory.mktemp("sound")
+    shard = write_shard(folder / "a.tfrecord", sound())
+    words = [f"--train_data_pattern={shard}", f"--train_dir={folder}/run", f"--num_classes={CLASSES}"]
+    assert train.main([*words, "--batch_size=8", "--max_steps=2", "--model=LogisticModel"]) == 0
+    return f"{folder}/run"
+
+
+def bulk(work: Callable[..., object], config: object, path: str) -> int:
+    """Does the work of one shard of a bulk job in this process, with its error as a program would print it."""
+    try:
+        work(config, ShardTask(0, path, f"{path}.csv"))
+    except (UsageError, RunError) as error:
+        print(error)
+        return 1
+    finally:
+        shard_work.close_models()
+    return 0
+
+
+def commands(run: str, path: str, out: pathlib.Path) -> dict[str, Callable[[], int]]:
+    """{command: a call of it on the shard `path`}; those that learn from labels or compare with them come first."""
+    classes, predictions = f"--num_classes={CLASSES}", out / "p.csv"
+    lines = "".join(f"v{number},0 0.5\n" for number in range(24))
+    predictions.write_text(f"VideoId,LabelConfidencePairs\n{lines}")
+    small = ["--batch_size=8", "--max_steps=1"]
+    bulk_eval = EvalBulk(model=run, data=path, out=f"{out}/e")
+    return {
+        "train": lambda: train.main([f"--train_data_pattern={path}", f"--train_dir={out}/t", classes, *small]),
+        "eval": lambda: evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={path}", "--run_once"]),
+        "score": lambda: cli.main(["score", f"--predictions={predictions}", f"--data={path}", classes]),
+        "audit": lambda: cli.main(["audit", f"--data={path}", f"--out={out}/audit", classes, "--folds=2"]),
+        "bulk eval": lambda: bulk(shard_work.evaluate, bulk_eval, path),
+        "job of bulk eval": lambda: jobs.run("eval", bulk_eval, ()),
+        "verify": lambda: cli.main(["verify", "--deep", path]),
+        "inspect": lambda: cli.main(["inspect", path]),
+        "cache": lambda: cli.main(["cache", f"--data={path}", f"--out={out}/cache", classes]),
+        "inference": lambda: inference.main(
+            [f"--train_dir={run}", f"--input_data_pattern={path}", f"--output_file={out}/o.csv"]
+        ),
+        "predict": lambda: cli.main(["predict", f"--model={run}", path, "--count=1000"]),
+        "bulk infer": lambda: bulk(shard_work.predict, InferBulk(model=run, data=path, out=f"{out}/i"), path),
+        "read_records": lambda: print(sum(map(len, yt8m.read_records(path, num_classes=CLASSES)))) or 0,
+    }
+
+
+NEED_LABELS = ("train", "eval", "score", "audit", "job of bulk eval")
+PARSE_LABELS = ("verify", "inspect", "cache")
+READ_ALL = ("train", "eval", "score", "audit", "bulk eval", "verify", "inspect", "cache", "inference", "predict")
+READ_ALL += ("bulk infer", "read_records")
+CHECK_FEATURES = ("train", "eval", "audit", "bulk eval", "verify", "cache", "inference", "predict", "bulk infer")
+
+
+def said_by(
+    name: str, run: str, path: str, out: pathlib.Path, capfd: pytest.CaptureFixture[str], log: pytest.LogCaptureFixture
+) -> tuple[int, str]:
+    """The exit status of a command, and all that it says."""
+    log.clear()
+    capfd.readouterr()
+    try:
+        with log.at_level("INFO"):
+            status = commands(run, path, out)[name]()
+    except (UsageError, RunError) as error:  # from Python
+        return 1, f"{error} {' '.join(log.messages)}"
+    output, errors = capfd.readouterr()
+    return status, " ".join(f"{output} {errors} {' '.join(log.messages)}".split())
+
+
+def _gzip(folder: pathlib.Path) -> None:
+    path = folder / "a.tfrecord"
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def _zlib(folder: pathlib.Path) -> None:
+    path = folder / "a.tfrecord"
+    path.write_bytes(zlib.compress(path.read_bytes()))
+
+
+def no_job(*_: object) -> None:
+    raise RunError("the shards would be read now")
+
+
+@pytest.mark.parametrize("name", [*NEED_LABELS, *PARSE_LABELS])
+def test_vectors_of_0_and_1_in_place_of_labels_are_named(
+    name: str,
+    run_dir: str,
+    tmp_path: pathlib.Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipelines, "run", no_job)
+    vectors = [video(k, labels=[int(k % CLASSES == c) for c in range(CLASSES)]) for k in range(24)]
+    path = write_shard(tmp_path / "a.tfrecord", vectors)
+    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    assert f"{path}: labels holds {CLASSES} numbers in each video, all of them 0 or 1" in text
+    assert status == {"train": 2, "audit": 2, "job of bulk eval": 1}.get(name, 0)
+
+
+@pytest.mark.parametrize("name", NEED_LABELS)
+def test_a_missing_feature_labels_is_named_with_the_one_that_may_be_meant(
+    name: str,
+    run_dir: str,
+    tmp_path: pathlib.Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipelines, "run", no_job)
+    path = write_shard(tmp_path / "a.tfrecord", [video(k, labels=None, tag=[k]) for k in range(24)])
+    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    assert f"{path}: none of the first 24 videos has a label" in text
+    assert "these records have a feature tag ([0])" in text
+    assert status == {"train": 2, "audit": 2, "score": 1, "job of bulk eval": 1}.get(name, 0)
+
+
+def _empty(folder: pathlib.Path) -> None:
+    (folder / "a.tfrecord").write_bytes(b"")
+
+
+DAMAGES = {
+    "the file is empty": _empty,
+    "the file is compressed by gzip, and read as plain": _gzip,
+    "the file is compressed by zlib, and read as plain": _zlib,
+}
+
+
+@pytest.mark.promise("I8")
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", READ_ALL)
+def test_a_file_that_is_no_shard_ends_every_command_with_the_same_words(
+    name: str,
+    damage: str,
+    run_dir: str,
+    tmp_path: pathlib.Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path = write_shard(tmp_path / "a.tfrecord", sound())
+    DAMAGES[damage](tmp_path)
+    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    assert damage in text
+    assert path in text
+    assert status == 1
+
+
+@pytest.mark.parametrize("name", CHECK_FEATURES)
+def test_a_feature_of_another_type_is_named_with_both_types(
+    name: str, run_dir: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_shard(tmp_path / "a.tfrecord", [video(number, clip=[number, number]) for number in range(24)])
+    declared = DataFormat("video", (FeatureFormat("clip", 2),), num_classes=CLASSES)
+    manifest.write(str(tmp_path / manifest.NAME), {}, declared)
+    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    assert status == 1
+    assert all(word in text for word in ("record 0", "clip", "float", "int64")), text
+
+
+@pytest.mark.parametrize("name", ["train", "eval", "audit", "bulk eval", "inference", "bulk infer", "read_records"])
+def test_a_shard_that_differs_from_its_manifest_is_named_with_both_numbers(
+    name: str, run_dir: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Training, which has an epoch of what there is, only warns."""
+    path = write_shard(tmp_path / "a.tfrecord", sound())
+    assert cli.main(["verify", path, f"--manifest={tmp_path}/{manifest.NAME}"]) == 0
+    write_shard(tmp_path / "a.tfrecord", sound()[:-1])
+    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    assert f"{path} holds 23 records, but the manifest says 24" in text
+    assert status == (0 if name == "train" else 1)
