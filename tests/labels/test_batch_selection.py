@@ -105,7 +105,7 @@ def test_the_name_of_the_file_fits_its_format() -> None:
 
 def test_files_without_a_record_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_selection, "read_records", lambda *_, **__: [])
-    scorer: Any = types.SimpleNamespace(num_classes=CLASSES)
+    scorer: Any = types.SimpleNamespace(num_classes=CLASSES, check=lambda _: None)
     with pytest.raises(UsageError, match=r"--data=a\.tfrecord: the files have no record"):
         batch_selection.read_candidates(scorer, "a.tfrecord")
     with pytest.raises(UsageError, match=r"labelled videos, a\.tfrecord, have no record"):
