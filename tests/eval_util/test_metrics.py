@@ -24,6 +24,7 @@ from yt8m.eval_util.metrics import (
     gap_first,
     load,
     names_of_details,
+    why_undefined,
 )
 from yt8m.eval_util.ranked_entries import THIRDS
 
@@ -175,3 +176,20 @@ def test_a_metric_is_found_by_its_name_or_its_key(name: str, found: type[Metric]
 def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"'GAPP' is not a metric; did you mean GAP\? .known: Hit@1, PERR, mAP, GAP"):
         find("GAPP")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "has_labels", "why"),
+    [
+        ("gap_middle", float("nan"), True, "no class of the middle has a label"),
+        ("map_tail", None, True, "no class of the tail has a label"),
+        ("gap", 0.0, False, "no example has a label"),
+        ("hit_at_one", 0.0, False, "no example has a label"),
+        ("gap", 0.0, True, ""),
+        ("gap_middle", 0.0, True, ""),
+        ("loss", 0.3, False, ""),
+        ("own", float("nan"), True, "it is not defined on these examples"),
+    ],
+)
+def test_why_a_figure_says_nothing(key: str, value: float | None, has_labels: bool, why: str) -> None:
+    assert why_undefined(key, value, has_labels) == why

@@ -136,7 +136,9 @@ def test_data_without_labels_are_evaluated_with_a_warning(
 ) -> None:
     data = unlabelled(tmp_path / "test.tfrecord", 3)
     assert evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={data}", "--run_once"]) == 0
-    assert "no example has a label" in capfd.readouterr().err
+    said = capfd.readouterr()
+    assert "no example has a label" in said.err
+    assert said.out.count("— (no example has a label)") == 4
 
 
 def test_the_reason_why_predictions_were_not_written_is_told_once(

@@ -140,11 +140,31 @@ def test_the_difference_of_gap_is_that_of_a_paired_bootstrap(runs):
 def test_runs_that_are_the_same_and_runs_on_other_videos(runs):
     same = {one.figure: one.verdict for one in differences.figures(runs[0], runs[0])}
     assert set(same.values()) == {"the same"}
-    videos = runs[2].samples.videos.take(np.arange(70))
-    other = runs[2]._replace(samples=runs[2].samples._replace(videos=videos))
+    chosen = np.arange(70)
+    other = runs[1]._replace(samples=runs[1].samples._replace(videos=runs[1].samples.videos.take(chosen), seen=70))
     found = {one.figure: one for one in differences.figures(runs[0], other)}
     assert found["GAP"].bounds is None
-    assert "perhaps by chance" in found["GAP"].verdict
+    assert found["GAP"].verdict == "not comparable: 80 videos and 70, 70 of them common"
+    assert found["GAP"].difference == "—"
+    order = np.argsort(hashes([b"v%d" % number for number in range(report_runs.VIDEOS)]))[chosen]
+    common = found["GAP of the 70 common videos"]
+    assert common.values == tuple(f"{gap(seed, order):.4f}" for seed in (1, 2))
+    assert common.bounds is not None
+    assert "not comparable" not in common.verdict
+    assert {"mAP of the 70 common videos", "Hit@1 of the 70 common videos"} <= found.keys()
+
+
+def test_common_videos_with_other_labels_and_none_at_all(runs):
+    samples = runs[1].samples
+    labels = samples.videos.labels.copy()
+    labels[: int(samples.videos.num_labels[0])] = (labels[: int(samples.videos.num_labels[0])] + 1) % 3862
+    changed = dataclasses.replace(samples.videos, labels=labels)
+    rows = differences.figures(runs[0], runs[1]._replace(samples=samples._replace(videos=changed)))
+    assert rows[0].verdict == "not comparable: 80 videos and 80, 80 of them common, 1 of these with other labels"
+    assert any(one.figure == "GAP of the 79 common videos" for one in rows)
+    elsewhere = dataclasses.replace(samples.videos, keys=samples.videos.keys + np.uint64(1))
+    rows = differences.figures(runs[0], runs[1]._replace(samples=samples._replace(videos=elsewhere)))
+    assert {one.verdict for one in rows} == {"not comparable: 80 videos and 80, 0 of them common"}
 
 
 def test_videos_with_other_labels_are_not_the_same(runs):

@@ -217,6 +217,29 @@ def test_the_command_prints_a_table_or_json(
     assert "there is no such folder" in capsys.readouterr().err
 
 
+def test_figures_of_different_videos_are_said_not_to_be_comparable(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, videos, positives in (("a", 12, 7), ("b", 60, 31), ("c", 60, 31), ("d", 60, 30)):
+        run_dir.write(str(tmp_path / name), TrainConfig(train_dir=str(tmp_path / name)))
+        report = {"global_step": 5, "num_examples": videos, "gap": 0.5, "metrics": [{"name": "GAP", "key": "gap"}]}
+        report["classes"] = [{"class": 3, "name": "cat", "average_precision": 0.5, "positives": positives}]
+        (tmp_path / name / "eval").mkdir()
+        (tmp_path / name / "eval/report.json").write_text(json.dumps(report))
+
+    def printed(*names: str) -> str:
+        assert cli.main(["runs", *(str(tmp_path / name) for name in names), "--sort=GAP"]) == 0
+        return capsys.readouterr().out
+
+    note = printed("a", "b").splitlines()[-1]
+    assert note.startswith("not comparable by GAP: evaluated on different videos, 12 videos")
+    assert "; 60 videos" in note
+    assert "not comparable" in printed("b", "d")
+    assert "not comparable" not in printed("b", "c")
+    assert cli.main(["runs", str(tmp_path), "--sort=run"]) == 0
+    assert "not comparable" not in capsys.readouterr().out
+
+
 def test_a_long_message_is_cut_in_the_table_and_whole_in_json(
     folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

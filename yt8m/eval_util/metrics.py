@@ -15,6 +15,7 @@ and formats from these classes. You can write a metric as a class in your own mo
 from __future__ import annotations
 
 import abc
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar, NamedTuple, Self, TypeVar
@@ -292,6 +293,26 @@ def _register_thirds(of_all: type[Metric], values: Callable[[RankedEntries], Flo
 
 _register_thirds(Gap, lambda ranked: ranked.gaps_of_thirds)
 _register_thirds(MeanAveragePrecision, lambda ranked: ranked.maps_of_thirds)
+
+
+_OF_LABELS = tuple(metric.key for metric in (HitAtOne, Perr, MeanAveragePrecision, Gap))
+
+
+def why_undefined(key: str, value: float | None, has_labels: bool) -> str:
+    """Why the value of a metric says nothing about the model, in words; empty if it does.
+
+    Args:
+      key: the key of the metric.
+      value: its value; None or nan if it is not defined. GAP, Hit@1 and PERR are 0 if no example has a label.
+      has_labels: whether some example has a label.
+    """
+    is_defined = value is not None and math.isfinite(value)
+    for third in THIRDS:
+        if not is_defined and key in (f"{Gap.key}_{third}", f"{MeanAveragePrecision.key}_{third}"):
+            return f"no class of the {third} has a label"
+    if key in _OF_LABELS and not has_labels:
+        return "no example has a label"
+    return "" if is_defined else "it is not defined on these examples"
 
 
 def names_of_details() -> frozenset[str]:

@@ -14,6 +14,7 @@ from yt8m.config import run_dir
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.eval_util.resampling import Interval
 from yt8m.options import shown
+from yt8m.reports import common_videos
 from yt8m.reports.loading import FEWEST_VIDEOS, Run, config_of, difference_interval, figure, same_videos
 
 MISSING = "—"
@@ -96,7 +97,25 @@ _ROUNDING = 1e-9
 
 
 def figures(first: Run, other: Run) -> list[Difference]:
-    """The differences between the figures that both runs have, GAP first."""
+    """The differences between the figures that both runs have, GAP first.
+
+    If the runs were evaluated on different videos, these have no verdict but say so; the differences on the common
+    videos follow.
+    """
+    differences = _all_differences(first, other)
+    if same_videos(first, other):
+        return differences
+    common = common_videos.find(first, other)
+    differences = [each._replace(verdict=common.why, difference=MISSING) for each in differences]
+    if common.first is None or common.other is None:
+        return differences
+    count = len(common.first.samples.videos)
+    of_common = _all_differences(common.first, common.other)
+    return differences + [each._replace(figure=f"{each.figure} of the {count:,} common videos") for each in of_common]
+
+
+def _all_differences(first: Run, other: Run) -> list[Difference]:
+    """The differences between the figures that both runs have, each with its verdict."""
     return [
         difference
         for metric in gap_first(other.samples.descriptions())

@@ -21,7 +21,7 @@ from yt8m.datasets.ground_truth import Ratings, VideoLabels
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Ints64
-from yt8m.eval_util.metrics import Loss, gap_first, metrics
+from yt8m.eval_util.metrics import Loss, gap_first, metrics, why_undefined
 from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
 from yt8m.options import option, path_option
 from yt8m.records import prediction_files
@@ -67,7 +67,9 @@ def score_predictions(config: ScoreConfig) -> int:
     figures = score(rows, truth, num_classes, config.top_k, class_counts)
     for metric in gap_first(metrics.all()):
         if metric is not Loss and metric.figure_key() in figures:
-            print(f"{metric.name}: {metric.description().text(figures[metric.figure_key()], 6)}")
+            value = figures[metric.figure_key()]
+            why = why_undefined(metric.key, value, len(figures["aps"]) > 0)
+            print(f"{metric.name}: " + (f"— ({why})" if why else metric.description().text(value, 6)))
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,15 +100,25 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
             raise UsageError(f"{folder} is named twice; name each run once.")
     evaluations = [eval_samples.read(folder) for folder in paths]
     arguments = zip(_short_names(paths), paths, itertools.cycle(COLOURS), evaluations, strict=False)
-    return [_load_run(name, folder, colour, samples, resamples, seed) for name, folder, colour, samples in arguments]
+    total = resamples * len(paths)
+    bar = iter(terminal.with_progress(range(total), total, "resamples"))  # one bar for all runs
+    return [_load_run(*each, resamples, seed, lambda numbers: (next(bar) for _ in numbers)) for each in arguments]
 
 
-def _load_run(name: str, folder: str, colour: str, samples: EvalSamples, resamples: int, seed: int) -> Run:
+def _load_run(
+    name: str,
+    folder: str,
+    colour: str,
+    samples: EvalSamples,
+    resamples: int,
+    seed: int,
+    with_progress: Callable[[Iterable[int]], Iterable[int]],
+) -> Run:
     training = RunFiles(_find_training_folder(folder, str(samples.figures.get("checkpoint", ""))))
     evaluation = RunFiles(storage.join(folder, eval_samples.FOLDER))
     curves, validations = curves_of(training.training_lines), curves_of(training.validation_lines)
     evaluations = curves_of(evaluation.training_lines)
-    resampled = _resample_sampled_videos(samples, resamples, seed)
+    resampled = _resample_sampled_videos(samples, resamples, seed, with_progress)
     return Run(name, folder, training, colour, samples, curves, validations, evaluations, *resampled, seed)
 
 
@@ -146,7 +156,11 @@ def evaluated_run(
     Args:
       class_counts: [C], number of training videos of each class; None if it is not known.
     """
-    resampled = _resample_sampled_videos(samples, resamples, seed, metric_classes, class_counts)
+
+    def with_progress(numbers: Iterable[int]) -> Iterable[int]:
+        return terminal.with_progress(numbers, resamples, "resamples")
+
+    resampled = _resample_sampled_videos(samples, resamples, seed, with_progress, metric_classes, class_counts)
     return Run("", folder, RunFiles(folder), "", samples, {}, {}, {}, *resampled, seed)
 
 
@@ -154,17 +168,14 @@ def _resample_sampled_videos(
     samples: EvalSamples,
     resamples: int,
     seed: int,
+    with_progress: Callable[[Iterable[int]], Iterable[int]],
     metric_classes: Sequence[type[Metric]] = (),
     class_counts: Ints64 | None = None,
 ) -> Resampled:
-    """The metrics of the resampled videos; arguments as for `evaluated_run`.
+    """The metrics of the resampled videos; arguments as for `evaluated_run` and `resample`.
 
     The loss is left out if it is not the mean of the losses of the videos, because then it has no interval.
     """
-
-    def with_progress(numbers: Iterable[int]) -> Iterable[int]:
-        return terminal.with_progress(numbers, resamples, "resamples")
-
     resampled = resample(
         samples.videos, samples.num_classes, resamples, seed, with_progress, metric_classes, class_counts
     )

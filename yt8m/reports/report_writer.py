@@ -23,7 +23,7 @@ from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError, missing_extra
 from yt8m.eval_util import eval_samples
-from yt8m.eval_util.metrics import Description, gap_first
+from yt8m.eval_util.metrics import Description, gap_first, why_undefined
 from yt8m.options import option, path_option
 from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
@@ -131,7 +131,7 @@ class _Figure(NamedTuple):
     Attributes:
       name: name of the metric.
       value: its value.
-      interval: its 95 % interval; UNDEFINED if the videos are too few for one; empty if the metric has no value.
+      interval: its 95 % interval; UNDEFINED if the videos are too few for one; the reason if it has no value.
       left: where the bar that shows the interval begins on the scale from 0 to 1, in percent; empty if there is no bar.
       width: width of that bar, in percent; empty if there is no bar.
     """
@@ -251,7 +251,7 @@ def _view(
 ) -> _View:
     saved_figures = run.samples.figures
     metrics = gap_first(run.samples.descriptions())
-    others = [metric for metric in metrics if metric.key not in run.resampled and figure(run, metric.key) is not None]
+    others = [metric for metric in metrics if metric.key not in run.resampled]
     return _View(
         run,
         names,
@@ -259,7 +259,7 @@ def _view(
             f"{saved_figures['model']}, step {saved_figures['global_step']:,}, {saved_figures['num_examples']:,} videos"
         ),
         figures=[_figure(run, metric) for metric in metrics if metric.key in run.resampled],
-        facts="; ".join(f"{metric.name} {metric.text(saved_figures[metric.key])}" for metric in others),
+        facts="; ".join(_fact(run, metric) for metric in others),
         origin=[
             ("folder", run.folder),
             ("checkpoint", saved_figures["checkpoint"]),
@@ -290,10 +290,16 @@ def _confused(run: Run, names: Vocabulary) -> list[_Confused]:
     ]
 
 
+def _fact(run: Run, metric: Description) -> str:
+    value = figure(run, metric.key)
+    why = why_undefined(metric.key, value, bool(run.samples.figures["classes"]))
+    return f"{metric.name} {UNDEFINED} ({why})" if why else f"{metric.name} {metric.text(value)}"
+
+
 def _figure(run: Run, metric: Description) -> _Figure:
     value = figure(run, metric.key)
-    if value is None:
-        return _Figure(metric.name, "not defined")
+    if why := why_undefined(metric.key, value, bool(run.samples.figures["classes"])):
+        return _Figure(metric.name, UNDEFINED, why)
     bounds = interval_of(run, metric.key)
     if bounds is None:
         return _Figure(metric.name, metric.text(value, 4), UNDEFINED)

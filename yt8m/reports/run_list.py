@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import json
 import math
 import time
@@ -37,11 +38,15 @@ class Figures(NamedTuple):
 
     Attributes:
       values: {name of the metric: value}.
+      videos: number of evaluated videos; None if it is not known.
+      labels: a hash of how many of the videos have each class; empty if it is not known.
     """
 
     source: str
     step: int
     values: Mapping[str, float]
+    videos: int | None = None
+    labels: str = ""
 
 
 @dataclass
@@ -86,6 +91,7 @@ class ListedRun:
             "figures": dict(figures.values),
             "figures_of": figures.source or None,
             "figures_step": figures.step if self.figures else None,
+            "figures_videos": figures.videos,
             "state": self.state,
             "why": self.why or None,
             "written": written if self.written else None,
@@ -123,6 +129,8 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
         print(json.dumps([run.as_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
         _print_runs(runs, _metric_name(config.sort))
+        if note := not_comparable(runs, _metric_name(config.sort)):
+            print(note)
     else:
         print(f"there is no run in {', '.join(folders or [RUNS])}")
     return 0
@@ -245,7 +253,9 @@ def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Fi
 def _figures_of_report(report: Any) -> Figures:
     # The names and keys of the metrics are read from the file too, because a metric may be the user's own.
     values = {str(row["name"]): report.get(row["key"]) for row in report["metrics"]}
-    return Figures(EVALUATION, int(report["global_step"]), _metric_values(values))
+    positives = [[row["class"], row["positives"]] for row in report.get("classes", ())]
+    labels = hashlib.blake2b(json.dumps(positives).encode(), digest_size=8).hexdigest()
+    return Figures(EVALUATION, int(report["global_step"]), _metric_values(values), int(report["num_examples"]), labels)
 
 
 def _figures_of_best(note: Any) -> Figures:
@@ -319,6 +329,28 @@ def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
         return (value is None, run.figures is not None and run.figures.source == TRAINING, *_rank(value, metric))
 
     return sorted(runs, key=metric_key)
+
+
+def not_comparable(runs: Sequence[ListedRun], metric: str) -> str:
+    """A line which says that the runs were evaluated on different videos; empty if not, or if it is not known.
+
+    Validations of a training are left out, since their videos are not recorded.
+
+    Args:
+      runs: the runs of the table.
+      metric: the metric that they are sorted by; empty for none.
+    """
+    groups: dict[tuple[int, str], list[str]] = {}
+    for run in runs:
+        if metric and run.figures and metric in run.figures.values and run.figures.videos is not None:
+            groups.setdefault((run.figures.videos, run.figures.labels), []).append(run.folder)
+    if len(groups) < 2:
+        return ""
+    parts = (f"{videos:,} videos ({printable(', '.join(folders))})" for (videos, _), folders in groups.items())
+    return (
+        f"not comparable by {metric}: evaluated on different videos, {'; '.join(parts)}. "
+        "`yt8m report RUN RUN` compares runs on their common videos."
+    )
 
 
 def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:

@@ -25,7 +25,7 @@ from yt8m.errors import RunError
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.guaranteed_precision import PARTS, CommonThreshold, PrecisionCalibration, least_labels
-from yt8m.eval_util.metrics import Metric, is_below_one
+from yt8m.eval_util.metrics import Metric, is_below_one, why_undefined
 from yt8m.eval_util.requirements import Verdict
 from yt8m.eval_util.score_calibration import Calibration, calibrate
 from yt8m.eval_util.videos import VideoSample
@@ -173,7 +173,8 @@ def print_table(result: EvaluationResult) -> None:
     table.add_column("figure")
     table.add_column("value", justify="right")
     for metric, value in result.values():
-        table.add_row(metric.name, metric.description().text(value, 4))
+        why = why_undefined(metric.key, float(value), len(result.figures["aps"]) > 0)
+        table.add_row(metric.name, f"— ({why})" if why else metric.description().text(value, 4))
     ranked = sorted(_class_rows(result), key=lambda row: (-row[2], row[0]))
     worst = [row for row in ranked[_NUM_LISTED:] if is_below_one(row[2])][-_NUM_LISTED:]
     for title, rows in (("best", ranked[:_NUM_LISTED]), ("worst", worst)):
