@@ -83,7 +83,7 @@ def lasting_streams() -> Iterator[Callable[[], str]]:
             # `print` shows the name of a file that is not UTF-8 by escapes, as the error stream does anyway.
             out.reconfigure(errors="backslashreplace")
         lasting = _LastingStream(out, stops_early=True)
-        sys.stdout, sys.stderr = lasting, _LastingStream(errors, stops_early=False)  # type: ignore[assignment]
+        sys.stdout, sys.stderr = lasting, _LastingStream(errors, stops_early=False)
 
         def lost_output() -> str:
             lasting.flush()
