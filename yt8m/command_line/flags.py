@@ -379,8 +379,9 @@ def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str) -> Open
     Raises:
       UsageError: no file matches, or the vocabulary has another number of classes than --num_classes.
     """
-    named = {name: flags.get(name, "") for name in ("vocabulary", "manifest")}
-    data = open_data(flags.get("train_data_pattern") or None, **named, flag="train_data_pattern")
+    vocabulary, manifest = flags.get("vocabulary", ""), flags.get("manifest", "")
+    pattern, flag = flags.get("train_data_pattern") or None, "train_data_pattern"
+    data = open_data(pattern, vocabulary=vocabulary, manifest=manifest, flag=flag)
     if not data.vocabulary:
         resumes = data.files and "train_dir" in flags and not flags.get("start_new_model")
         names = run_dir.own_names(flags["train_dir"], None) if resumes else None
