@@ -17,19 +17,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.metadata
 import inspect
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from absl import logging
 
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import Option, declared, fields_of, flag_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -152,7 +154,7 @@ class Registry(Generic[T]):
         """All registered names and those of installed packages, sorted."""
         return sorted({*self._entries, *self.plug_ins()})
 
-    def plug_ins(self) -> dict[str, importlib.metadata.EntryPoint]:
+    def plug_ins(self) -> dict[str, EntryPoint]:
         """The entry points by which installed packages add entries, by name; none of them is imported.
 
         Looking for them reads the metadata of all installed packages, so a name of this package is found without.
@@ -209,21 +211,23 @@ class Registry(Generic[T]):
 
 
 @functools.cache
-def _find_plug_ins(kind: str, group: str, own: frozenset[str]) -> dict[str, importlib.metadata.EntryPoint]:
-    found: dict[str, importlib.metadata.EntryPoint] = {}
-    for point in importlib.metadata.entry_points(group=group):
-        other = found.get(point.name)
+def _find_plug_ins(kind: str, group: str, own: frozenset[str]) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import, and most programs name no class of another package
+
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        other = points.get(point.name)
         if point.name in own or (other and other.value != point.value):
             owner = _package_of(other) if other else "yt8m itself"
             raise UsageError(
                 f"the {kind} {point.name!r} of the installed package {_package_of(point)} has the name of one of "
                 f"{owner}: uninstall one of the two packages, or ask its authors for another name."
             )
-        found[point.name] = point
-    return found
+        points[point.name] = point
+    return points
 
 
-def _package_of(point: importlib.metadata.EntryPoint) -> str:
+def _package_of(point: EntryPoint) -> str:
     return str(point.dist.name) if point.dist else "an unnamed package"
 
 
