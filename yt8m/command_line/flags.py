@@ -45,7 +45,6 @@ from yt8m.datasets.cache_making import CacheConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import check_optimizer, optimizers
-from yt8m.labels import audited_videos
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records.opened_data import OpenedData, open_data
@@ -139,6 +138,8 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, Opened
     typed, hyper_parameter_values = _parse_training_flags(Program("yt8m audit", purpose, flags), words, {}, start)
     config = config_section(AuditConfig, typed)
     if config.videos:
+        from yt8m.labels import audited_videos  # imports what downloads files, which no other start needs
+
         config = audited_videos.with_records(config)
     names = {flag.name for flag in flags} - set(AuditConfig.__dataclass_fields__)
     values = {name: value for name, value in start.values(typed).items() if name in names}
