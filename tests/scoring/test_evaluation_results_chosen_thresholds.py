@@ -188,7 +188,10 @@ def test_one_threshold_for_all_tags(world: pathlib.Path, tmp_path: pathlib.Path)
         (["--confidence=0.8"], "--confidence needs --target_precision"),
         (["--report", "--target_precision=1"], "at most 0.9999"),
         (["--report", "--target_precision=0.9", "--top_k=5"], "leave --top_k out"),
-        (["--report", "--target_precision=0.9", "--min_positives=7"], "--min_positives is for thresholds with"),
+        (
+            ["--report", "--target_precision=0.9", "--min_positives=7"],
+            "--min_positives and --target_precision exclude each other",
+        ),
         (["--report", "--target_precision=0.9", "--segment_labels"], "is for labels of videos"),
     ],
 )

@@ -24,7 +24,7 @@ def test_joined_frames_are_cut_into_the_features_of_the_model(lengths: list[int]
     """A model of frames gets them padded with zeros, a model of videos gets their means."""
     draw = np.random.default_rng(sum(lengths))
     videos = [draw.normal(size=(length, 5)).astype(np.float32) for length in lengths]
-    batch = takes(level).of_joined_frames(videos)
+    batch = takes(level).batch_of_frames(videos)
     assert list(batch.features) == ["b", "a"]
     assert batch.num_frames.tolist() == (lengths if level == "frame" else [1] * len(lengths))
     for row, video in enumerate(videos):

@@ -136,7 +136,7 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
                 f"--target_precision tests the {NUM_CANDIDATES} best classes of each video: leave --top_k out."
             )
         if self.min_positives != EvalConfig.min_positives:
-            raise UsageError("--min_positives is for thresholds with the best F1: leave it out, or --target_precision.")
+            raise UsageError("--min_positives and --target_precision exclude each other: leave one out.")
         if self.segment_labels:
             raise UsageError(
                 "--target_precision is for labels of videos: ratings of segments of one video are not independent. "

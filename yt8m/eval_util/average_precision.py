@@ -71,13 +71,16 @@ def _count_values(ascending: Ints64) -> tuple[Ints64, Ints64]:
 
 
 def _expected_precisions(blocks: _Blocks, counted: Ints64) -> Floats64:
-    """What each counted rank is expected to add to the sum of precisions, over all orders of the tied items.
+    """For each counted rank, its mean share of the sum of precisions if tied items come in random order.
+
+    A block is a run of items with equal scores; its `counted` first ranks count.
 
     Args:
       counted: [B], number of ranks of each block that count, from its first.
 
     Returns:
-      [sum of counted], block after block: P(the item at the rank is positive) x expected precision there if it is.
+      [sum of counted], block after block: the chance that the item at the rank is positive, times the mean precision
+      there if it is.
     """
     place = arrays.places_within(counted)
     share = blocks.positives / blocks.size

@@ -83,7 +83,7 @@ def resample(
 
 
 class Interval(NamedTuple):
-    """A lower and an upper bound."""
+    """A confidence interval: its lower and upper bound."""
 
     low: float
     high: float

@@ -27,7 +27,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.score_calibration import Calibration, PlattScaling
 from yt8m.export.saved_model import replaced_folder
 from yt8m.export.small_weights import cpu_session
-from yt8m.graph.apply import names_in_checkpoint
+from yt8m.graph.apply import variables_by_saved_name
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
 from yt8m.records import thresholds
@@ -48,7 +48,7 @@ def names_of_weights(run: TrainConfig) -> list[str]:
     modeler = workload.create_modeler(run.data, run.model, "infer")
     with tf.Graph().as_default():
         modeler.predict_placeholders(run.data.frame_features)
-        return sorted(names_in_checkpoint(run.optimizer.moving_average_decay))
+        return sorted(variables_by_saved_name(run.optimizer.moving_average_decay))
 
 
 def write_run(

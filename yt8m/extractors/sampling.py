@@ -165,8 +165,8 @@ class NearestClips(Generic[F, P]):
 
     The time of picture i of clip j is `start + j * hop + (i - (frames - 1) / 2) / rate`, so the middle of clip j is at
     `start + j * hop`. A time before the start of the part counts as its start, and a time after its end as its end. So
-    the first and the last picture of the part are repeated there. Clips that are nearest to no row of the feature are
-    not made.
+    the first and the last picture of the part are repeated there. A clip is made only if
+    some row of the feature is nearest to it.
 
     Args:
       clips: the form of the clips.

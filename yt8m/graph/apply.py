@@ -238,7 +238,7 @@ def create_averages(
     return pairs, step_and_averages_op
 
 
-def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
+def variables_by_saved_name(decay: float) -> dict[str, tf.Variable]:
     """The variables of the current graph, by the names of the values that evaluation reads from a checkpoint.
 
     Args:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.graph import collections
-from yt8m.graph.apply import names_in_checkpoint
+from yt8m.graph.apply import variables_by_saved_name
 from yt8m.graph.protocols import PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.numerics import whole_blocks
@@ -84,7 +84,7 @@ class Restorer:
     """
 
     def __init__(self, moving_average_decay: float = 0.0) -> None:
-        variables = names_in_checkpoint(moving_average_decay)
+        variables = variables_by_saved_name(moving_average_decay)
         self._step = variables.pop("global_step", None)
         self._variables = variables  # by their names in the checkpoint
         self._saver = tf.train.Saver(variables, max_to_keep=None, name="restorer") if variables else None

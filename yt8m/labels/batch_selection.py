@@ -309,13 +309,13 @@ def _choose_greedily(
     for start in range(0, len(labelled), _BLOCK):
         nearest = np.maximum(nearest, (directions @ labelled[start : start + _BLOCK].T).max(1))
     chosen, distances = [], []
-    is_free = np.ones(len(values), np.bool_)  # False for the videos that are chosen already
+    is_left = np.ones(len(values), np.bool_)
     for _ in range(number):
         distance = np.maximum(1 - nearest, 0)
-        index = int(np.argmax(np.where(is_free, values * distance**_POWER, -1)))
+        index = int(np.argmax(np.where(is_left, values * distance**_POWER, -1)))
         chosen.append(index)
         distances.append(distance[index])
-        is_free[index] = False
+        is_left[index] = False
         nearest = np.maximum(nearest, directions @ directions[index])
     return np.array(chosen, np.int64), np.array(distances)
 

@@ -77,7 +77,7 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
       noise: the estimate from these scores.
       least: issues with a smaller chance are left out.
     """
-    rows, columns = np.nonzero(~are_labels(scores))
+    rows, columns = np.nonzero(~is_label(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
     other = scores.best[rows, columns].astype(np.int64)
     labels, others = (classes, scores.label_scores), (other, scores.best_scores[rows, columns])
@@ -103,7 +103,7 @@ def _are_listed(odds: Floats64, is_missing: Bools, is_probable: Bools) -> Bools:
     return is_probable | (~is_missing & (odds >= odds[is_missing & is_probable].min(initial=np.inf)))
 
 
-def are_labels(scores: FoldScores) -> Bools:
+def is_label(scores: FoldScores) -> Bools:
     """bool of the shape of `scores.best`: whether each of the best classes is a label of its video."""
     width = int(max(scores.labels.max(initial=0), scores.best.max(initial=0))) + 1
     labels = scores.owners() * width + scores.labels
@@ -308,7 +308,7 @@ def _find_confused(scores: FoldScores, totals: Ints64, texts: Sequence[str]) -> 
       texts: the texts of the classes.
     """
     num_classes, owners = len(totals), scores.owners()
-    higher = (scores.best_scores[owners] > scores.label_scores[:, np.newaxis]) & ~are_labels(scores)[owners]
+    higher = (scores.best_scores[owners] > scores.label_scores[:, np.newaxis]) & ~is_label(scores)[owners]
     rows, columns = np.nonzero(higher)
     higher_classes = scores.best[owners[rows], columns].astype(np.int64)
     pairs = _count_pairs(scores.labels[rows].astype(np.int64) * num_classes + higher_classes, num_classes)

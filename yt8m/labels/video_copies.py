@@ -27,7 +27,7 @@ from yt8m.eval_util.arrays import Bools, Floats32, Ints64
 from yt8m.eval_util.metrics import Gap
 from yt8m.eval_util.resampling import Interval, interval, resample
 from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
-from yt8m.labels.findings import are_labels
+from yt8m.labels.findings import is_label
 from yt8m.labels.folds import AuditedVideos, FoldScores, read_arrays, write_arrays
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
@@ -322,7 +322,7 @@ def _videos(scores: FoldScores, ids: list[bytes]) -> Videos:
         keys=hashes(ids),
         scores=scores.best_scores,
         classes=scores.best,
-        hits=are_labels(scores),
+        hits=is_label(scores),
         perr=np.zeros(size),
         num_labels=scores.num_labels.astype(np.int64),
         labels=scores.labels,

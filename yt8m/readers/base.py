@@ -306,7 +306,7 @@ def only_finite(reader: Reader, values: tf.Tensor, name: str, id_of: Callable[[t
     """
 
     def check_each() -> tf.Tensor:
-        """Tests each value; returns the values, with 0 in place of bad ones, or fails, as `nan_policy` says."""
+        """Returns the values with 0 for each NaN, infinite or too large one; `refuse` of nan_policy fails instead."""
         good = tf.abs(values) <= LARGEST
         # The good values are counted, because TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)

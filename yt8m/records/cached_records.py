@@ -35,7 +35,7 @@ class CachedRecords:
         self._open: OrderedDict[int, CachedShard] = OrderedDict()
         self._paths: dict[int, str] = {}  # {index of a shard: path of the cache's file from which it is being read}
         self._lock = threading.Lock()
-        self._lock_of_shard = [threading.Lock() for _ in self._files]  # so that only one thread parses a shard
+        self._lock_of_shard = [threading.Lock() for _ in self._files]  # with its lock, one thread alone parses a shard
         self.is_closed = False
 
     def begin_shard(self, path: str) -> tuple[CachedShard, NDArray[np.int64]]:

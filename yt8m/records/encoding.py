@@ -168,7 +168,7 @@ class VideoRecords:
                 entries = [part[block] if part.ndim == 2 else part for part in context]
                 entries += _feature_parts(self._features(group[block]))
                 columns = [np.frombuffer(shards.head(1, _bytes_of_row(entries)), np.uint8), *entries]
-                records = scratch("records", (len(group[block]), _width(columns)), np.uint8)
+                records = scratch("records", (len(group[block]), _framed_size(columns)), np.uint8)
                 _fill_frames(records, columns)
                 yield records
 
@@ -189,7 +189,7 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     return values if values.dtype == np.uint8 else np.ascontiguousarray(values, "<f4").view(np.uint8)
 
 
-def _width(columns: Sequence[NDArray[np.uint8]]) -> int:
+def _framed_size(columns: Sequence[NDArray[np.uint8]]) -> int:
     """The number of bytes of a framed record whose payload consists of these parts."""
     return _BEFORE + _bytes_of_row(columns) + _AFTER
 
@@ -219,7 +219,7 @@ def frame_records(contexts: Contexts, index: int, features: Mapping[str, NDArray
     context = b"".join(part.tobytes() for part in contexts.entries(np.array([index])))
     lists = shards.entries({name: _encode_frames(frames) for name, frames in features.items()})
     columns = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
-    record = np.empty((1, _width(columns)), np.uint8)
+    record = np.empty((1, _framed_size(columns)), np.uint8)
     _fill_frames(record, columns)
     return record
 

@@ -43,4 +43,4 @@ def score_film(scorer: Scorer, frames: NDArray[np.float32], windows: FilmWindows
 
 def score_windows(scorer: Scorer, frames: NDArray[np.float32], windows: Sequence[Part]) -> NDArray[np.float32]:
     """The scores of windows of a video, float32 [windows, C]; `frames` are its joined features, float32 [T, D]."""
-    return scorer.scores(scorer.takes.of_joined_frames([frames[first:last] for first, last in windows]))[1]
+    return scorer.scores(scorer.takes.batch_of_frames([frames[first:last] for first, last in windows]))[1]

@@ -132,7 +132,7 @@ class ModelInput:
             raise UsageError(f"the labels of this batch are {list(labels.shape)}, expected {list(shape)}.")
         return NumpyBatch(batch.ids, arrays, np.asarray(batch.num_frames, np.int32), labels)
 
-    def of_joined_frames(self, videos: Sequence[NDArray[np.float32]]) -> NumpyBatch:
+    def batch_of_frames(self, videos: Sequence[NDArray[np.float32]]) -> NumpyBatch:
         """Makes a batch, without labels, of the frames of videos.
 
         Args:

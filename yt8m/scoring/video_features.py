@@ -99,7 +99,7 @@ class VideoFeatures(Closing):
             for prefix in ("", "mean_")
         }
         features = [by_name[name] for name in takes.format.sizes()]
-        return takes.of_joined_frames(
+        return takes.batch_of_frames(
             [np.concatenate([values[first:last] for values in features], axis=-1) for first, last in windows]
         )
 

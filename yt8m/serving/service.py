@@ -330,7 +330,7 @@ class Service:
 
     def _score_features(self, videos: list[tuple[str, NDArray[np.float32]]]) -> list[Answer]:
         ids, features = zip(*videos, strict=True)
-        scored = self._score(self.scorer.takes.of_joined_frames(features))
+        scored = self._score(self.scorer.takes.batch_of_frames(features))
         answers: list[Answer] = [(video_id, scores) for video_id, (_, scores) in zip(ids, scored, strict=True)]
         windows = self._film_windows
         for row, frames in enumerate(features):

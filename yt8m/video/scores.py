@@ -177,7 +177,7 @@ class RatedPairScores(NamedTuple):
 
 
 def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Report]:
-    """The arguments of `EvaluationMetrics.accumulate_top_k`, as reports.
+    """What each step reports for the metrics: ids, best scores and labels, for `EvaluationMetrics.accumulate_top_k`.
 
     Args:
       scores: float32 [B, C].

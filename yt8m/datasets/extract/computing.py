@@ -397,7 +397,7 @@ class _Batches:
 
 
 def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The entry of the extractor that computes a feature; None if there is none.
+    """The entry, in the manifest's `extractors`, of the extractor that computes a feature; None if there is none.
 
     Args:
       feature: name of the feature at frame level, or at video level (`mean_` and that name).

@@ -251,7 +251,7 @@ def _refuse_similar_names(names: Collection[str], known: Collection[str]) -> Non
         other = first.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), name)
         if other != name and not {other, name} <= set(known):
             raise UsageError(
-                f"the labels {_distinct(other, name)} differ only in case, blanks or how letters are encoded. If they "
+                f"the labels {_apart(other, name)} differ only in case, blanks or how letters are encoded. If they "
                 "mean one class, write them alike; if they mean two, name all classes by --vocabulary=FILE."
             )
 
@@ -284,7 +284,7 @@ def look_alike(first: str, second: str) -> bool:
     return unicodedata.normalize("NFKC", first) == unicodedata.normalize("NFKC", second)
 
 
-def _distinct(first: str, second: str) -> str:
+def _apart(first: str, second: str) -> str:
     """The two names for a message; in ASCII if they would look alike."""
     shown = ascii if look_alike(first, second) else repr
     return f"{shown(first[:60])} and {shown(second[:60])}"

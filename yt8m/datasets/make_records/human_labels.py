@@ -324,7 +324,7 @@ class AnsweredTable:
             yield rows._replace(cells={**rows.cells, "labels": labels})
 
     def _replace_labels(self, video: str, cell: Any) -> Any:
-        """The labels in the answer on a video; without an answer, its labels in the table, `cell`."""
+        """The video's labels: those of the people's answer if there is one, else those in `cell` of the table."""
         if video not in self._answers:
             return cell
         self.missing.discard(video)
