@@ -121,7 +121,8 @@ def train(
         if folder := options.value_at(config, path):
             storage.refuse_unusable_folder(folder, options.short_name(path))
     config, data = complete(config, data)
-    _refuse_unknown_bytes(config, data)
+    resumed = "" if config.checkpoints.start_new_model else config.train_dir
+    _refuse_unknown_bytes(data, (resumed, config.init_from, config.distillation.teacher))
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
@@ -154,10 +155,12 @@ def train(
     return config, outcome
 
 
-def _refuse_unknown_bytes(config: TrainConfig, data: OpenedData) -> None:
-    """Refuses bytes without a manifest if the run, or one whose model it uses, learned from bytes of another range."""
-    resumed = "" if config.checkpoints.start_new_model else config.train_dir
-    for folder in filter(None, (resumed, config.init_from, config.distillation.teacher)):
+def _refuse_unknown_bytes(data: OpenedData, folders: Iterable[str]) -> None:
+    """Refuses bytes without a manifest if a run that is resumed or used learned from bytes of another range.
+
+    `folders` are those of these runs; an empty one stands for none.
+    """
+    for folder in filter(None, folders):
         saved = run_dir.read(folder) if run_dir.is_run(folder) else None
         if saved is not None and not saved.config.data.reader:
             data.refuse_unknown_bytes(data_fit.Takes(saved.config.data).format)
