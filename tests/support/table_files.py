@@ -56,5 +56,5 @@ def read(path: pathlib.Path, **flags: Any) -> Truth:
         assert not rows.bad
         for video, labels in zip(rows.cells["id"], rows.cells["labels"], strict=True):
             assert str(video) not in found
-            found[str(video)] = sorted(label for label in labels if label)
+            found[str(video)] = sorted({name for name in map(table.clean_label, labels) if name})
     return found

@@ -13,7 +13,7 @@ from yt8m.tables.sources import Source
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
 _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further
-_MOST_VALUES = 100_000  # different values of a column that are kept
+_MOST_VALUES = 30_000  # different values of a column that are kept
 _ROWS_AT_ONCE = 8192
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
 TRUE_WORDS = frozenset(["1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔", "☑", "ja", "oui", "si", "sí"])

@@ -60,6 +60,11 @@ class LabelForm(NamedTuple):
     has_whole_floats: bool = False
     checked: frozenset[str] = frozenset()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether each text is a name, or is cut at each separator, whatever its parts are."""
+        return self.split is _whole or (isinstance(self.split, _Splitter) and not self.split.whole)
+
 
 class NameCleaner(dict[Any, str]):
     """{a name as a cell has it: the name of the class}; empty for what says that there is no label.
@@ -161,13 +166,13 @@ class _Splitter:
     """Splits texts by a separator; a list has its labels already."""
 
     def __init__(self, separator: str, whole: Collection[str] = ()) -> None:
-        self._separator, self._whole = None if separator == " " else separator, frozenset(whole)
+        self._separator, self.whole = None if separator == " " else separator, frozenset(whole)
 
     def __call__(self, cell: Any) -> Sequence[str]:
         if isinstance(cell, list):
             return [str(name) for name in label_lists.flatten(cell) if name is not None]
         text = str(cell)
-        return [text] if text in self._whole else text.split(self._separator)
+        return [text] if text in self.whole else text.split(self._separator)
 
 
 def _of_texts(texts: Mapping[str, int], known: Collection[str], source: str) -> LabelForm:

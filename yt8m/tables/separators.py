@@ -27,7 +27,7 @@ _MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels
 _FEW_OF = 1 / 3  # below this share, the cells are names
 _FEWEST_CELLS, _ENOUGH_CELLS = 2, 3  # different cells that prove a separator: of nearly all cells, or of some
 _UNUSUAL = 0.1  # share of the cells that may be names, where others prove a separator
-_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_NUMBER, _NUMBERS = re.compile(r"\d{1,18}", re.ASCII), re.compile(r"[\d\s;|,]+", re.ASCII)
 
 
 class SeparatorVerdict(NamedTuple):
@@ -132,6 +132,8 @@ def refuse_unused(separator: str, cells: Mapping[str, int], known: Collection[st
 
 def _between_numbers(cells: Mapping[str, int]) -> str:
     """The separator between whole numbers, which are no names with blanks; empty if there are other cells."""
+    if not all(map(_NUMBERS.fullmatch, cells)):
+        return ""
     for separator in (" ", ";", "|", ","):
         parts = [split(text, separator) for text in cells]
         if any(len(numbers) > 1 for numbers in parts) and all(

@@ -74,6 +74,9 @@ class Table(Protocol):
           features: the features to read.
         """
 
+    def clean_label(self, name: Any) -> str:
+        """The name of the class that a name in the cells of `labels` means; empty for none."""
+
 
 def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
     """Opens a table, and finds what its columns mean and how its labels are written.
@@ -108,7 +111,8 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
 class UnderstoodTable:
     """The rows of a source by the meanings of its columns; see `Table`.
 
-    The cells of `labels` are tuples of the names of classes, those of `split` the names that --splits has by default.
+    The cells of `labels` are sequences of names as they are written, which `clean_label` makes the names of classes;
+    those of `split` are the names that --splits has by default.
 
     Args:
       source: the rows.
@@ -143,7 +147,7 @@ class UnderstoodTable:
         self.source_columns: Sequence[str] = source.columns
         self.features: Sequence[str] = [*roles.families, *roles.lists]
         self._names = NameCleaner(self.form.has_whole_floats)
-        self._labels_of: dict[Any, tuple[str, ...]] = {}
+        self._labels_of: dict[Any, tuple[Any, ...]] = {}
 
     def _find_form(self) -> LabelForm:
         names = self._roles.labels
@@ -218,6 +222,10 @@ class UnderstoodTable:
         others = (roles.id, roles.path, roles.split, roles.start, roles.end)
         return [*filter(None, others), *extra, merging.LABELS]
 
+    def clean_label(self, name: Any) -> str:
+        """The name of the class that a name in a cell means; empty for what says that there is none."""
+        return self._names[name]
+
     def line_of(self, row: int) -> int:
         """The line of a row in the file; 0 if the file has no lines."""
         return self._source.line_of(row)
@@ -238,7 +246,7 @@ class UnderstoodTable:
         cells |= {name: rows.cells[name] for name in self._flags.extra_columns}
         return Rows(rows.first, cells, {}, bad)
 
-    def _read_labels(self, rows: Rows, bad: dict[int, str]) -> Sequence[tuple[str, ...]]:
+    def _read_labels(self, rows: Rows, bad: dict[int, str]) -> Sequence[Sequence[str]]:
         if self._source is not self._original:  # merged rows have their names already
             return rows.cells[merging.LABELS]
         columns = [self._read_column(rows.cells[name], rows.first, name, bad) for name in self._roles.labels]
@@ -246,9 +254,13 @@ class UnderstoodTable:
             return columns[0]
         return [tuple(name for names in cells for name in names) for cells in zip(*columns, strict=True)]
 
-    def _read_column(self, cells: Sequence[Any], first: int, column: str, bad: dict[int, str]) -> list[tuple[str, ...]]:
+    def _read_column(
+        self, cells: Sequence[Any], first: int, column: str, bad: dict[int, str]
+    ) -> Sequence[Sequence[str]]:
         """The names in each cell of a column; a cell that does not fit to the form makes its row bad."""
-        known, read = self._labels_of, []
+        if fast := self._read_texts(cells):
+            return fast
+        known, read = self._labels_of, list[Sequence[str]]()
         for number, cell in enumerate(cells, first):
             try:
                 read.append(known[cell])
@@ -256,16 +268,27 @@ class UnderstoodTable:
                 read.append(self._read_cell(cell, number, column, bad))
         return read
 
+    def _read_texts(self, cells: Sequence[Any]) -> list[list[str]]:
+        """The names in each cell of a column of texts that are names, perhaps with a separator; [] for other cells."""
+        separator = self.form.separator
+        if not self.form.is_plain:
+            return []
+        try:
+            if separator:
+                separator_or_blanks = None if separator == " " else separator
+                return [text.split(separator_or_blanks) for text in cells]
+        except AttributeError:  # a cell is no text
+            return []
+        return [[text] for text in cells] if set(map(type, cells)) == {str} else []
+
     def _read_cell(self, cell: Any, number: int, column: str, bad: dict[int, str]) -> tuple[str, ...]:
         if cell is None or cell == "":
             return _NO_LABELS
         try:
-            names = tuple(map(self._names.__getitem__, self.form.split(cell)))
+            names = tuple(self.form.split(cell))
         except (NotAListError, TypeError):
             bad.setdefault(number, f"the cell of {column} is {str(cell)[:60]!r}; expected {self._expected()}")
             return _NO_LABELS
-        if "" in names:
-            names = tuple(filter(None, names))
         if isinstance(cell, str):
             if len(self._labels_of) > _MOST_CACHED:
                 self._labels_of.clear()

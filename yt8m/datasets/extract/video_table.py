@@ -96,6 +96,10 @@ class _ListedVideos:
             }
             yield rows._replace(cells=cells, bad={**rows.bad, **bad})
 
+    def clean_label(self, name: Any) -> str:
+        """See `Table`."""
+        return str(name) if self._has_folder_labels else self._table.clean_label(name)
+
     def line_of(self, row: int) -> int:
         """See `UnderstoodTable`."""
         return self._table.line_of(row)
@@ -156,6 +160,10 @@ class _VideoFiles:
             folders = [_folder_label(path) if self._has_folder_labels else () for path in paths]
             ids = [self._ids[path] for path in paths]
             yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
+
+    def clean_label(self, name: Any) -> str:
+        """See `Table`."""
+        return str(name)
 
     def line_of(self, row: int) -> int:
         """Files have no lines."""

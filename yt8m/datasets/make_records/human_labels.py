@@ -323,6 +323,10 @@ class AnsweredTable:
             labels = [self._replace_labels(str(video).strip(), cell) for video, cell in pairs]
             yield rows._replace(cells={**rows.cells, "labels": labels})
 
+    def clean_label(self, name: Any) -> str:
+        """See `Table`."""
+        return self._table.clean_label(name)
+
     def _replace_labels(self, video: str, cell: Any) -> Any:
         """The video's labels: those of the people's answer if there is one, else those in `cell` of the table."""
         if video not in self._answers:

@@ -256,7 +256,7 @@ class RowReader:
         vocabulary = find_vocabulary(flags)
         self._known_names = set(map(clean_name, vocabulary.names)) if vocabulary else set()
         self.names: list[str] = []
-        self._index_of: dict[str, int] = {}  # {label: its index in `names`}
+        self._index_of = {"": -1}  # {label, as cells have it or clean: its index in `names`}; -1 for no label
         self._problems: dict[int, str] = {}  # {index in `names`: what is wrong with the label}
         self._class_numbers = np.zeros(0, np.int64)  # the class of each of the first `names`; -1 if it has none
 
@@ -443,15 +443,29 @@ class RowReader:
     def _read_labels(self, rows: Rows) -> Labels:
         """The labels of a batch of rows; new labels are appended to `names`."""
         cells = rows.cells["labels"]
-        new_names = [name for name in dict.fromkeys(itertools.chain.from_iterable(cells)) if name not in self._index_of]
-        for name in new_names:
+        try:
+            codes = self._codes_of(cells)
+        except KeyError:  # a label is new
+            for name in dict.fromkeys(itertools.chain.from_iterable(cells)):
+                self._add_name(name)
+            codes = self._codes_of(cells)
+        indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
+        return Labels(indices[codes >= 0], codes[codes >= 0]).recode(np.arange(len(self.names)))
+
+    def _codes_of(self, cells: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+        return np.fromiter(map(self._index_of.__getitem__, itertools.chain.from_iterable(cells)), np.int64)
+
+    def _add_name(self, written: str) -> None:
+        """Finds the index of a label as a cell has it; appends the label to `names` if it is new."""
+        if written in self._index_of:
+            return
+        name = self._table.clean_label(written)
+        if name not in self._index_of:
             if problem := self._describe_label_problem(name):
                 self._problems[len(self.names)] = problem
             self._index_of[name] = len(self.names)
             self.names.append(name)
-        codes = np.fromiter(map(self._index_of.__getitem__, itertools.chain.from_iterable(cells)), np.int64)
-        indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
-        return Labels(indices, codes).recode(np.arange(len(self.names)))
+        self._index_of[written] = self._index_of[name]
 
 
 def _encode_ids(rows: Rows) -> list[bytes]:

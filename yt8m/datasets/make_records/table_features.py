@@ -207,6 +207,10 @@ class TableWithArray:
                 "files."
             )
 
+    def clean_label(self, name: Any) -> str:
+        """See `Table`."""
+        return self._table.clean_label(name)
+
     def line_of(self, row: int) -> int:
         """See `UnderstoodTable`."""
         return self._table.line_of(row)
