@@ -217,9 +217,15 @@ class _Evidence:
         count = len(self._combined)
         if self._separator in _SPOKEN:
             return len(self.proving) < _FEW_OF * count and self._moving_share < _FEW_OF
-        is_repeated = sum(self._cells[text] for text in self._combined) >= 2 * count
+        is_usual = self._separator == "/" or (self._separator == "," and self._has_blanks())
+        is_repeated = is_usual and sum(self._cells[text] for text in self._combined) >= 2 * count
         is_rare = 5 * count <= len(self._cells)
-        return not self.proving and self._moving_share < _FEW_OF and (is_repeated or is_rare)
+        is_apart = not self.proving and len(self.touching) <= _UNUSUAL * count
+        return is_apart and (is_repeated or is_rare)
+
+    def _has_blanks(self) -> bool:
+        """Whether there is a blank after each separator, as after the commas of names."""
+        return all(style != style.rstrip() for style in _styles(list(self._combined), self._separator))
 
     def judge_strong(self) -> str:
         """The kind of verdict on a separator that hardly ever belongs to a name, if it is not proven.
