@@ -67,7 +67,7 @@ def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     videos = value.get("database")
     if not isinstance(videos, dict):
         return None
-    labels = {name: [str(one["label"]) for one in video["annotations"]] for name, video in videos.items()}
+    labels = {name: [str(entry["label"]) for entry in video["annotations"]] for name, video in videos.items()}
     splits = [str(video.get("subset", "")) for video in videos.values()]
     return _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
 
@@ -78,7 +78,7 @@ def _datumaro(path: str, value: Mapping[str, Any]) -> MemorySource | None:
         return None
     names = [str(label["name"]) for label in value["categories"]["label"]["labels"]]
     labels = {
-        str(item["id"]): [names[one["label_id"]] for one in item["annotations"] if one["type"] == "label"]
+        str(item["id"]): [names[entry["label_id"]] for entry in item["annotations"] if entry["type"] == "label"]
         for item in value["items"]
     }
     return _source(path, "Datumaro", labels)
@@ -120,12 +120,12 @@ def via_labels(path: str, files: Sequence[tuple[str, Mapping[str, Any]]]) -> _La
             f"{path} has the file attributes {', '.join(names) or 'none'}; expected one, whose values are the classes. "
             "Export the project with this attribute only."
         )
-    found: _Labels = {}
+    labels: _Labels = {}
     for file, attributes in files:
         answer = attributes.get(names[0], "")
         chosen = [name for name, is_chosen in answer.items() if is_chosen] if isinstance(answer, dict) else [answer]
-        found.setdefault(str(file), []).extend(name for name in chosen if name)
-    return found
+        labels.setdefault(str(file), []).extend(name for name in chosen if name)
+    return labels
 
 
 def _labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource:
@@ -154,9 +154,13 @@ def _old_labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySourc
 
 def _labelbox_answers(classifications: Iterable[Mapping[str, Any]]) -> list[str]:
     names = []
-    for one in classifications:
+    for entry in classifications:
         answers = (
-            one.get("checklist_answers") or one.get("answers") or one.get("radio_answer") or one.get("answer") or []
+            entry.get("checklist_answers")
+            or entry.get("answers")
+            or entry.get("radio_answer")
+            or entry.get("answer")
+            or []
         )
         for answer in answers if isinstance(answers, list) else [answers]:
             names.append(str(answer.get("name") or answer.get("title") or answer["value"]))

@@ -76,7 +76,7 @@ class ArrowSource:
     def _convert_cells(self, name: str, column: Any) -> list[Any]:
         values = list(map(as_cell, column.to_pylist()))
         names = self._class_names.get(name)
-        return [_named(value, names) for value in values] if names else values
+        return [_name_classes(value, names) for value in values] if names else values
 
     def _convert_lists(self, column: Any) -> NDArray[Any]:
         """Converts a column of lists to float32 [n, D]; a list that is null becomes an empty one.
@@ -151,20 +151,20 @@ def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     """{column: the names of its classes}, which the library datasets keeps beside columns of class numbers."""
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-        found = {}
+        names_of_columns = {}
         for name, feature in features.items():
             item = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
             if item.get("_type") == "ClassLabel" and all(isinstance(text, str) for text in item["names"]):
-                found[name] = list(item["names"])
+                names_of_columns[name] = list(item["names"])
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return {}
-    return found
+    return names_of_columns
 
 
-def _named(value: Any, names: Sequence[str]) -> Any:
+def _name_classes(value: Any, names: Sequence[str]) -> Any:
     """The name of the class with a number, or of each class in a list; -1 stands for none."""
     if isinstance(value, list):
-        return [_named(item, names) for item in value]
+        return [_name_classes(item, names) for item in value]
     if isinstance(value, int) and -1 <= value < len(names):
         return names[value] if value >= 0 else ""
     return value

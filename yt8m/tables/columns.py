@@ -40,14 +40,14 @@ class TableColumns:
         """Whether a column has no meaning yet."""
         return name not in self.taken and name not in self._reserved
 
-    def named(self, meaning: str) -> list[str]:
+    def with_meaning(self, meaning: str) -> list[str]:
         """The free columns with a meaning by their names, the surest first."""
-        found = []
+        ranked = []
         for place, name in enumerate(self.names):
-            known = meaning_of(name)
-            if known and known[0] == meaning and self.is_free(name):
-                found.append((known[1], place, name))
-        return [name for _, _, name in sorted(found)]
+            meaning_and_rank = meaning_of(name)
+            if meaning_and_rank and meaning_and_rank[0] == meaning and self.is_free(name):
+                ranked.append((meaning_and_rank[1], place, name))
+        return [name for _, _, name in sorted(ranked)]
 
     def invented(self) -> list[str]:
         """The columns of a table without a header."""

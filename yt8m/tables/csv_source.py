@@ -30,12 +30,12 @@ class CsvSource:
     arrays: Sequence[str] = ()
     hints: Mapping[str, str] = {}
 
-    def __init__(self, path: str, named: Collection[str] = ()) -> None:
+    def __init__(self, path: str, column_names: Collection[str] = ()) -> None:
         self.path, self._encoding = path, encodings.detect(path)
         with encodings.open_text(path, self._encoding.name) as text:
             sample = text.read(_SAMPLE)
             sample += text.readline() if sample else ""
-        self.dialect = dialects.sniff(sample, named)
+        self.dialect = dialects.sniff(sample, column_names)
         header = self.dialect.header
         refuse_repeated_columns(path, header)
         self.columns: Sequence[str] = [name for name in header if name]

@@ -57,17 +57,17 @@ class Dialect(NamedTuple):
         )
 
 
-def sniff(sample: str, named: Collection[str] = ()) -> Dialect:
+def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     """Finds the dialect of a file.
 
     Args:
       sample: the beginning of the text, up to the end of a line.
-      named: names of columns that the user has given.
+      column_names: names of columns that the user has given.
     """
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample)
     first, directive, comments = _preamble(lines)
     body = "".join(lines[first:])
-    sniffer = _Sniffer(body, comments, frozenset(named))
+    sniffer = _Sniffer(body, comments, frozenset(column_names))
     fits = [sniffer.fit(delimiter) for delimiter in ([directive] if directive else _DELIMITERS)]
     best = max(fits, key=lambda fit: fit[0])[1]
     return best._replace(first_line=first, has_comments=bool(comments))
@@ -97,8 +97,8 @@ def _is_usual_start(lines: Sequence[str]) -> bool:
 class _Sniffer:
     """Tries delimiters on the beginning of a text; `comments` are the texts of the comments above it."""
 
-    def __init__(self, body: str, comments: Sequence[str], named: frozenset[str]) -> None:
-        self._body, self._comments, self._named = body, comments, frozenset(map(normalized, named))
+    def __init__(self, body: str, comments: Sequence[str], column_names: frozenset[str]) -> None:
+        self._body, self._comments, self._named = body, comments, frozenset(map(normalized, column_names))
 
     def fit(self, delimiter: str) -> tuple[tuple[float, ...], Dialect]:
         """(how well a delimiter fits, the dialect with it); fits are compared like numbers of several digits."""
@@ -109,8 +109,8 @@ class _Sniffer:
         width, data = len(dialect.header), rows[dialect.skipped :]
         share = sum(len(row) == width for row in data) / len(data) if data else 1.0
         is_table = width > 1 and max(map(len, rows)) > 1 and (delimiter != " " or self._blanks_fit(dialect, data))
-        known = 0 if dialect.is_headerless else min(self._count_known(dialect.header), 2)
-        return (float(is_table), float(known), float(share >= _ENOUGH), share, float(width)), dialect
+        known_names = 0 if dialect.is_headerless else min(self._count_known(dialect.header), 2)
+        return (float(is_table), float(known_names), float(share >= _ENOUGH), share, float(width)), dialect
 
     def _parse(self, delimiter: str) -> tuple[Dialect, list[list[str]]]:
         """(the dialect without its header, the rows that have any text)."""
@@ -140,9 +140,9 @@ class _Sniffer:
         """The dialect with the names of the columns and the number of rows before the data."""
         header, skipped = find_header(rows, self._named)
         if self._comments and skipped == 0:
-            named = next(iter(_rows(self._comments[-1], dialect)[0]), [])
-            if count_known(named) >= 2 and len(named) == len(rows[0]):
-                return dialect._replace(header=_stripped(named))
+            column_names = next(iter(_rows(self._comments[-1], dialect)[0]), [])
+            if count_known(column_names) >= 2 and len(column_names) == len(rows[0]):
+                return dialect._replace(header=_stripped(column_names))
         if skipped:
             header = _with_row_names(header, rows[skipped:])
             return dialect._replace(header=_stripped(header), skipped=skipped)
@@ -170,15 +170,15 @@ def _with_row_names(header: list[str], rows: Sequence[Sequence[str]]) -> list[st
     return ["", *header] if has_names else header
 
 
-def find_header(rows: Sequence[Sequence[str]], named: Collection[str] = ()) -> tuple[list[str], int]:
+def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = ()) -> tuple[list[str], int]:
     """(the names of the columns, number of rows up to the header); ([], 0) if the first row is no header.
 
     A header has names with a known meaning, perhaps below a few titles. Other names are a header too, unless the first
     row looks like the others: it has a path, a field that another row has in the same column, or one like theirs.
     """
-    known = set(map(normalized, named))
+    known_names = set(map(normalized, column_names))
     for number, row in enumerate(rows[:_MOST_TITLE_LINES]):
-        if count_known(list(row)) >= 2 or not known.isdisjoint(map(normalized, row)):
+        if count_known(list(row)) >= 2 or not known_names.isdisjoint(map(normalized, row)):
             return list(row), number + 1
     if _looks_like_others(rows) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
         return [], 0
@@ -192,8 +192,8 @@ def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
     """
     for column, field in enumerate(map(str.strip, rows[0])):
         others = {row[column].strip() for row in rows[1:] if column < len(row)} - {""}
-        parts = [part for part in _PARTS.split(field) if part]
-        if field and (field in others or (len(parts) > 1 and others.issuperset(parts))):
+        pieces = [part for part in _PARTS.split(field) if part]
+        if field and (field in others or (len(pieces) > 1 and others.issuperset(pieces))):
             return True
         shapes = [_shape(other) for other in others] if column == 0 and re.search(r"\d", field) else []
         if shapes and shapes.count(_shape(field)) > len(shapes) / 2:

@@ -113,9 +113,9 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
         for name, rows in value.items()
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
     }
-    named = [name for name in _LIST_NAMES if name in lists] or list(lists if len(lists) == 1 else ())
-    if named:
-        return _from_list(path, lists[named[0]], control)
+    list_names = [name for name in _LIST_NAMES if name in lists] or list(lists if len(lists) == 1 else ())
+    if list_names:
+        return _from_list(path, lists[list_names[0]], control)
     return _by_id(path, value) if value and not lists else None
 
 
@@ -130,10 +130,10 @@ def _from_pandas(path: str, value: dict[str, Any]) -> MemorySource | None:
         return MemorySource(path, columns, "JSON of pandas")
     if len(value) < 2 or count_known(list(value)) < 2:
         return None
-    parts = list(value.values())
-    if all(isinstance(column, dict) and column.keys() == parts[0].keys() for column in parts):
+    columns_of_rows = list(value.values())
+    if all(isinstance(column, dict) and column.keys() == columns_of_rows[0].keys() for column in columns_of_rows):
         return MemorySource(path, {name: list(column.values()) for name, column in value.items()}, "JSON of pandas")
-    if all(isinstance(column, list) and len(column) == len(parts[0]) for column in parts):
+    if all(isinstance(column, list) and len(column) == len(columns_of_rows[0]) for column in columns_of_rows):
         return MemorySource(path, value, "JSON of columns")
     return None
 
@@ -144,7 +144,7 @@ def _by_id(path: str, value: dict[str, Any]) -> MemorySource:
     if all(isinstance(row, dict) for row in values):
         names = list(dict.fromkeys(name for row in values for name in row))
         cells = {name: [row.get(name) for row in values] for name in names}
-        has_id = any(known and known[0] == "id" for known in map(meaning_of, names))
+        has_id = any(meaning_and_rank and meaning_and_rank[0] == "id" for meaning_and_rank in map(meaning_of, names))
         is_index = keys == [str(number) for number in range(len(keys))]
         if has_id and is_index:  # what pandas writes with orient="index"
             return MemorySource(path, cells, "JSON by row")

@@ -54,17 +54,17 @@ class LabelFinder:
             text = self._columns.chosen["labels"]
             names = [text] if text in self._columns.names else [name for name in text.split(JOIN) if name]
             return self._chosen(names)
-        named = [name for name in self._columns.named("labels") if not self._is_feature(name)]
-        binary = [name for name in named if name in self._columns.facts and self._columns.facts[name].is_binary]
-        if named and len(binary) == len(named) and len(columns := self._class_columns()) > 1:
-            sure = [name for name in named if normalized(name) in _SURE_NAMES]
+        candidates = [name for name in self._columns.with_meaning("labels") if not self._is_feature(name)]
+        binary = [name for name in candidates if name in self._columns.facts and self._columns.facts[name].is_binary]
+        if candidates and len(binary) == len(candidates) and len(columns := self._class_columns()) > 1:
+            sure = [name for name in candidates if normalized(name) in _SURE_NAMES]
             if sure or (len(columns) == 2 and all(map(NUMBERED.fullmatch, columns))):
                 raise self._class_or_number((sure or columns)[0], columns)
             return self._chosen(columns)
-        if "labels" in named or len(named) == 1:
-            return self._chosen(["labels"] if "labels" in named else named)
-        if named:
-            return self._chosen(self._among(named))
+        if "labels" in candidates or len(candidates) == 1:
+            return self._chosen(["labels"] if "labels" in candidates else candidates)
+        if candidates:
+            return self._chosen(self._among(candidates))
         columns = self._class_columns()
         if len(columns) > 1:
             return self._chosen(columns)
@@ -83,10 +83,14 @@ class LabelFinder:
     def _chosen(self, names: Sequence[str]) -> LabelColumns:
         """These columns as columns of labels, or as a column for each class if all say yes or no."""
         facts = [self._columns.facts[name] for name in names if name in self._columns.facts]
-        if len(names) > 1 and all(one.is_binary for one in facts):
+        if len(names) > 1 and all(column_facts.is_binary for column_facts in facts):
             return LabelColumns(classes=_class_names(names))
-        for name, one in zip(names, facts, strict=False):
-            if len(names) > 1 and one.spellings - {""} and one.spellings <= TRUE_WORDS | FALSE_WORDS | {""}:
+        for name, column_facts in zip(names, facts, strict=False):
+            if (
+                len(names) > 1
+                and column_facts.spellings - {""}
+                and column_facts.spellings <= TRUE_WORDS | FALSE_WORDS | {""}
+            ):
                 raise UsageError(
                     f'{self._where}: the cells of "{name}" say yes or no, but those of other columns of labels do not: '
                     f"{', '.join(names)}. Choose one column by --columns=labels=COLUMN."
@@ -95,14 +99,14 @@ class LabelFinder:
 
     def _class_columns(self) -> list[str]:
         """The columns that say of one class each whether the video has it."""
-        found = []
+        columns_found = []
         for name in self._columns.names:
             facts = self._columns.facts.get(name)
             if not facts or not self._columns.is_free(name) or _UNNAMED.fullmatch(name):
                 continue
             if not is_remark(name) and self._is_class(name, facts):
-                found.append(name)
-        return found
+                columns_found.append(name)
+        return columns_found
 
     def _is_class(self, name: str, facts: Facts) -> bool:
         words = facts.spellings
@@ -115,14 +119,14 @@ class LabelFinder:
             )
         return False
 
-    def _among(self, named: Sequence[str]) -> list[str]:
+    def _among(self, candidates: Sequence[str]) -> list[str]:
         """The columns of labels among several whose names say so."""
-        prefixes = {(NUMBERED.fullmatch(name) or ["", name])[1] for name in named}
-        if len(prefixes) == 1 and all(NUMBERED.fullmatch(name) for name in named):
-            return list(named)
-        if len(prefixes) == 2 and (family := self._with_first(named)):
+        prefixes = {(NUMBERED.fullmatch(name) or ["", name])[1] for name in candidates}
+        if len(prefixes) == 1 and all(NUMBERED.fullmatch(name) for name in candidates):
+            return list(candidates)
+        if len(prefixes) == 2 and (family := self._with_first(candidates)):
             return family
-        filled = [name for name in named if not self._columns.is_empty(name)] or list(named[:1])
+        filled = [name for name in candidates if not self._columns.is_empty(name)] or list(candidates[:1])
         texts = [name for name in filled if not self._columns.facts[name].is_numeric]
         if len(filled) == 1:
             return filled
@@ -139,11 +143,11 @@ class LabelFinder:
             f"all by --columns=labels={joined}."
         )
 
-    def _with_first(self, named: Sequence[str]) -> list[str]:
+    def _with_first(self, candidates: Sequence[str]) -> list[str]:
         """The columns `label`, `label.1`, `label.2`, as pandas calls columns of one name; empty for others."""
-        numbered = [match for name in named if (match := NUMBERED.fullmatch(name))]
-        first = [name for name in named if not NUMBERED.fullmatch(name)]
-        return list(named) if len(first) == 1 and {match[1] for match in numbered} == {first[0]} else []
+        numbered = [match for name in candidates if (match := NUMBERED.fullmatch(name))]
+        first = [name for name in candidates if not NUMBERED.fullmatch(name)]
+        return list(candidates) if len(first) == 1 and {match[1] for match in numbered} == {first[0]} else []
 
     def _say_the_same(self, names: Sequence[str]) -> bool:
         """Whether each value of one column always stands beside the same value of the others."""
@@ -182,7 +186,7 @@ class LabelFinder:
 
     def _share_values(self, names: Sequence[str]) -> bool:
         values = [set(map(str, self._columns.facts[name].filled)) for name in names]
-        return all(2 * len(one & values[0]) > len(one) for one in values[1:])
+        return all(2 * len(column_facts & values[0]) > len(column_facts) for column_facts in values[1:])
 
 
 def _class_names(columns: Sequence[str]) -> dict[str, str]:

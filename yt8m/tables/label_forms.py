@@ -106,27 +106,27 @@ def is_nothing(value: Any) -> bool:
     return value is None or value != value or str(value).strip() in _NOTHING
 
 
-def find_form(counts: Mapping[Any, int], flag: str, known: Collection[str], source: str) -> LabelForm:
+def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
     """Finds how the labels of a column are written.
 
     Args:
       counts: {cell: number of rows}; lists are tuples here.
       flag: the value of --label_separator.
-      known: the names of the vocabulary, if there is one.
+      known_names: the names of the vocabulary, if there is one.
       source: where the cells are, for messages.
 
     Raises:
       UsageError: the cells have two readings, or none.
     """
-    known = {unicodedata.normalize("NFC", name) for name in known}
+    known_names = {unicodedata.normalize("NFC", name) for name in known_names}
     filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}
     if flag not in (separators.AUTO, separators.NONE):
-        return _with_separator(filled, separators.parse_flag(flag), known, source)
+        return _with_separator(filled, separators.parse_flag(flag), known_names, source)
     if any(isinstance(cell, tuple | label_object) for cell in filled):
-        return _structured(filled, known, source)
+        return _structured(filled, known_names, source)
     texts = {str(cell).strip(): count for cell, count in filled.items()}
     lists = [text for text in texts if label_lists.looks_like_list(text)]
-    if lists and flag == separators.AUTO and (form := _of_lists(texts, lists, known, source)):
+    if lists and flag == separators.AUTO and (form := _of_lists(texts, lists, known_names, source)):
         return form
     if texts and all(_NUMBER.fullmatch(text) for text in texts):
         return _of_numbers(texts)
@@ -134,7 +134,7 @@ def find_form(counts: Mapping[Any, int], flag: str, known: Collection[str], sour
         return LabelForm("", _whole, checked=frozenset(texts))
     if texts and all(_is_timed(text) for text in texts):
         return LabelForm("each with its start and end", _timed_names)
-    return _of_texts(texts, known, source)
+    return _of_texts(texts, known_names, source)
 
 
 class label_object(dict[str, Any]):  # noqa: N801 - it stands for a JSON object, in a form that can be a key
@@ -155,10 +155,10 @@ def _whole(cell: Any) -> Sequence[str]:
     return (cell,)
 
 
-def _with_separator(cells: Mapping[Any, int], separator: str, known: Collection[str], source: str) -> LabelForm:
+def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Collection[str], source: str) -> LabelForm:
     """The form with the separator that the user named."""
     texts = {str(cell): count for cell, count in cells.items() if not isinstance(cell, tuple | dict)}
-    separators.refuse_unused(separator, texts, known, source)
+    separators.refuse_unused(separator, texts, known_names, source)
     return LabelForm(f"separated by {separators.show(separator)}", _Splitter(separator), separator)
 
 
@@ -175,19 +175,19 @@ class _Splitter:
         return [text] if text in self.whole else text.split(self._separator)
 
 
-def _of_texts(texts: Mapping[str, int], known: Collection[str], source: str) -> LabelForm:
+def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: str) -> LabelForm:
     """The form of texts that are names, perhaps with a separator."""
     if _are_hashtags(texts):
         return LabelForm("as hashtags", _hashtags)
-    separator = separators.find_separator(texts, known, source)
+    separator = separators.find_separator(texts, known_names, source)
     if not separator:
-        return LabelForm("", _whole, checked=frozenset(texts) | frozenset(known))
-    parts = [separators.split(text, separator) for text in texts]
-    if vector := _vector_form(parts, source):
+        return LabelForm("", _whole, checked=frozenset(texts) | frozenset(known_names))
+    pieces = [separators.split(text, separator) for text in texts]
+    if vector := _vector_form(pieces, source):
         return LabelForm(f"0/1 vectors separated by {separators.show(separator)}", vector(_Splitter(separator)))
-    checked = frozenset(part for names in parts for part in names) | frozenset(known)
+    checked = frozenset(part for names in pieces for part in names) | frozenset(known_names)
     has_floats = all(_NUMBER.fullmatch(name) for name in checked)
-    whole = [name for name in known if separator in name]
+    whole = [name for name in known_names if separator in name]
     description = f"separated by {separators.show(separator)}"
     return LabelForm(description, _Splitter(separator, whole), separator, has_floats, checked)
 
@@ -219,7 +219,9 @@ def _timed_names(cell: Any) -> Sequence[str]:
     return [match[1] for match in matches if match]
 
 
-def _of_lists(texts: Mapping[str, int], lists: Sequence[str], known: Collection[str], source: str) -> LabelForm | None:
+def _of_lists(
+    texts: Mapping[str, int], lists: Sequence[str], known_names: Collection[str], source: str
+) -> LabelForm | None:
     """The form of texts of which some are lists; None if they are names in brackets."""
     items: dict[str, list[Any]] = {}
     for text in lists:
@@ -232,7 +234,7 @@ def _of_lists(texts: Mapping[str, int], lists: Sequence[str], known: Collection[
         return None
     if len(items) == len(lists) == len(texts) and (vector := _vector_form(list(items.values()), source)):
         return LabelForm("0/1 vectors", vector(_list_items))
-    names = {str(item).strip() for parts in items.values() for item in parts} | set(known)
+    names = {str(item).strip() for pieces in items.values() for item in pieces} | set(known_names)
     if any(text in names for text in lists) or (others and not _may_stand_alone(items, others, names)):
         example = next((text for text in others if text not in names), lists[0])
         raise UsageError(
@@ -248,10 +250,10 @@ def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], 
     """Whether texts beside lists are single labels, as Label Studio writes them: lists then have two labels or more."""
     if any(label_lists.looks_like_list(text) for text in others):
         return False
-    if any(len(parts) > 1 and names >= set(parts) for text in others for parts in separators.cuts(text)):
+    if any(len(pieces) > 1 and names >= set(pieces) for text in others for pieces in separators.cuts(text)):
         return False
-    known = sum(text in names for text in others)
-    return 2 * known > len(others) or all(len(parts) > 1 for parts in items.values())
+    known_names = sum(text in names for text in others)
+    return 2 * known_names > len(others) or all(len(pieces) > 1 for pieces in items.values())
 
 
 def _list_items(cell: Any) -> Sequence[Any]:
@@ -260,7 +262,7 @@ def _list_items(cell: Any) -> Sequence[Any]:
     return label_lists.parse_text(text) if label_lists.looks_like_list(text) else (text,)
 
 
-def _structured(cells: Mapping[Any, int], known: Collection[str], source: str) -> LabelForm:
+def _structured(cells: Mapping[Any, int], known_names: Collection[str], source: str) -> LabelForm:
     """The form of cells that are lists or objects, as in Parquet and JSON."""
     items, texts = list[Sequence[Any]](), dict[str, int]()
     for cell, count in cells.items():
@@ -270,16 +272,16 @@ def _structured(cells: Mapping[Any, int], known: Collection[str], source: str) -
             texts[str(cell).strip()] = count
     if not texts and (vector := _vector_form(items, source)):
         return LabelForm("0/1 vectors", vector(label_lists.flatten))
-    names = frozenset(str(item).strip() for parts in items for item in parts)
-    if texts and (inner := find_form(texts, separators.AUTO, names | set(known), source)).description:
+    names = frozenset(str(item).strip() for pieces in items for item in pieces)
+    if texts and (inner := find_form(texts, separators.AUTO, names | set(known_names), source)).description:
         raise UsageError(
             f"{source}: some cells are lists, and others texts with several labels ({inner.description}), such as "
             f"{next(iter(texts))[:60]!r}; write all as lists."
         )
     # A list may hold whole cells such as `["cat,dog"]`; then its items have a separator.
-    single = {str(parts[0]): count for parts, count in zip(items, cells.values(), strict=False) if len(parts) == 1}
+    single = {str(pieces[0]): count for pieces, count in zip(items, cells.values(), strict=False) if len(pieces) == 1}
     if single and not texts and len(single) == len(items):
-        separators_found = separators.find_separator(single, known, source)
+        separators_found = separators.find_separator(single, known_names, source)
         if separators_found:
             splitter = _Splitter(separators_found)
             return LabelForm(
@@ -287,7 +289,7 @@ def _structured(cells: Mapping[Any, int], known: Collection[str], source: str) -
                 lambda cell: [part for item in label_lists.flatten(cell) for part in splitter(item)],
                 separators_found,
             )
-    return LabelForm("lists", label_lists.flatten, has_whole_floats=True, checked=names | frozenset(known))
+    return LabelForm("lists", label_lists.flatten, has_whole_floats=True, checked=names | frozenset(known_names))
 
 
 def _flattened(cell: Any, source: str) -> Sequence[Any]:
@@ -305,11 +307,11 @@ def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[[Split
 
     A vector repeats 0 or 1, which a list of classes does not.
     """
-    sizes = {len(parts) for parts in items}
+    sizes = {len(pieces) for pieces in items}
     if len(sizes) != 1 or not all(map(label_lists.is_vector, items)):
         return None
     (size,) = sizes
-    if all(len({str(part) for part in parts}) == size for parts in items):
+    if all(len({str(part) for part in pieces}) == size for pieces in items):
         raise UsageError(
             f"{source}: each cell has a 0 and a 1; either the classes 0 and 1, or for each of two classes whether the "
             "video has it. Write the names or the numbers of the classes."
@@ -317,10 +319,10 @@ def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[[Split
 
     def with_splitter(split: Split) -> Split:
         def places(cell: Any) -> Sequence[str]:
-            parts = [part for part in split(cell) if str(part).strip()]
-            if len(parts) != size or not label_lists.is_vector(parts):
+            pieces = [part for part in split(cell) if str(part).strip()]
+            if len(pieces) != size or not label_lists.is_vector(pieces):
                 raise NotAListError(str(cell))
-            return label_lists.on_places(parts)
+            return label_lists.on_places(pieces)
 
         return places
 

@@ -100,14 +100,14 @@ def _chosen_classes(annotation: Mapping[str, Any], control: str) -> frozenset[st
       TypeError: the answer has results, but none of the control; the control gives no classes; or a class is no text.
     """
     results = annotation["result"]
-    own = [result for result in results if result.get("from_name") == control]
+    results_of_control = [result for result in results if result.get("from_name") == control]
     answers = [result for result in results if result.get("type") in CLASS_TYPES]
-    if answers and not own:
+    if answers and not results_of_control:
         others = sorted({f"{result.get('from_name')} (type {result.get('type')})" for result in answers})
         raise TypeError(
             f"the answer has results of the controls {', '.join(others)}, but none of the control {control}"
         )
-    return frozenset(name.strip() for result in own for name in _names_of(result))
+    return frozenset(name.strip() for result in results_of_control for name in _names_of(result))
 
 
 def _names_of(result: Mapping[str, Any]) -> list[str]:
@@ -186,7 +186,7 @@ def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
     """The key of the data of tasks that names the video; empty if there is none."""
     keys = [*_ID_KEYS, *data[0]]
     for key in dict.fromkeys(keys):
-        values = {str(one[key]) for one in data if isinstance(one.get(key), str | int) and one.get(key) != ""}
+        values = {str(entry[key]) for entry in data if isinstance(entry.get(key), str | int) and entry.get(key) != ""}
         if len(values) == len(data):
             return key
     return ""

@@ -109,7 +109,7 @@ def is_remark(name: str) -> bool:
 
 def count_known(names: list[str]) -> int:
     """The number of different meanings that the names of columns have."""
-    return len({known[0] for known in map(meaning_of, names) if known})
+    return len({meaning_and_rank[0] for meaning_and_rank in map(meaning_of, names) if meaning_and_rank})
 
 
 def split_name(column: str, cell: Any) -> str:

@@ -25,13 +25,13 @@ def is_table(path: str) -> bool:
     return _ending(path) in ENDINGS
 
 
-def open_source(flag: str, path: str, named: Sequence[str] = (), control: str = "") -> Source:
+def open_source(flag: str, path: str, column_names: Sequence[str] = (), control: str = "") -> Source:
     """Opens a table, whatever its form.
 
     Args:
       flag: the flag that names the table, with its dashes.
       path: path of the file; of a workbook, perhaps with `#` and the name of a sheet.
-      named: columns that the user has named.
+      column_names: columns that the user has named.
       control: the control of Label Studio that the user has named.
 
     Raises:
@@ -45,11 +45,11 @@ def open_source(flag: str, path: str, named: Sequence[str] = (), control: str = 
         raise UsageError(f"{flag}={path}: expected a file that ends in {', '.join(ENDINGS)}.{remedy}")
     refuse_unreadable(flag, path)
     if ending in _TEXT_ENDINGS:
-        return annotators.from_table(CsvSource(path, named))
+        return annotators.from_table(CsvSource(path, column_names))
     if ending in _ARROW_ENDINGS:
         return ArrowSource(path)
     if ending in workbook_source.ENDINGS:
-        return workbook_source.read_workbook(path, sheet, named)
+        return workbook_source.read_workbook(path, sheet, column_names)
     if ending in json_source.ENDINGS:
         return json_source.read_json_table(path, control)
     return ArraySource(path) if ending == ".npz" else cvat.read_cvat(path)

@@ -107,5 +107,5 @@ def find_column(name: str, columns: Sequence[str]) -> str:
     alike = [column for column in columns if normalized(column) == normalized(name)]
     if alike or name not in MEANINGS:
         return alike[0] if alike else ""
-    known = [(meaning[1], column) for column in columns if (meaning := meaning_of(column)) and meaning[0] == name]
-    return min(known)[1] if known else ""
+    known_names = [(meaning[1], column) for column in columns if (meaning := meaning_of(column)) and meaning[0] == name]
+    return min(known_names)[1] if known_names else ""

@@ -118,7 +118,7 @@ class RoleFinder:
         if "split" in self._columns.chosen:
             return self._columns.chosen["split"]
         words = set(SPLIT_WORDS) | {name.lower() for name in self._split_names}
-        for name in self._columns.named("split"):
+        for name in self._columns.with_meaning("split"):
             values = self._columns.facts[name].spellings - {""} if name in self._columns.facts else set()
             is_flag = normalized(name).startswith("is_") or normalized(name) == "valid"
             fits = self._columns.facts[name].is_binary if is_flag and name in self._columns.facts else values <= words
@@ -131,11 +131,13 @@ class RoleFinder:
             return self._columns.chosen[meaning]
         if any(normalized(name) in _CUT_FILES for name in self._columns.names):
             return ""  # the times are those of the film from which the video was cut
-        named = [name for name in self._columns.named(meaning) if name in self._columns.facts]
+        candidates = [name for name in self._columns.with_meaning(meaning) if name in self._columns.facts]
         numeric = [
-            name for name in named if self._columns.facts[name].is_numeric and not self._columns.facts[name].is_binary
+            name
+            for name in candidates
+            if self._columns.facts[name].is_numeric and not self._columns.facts[name].is_binary
         ]
-        return meaning if meaning in named else next(iter(numeric), "")
+        return meaning if meaning in candidates else next(iter(numeric), "")
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""
@@ -149,27 +151,27 @@ class RoleFinder:
                 and self._columns.facts[name].is_numeric
             ):
                 families.setdefault(match[1], {})[int(match[2])] = name
-        found = {}
+        columns_found = {}
         for prefix, columns in families.items():
             numbers = sorted(columns)
             is_whole = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
             if is_whole and not is_label_word(prefix) and self._are_features(prefix, list(columns.values())):
-                found[prefix] = [columns[number] for number in numbers]
-        if len(found) == 1 and normalized(next(iter(found))) in _GENERIC_PREFIXES | {""}:
-            return {GENERIC: next(iter(found.values()))}
-        return {prefix.strip("_.- ") or GENERIC: columns for prefix, columns in found.items()}
+                columns_found[prefix] = [columns[number] for number in numbers]
+        if len(columns_found) == 1 and normalized(next(iter(columns_found))) in _GENERIC_PREFIXES | {""}:
+            return {GENERIC: next(iter(columns_found.values()))}
+        return {prefix.strip("_.- ") or GENERIC: columns for prefix, columns in columns_found.items()}
 
     def _are_features(self, prefix: str, columns: Sequence[str]) -> bool:
-        has_labels = bool(self._columns.named("labels")) or "labels" in self._columns.chosen
+        has_labels = bool(self._columns.with_meaning("labels")) or "labels" in self._columns.chosen
         is_generic = normalized(prefix) in _GENERIC_PREFIXES
         return not all(self._columns.facts[name].is_binary for name in columns) or (is_generic and has_labels)
 
     def _find_path(self) -> str:
         if "path" in self._columns.chosen:
             return self._columns.chosen["path"]
-        if named := self._columns.named("path"):
-            return named[0]
-        candidates = self._columns.named("id") + self._columns.invented()
+        if candidates := self._columns.with_meaning("path"):
+            return candidates[0]
+        candidates = self._columns.with_meaning("id") + self._columns.invented()
         return next((name for name in candidates if self._holds_files(name)), "")
 
     def _holds_files(self, name: str) -> bool:
@@ -183,12 +185,12 @@ class RoleFinder:
     def _find_id(self, path: str) -> str:
         if self._columns.chosen.get("id"):
             return self._columns.chosen["id"]
-        named = [name for name in self._columns.named("id") if name in self._columns.facts]
-        unique = [name for name in named if self._columns.facts[name].is_unique]
+        candidates = [name for name in self._columns.with_meaning("id") if name in self._columns.facts]
+        unique = [name for name in candidates if self._columns.facts[name].is_unique]
         names = [name for name in unique if not self._columns.facts[name].is_counter]
-        first = next(iter(names or unique or named), "")
-        if named and named[0] in unique and not self._columns.facts[named[0]].is_counter:
-            first = named[0]
+        first = next(iter(names or unique or candidates), "")
+        if candidates and candidates[0] in unique and not self._columns.facts[candidates[0]].is_counter:
+            first = candidates[0]
         if first or path:
             return first or path
         return self._id_by_cells()

@@ -59,8 +59,8 @@ def parse_flag(text: str) -> str:
 
 def split(text: str, separator: str) -> list[str]:
     """The parts of a cell, without the blanks around them and without empty ones."""
-    parts = text.split() if separator == " " else text.split(separator)
-    return [part for part in map(str.strip, parts) if part]
+    pieces = text.split() if separator == " " else text.split(separator)
+    return [part for part in map(str.strip, pieces) if part]
 
 
 def cuts(text: str) -> Iterator[list[str]]:
@@ -70,31 +70,31 @@ def cuts(text: str) -> Iterator[list[str]]:
             yield split(text, separator)
 
 
-def find_separator(cells: Mapping[str, int], known: Collection[str], source: str) -> str:
+def find_separator(cells: Mapping[str, int], known_names: Collection[str], source: str) -> str:
     """The separator between labels; empty if each cell is one name.
 
     Args:
       cells: {text of a cell: number of cells with this text}, without empty ones.
-      known: names that the vocabulary has.
+      known_names: names that the vocabulary has.
       source: where the cells are, for a message.
 
     Raises:
       UsageError: there are two readings.
     """
-    if found := _between_numbers(cells):
-        return found
+    if separator_of_numbers := _between_numbers(cells):
+        return separator_of_numbers
     chosen, unclear = "", list[tuple[str, SeparatorVerdict]]()
     for separator in (*_STRONG, *_WEAK):
-        verdict = judge(separator, cells, known)
+        verdict = judge(separator, cells, known_names)
         if verdict.kind == "split":
             if chosen:
                 raise _mixed(source, chosen, separator, verdict.example)
             chosen = separator
-            cells = _parts(cells, separator, known)
+            cells = _parts(cells, separator, known_names)
         elif verdict.kind == "unclear":
             unclear.append((separator, verdict))
     for separator, first_verdict in unclear:
-        verdict = judge(separator, cells, known) if chosen else first_verdict
+        verdict = judge(separator, cells, known_names) if chosen else first_verdict
         if verdict.kind != "names":
             raise _two_readings(source, separator, verdict.example, chosen)
     return chosen
@@ -111,17 +111,17 @@ def refuse_combinations(names: Collection[str], checked: Collection[str], source
     everything = set(names)
     for name in sorted(everything - set(checked)):
         for separator in USUAL:
-            parts = split(name, separator) if separator in name else []
-            if len(parts) > 1 and everything.issuperset(parts):
+            pieces = split(name, separator) if separator in name else []
+            if len(pieces) > 1 and everything.issuperset(pieces):
                 raise _two_readings(source, separator, name, "")
 
 
-def refuse_unused(separator: str, cells: Mapping[str, int], known: Collection[str], source: str) -> None:
+def refuse_unused(separator: str, cells: Mapping[str, int], known_names: Collection[str], source: str) -> None:
     """Raises `UsageError` if no cell has the separator that the user named, but the cells prove another one."""
     if any(separator in text for text in cells):
         return
     for other in (*_STRONG, *_WEAK):
-        verdict = judge(other, cells, known)
+        verdict = judge(other, cells, known_names)
         if verdict.kind == "split":
             raise UsageError(
                 f"{source}: no cell has the --label_separator={flag_value(separator)}, but {show(other)} stands "
@@ -135,20 +135,20 @@ def _between_numbers(cells: Mapping[str, int]) -> str:
     if not all(map(_NUMBERS.fullmatch, cells)):
         return ""
     for separator in (" ", ";", "|", ","):
-        parts = [split(text, separator) for text in cells]
-        if any(len(numbers) > 1 for numbers in parts) and all(
-            _NUMBER.fullmatch(number) for numbers in parts for number in numbers
+        pieces = [split(text, separator) for text in cells]
+        if any(len(numbers) > 1 for numbers in pieces) and all(
+            _NUMBER.fullmatch(number) for numbers in pieces for number in numbers
         ):
-            return separator if separator != "," or len({len(numbers) for numbers in parts}) > 1 else ""
+            return separator if separator != "," or len({len(numbers) for numbers in pieces}) > 1 else ""
     return ""
 
 
-def judge(separator: str, cells: Mapping[str, int], known: Collection[str]) -> SeparatorVerdict:
+def judge(separator: str, cells: Mapping[str, int], known_names: Collection[str]) -> SeparatorVerdict:
     """What the cells say of a separator; see the beginning of this module."""
-    combined = {text: parts for text in cells if len(parts := _cut(text, separator)) > 1 and text not in known}
+    combined = {text: pieces for text in cells if len(pieces := _cut(text, separator)) > 1 and text not in known_names}
     if not combined:
         return SeparatorVerdict("names")
-    evidence = _Evidence(separator, cells, known, combined)
+    evidence = _Evidence(separator, cells, known_names, combined)
     if evidence.uncut:
         # `C++` is a name, so that `+` can hardly stand between names.
         return SeparatorVerdict("unclear", evidence.uncut) if len(evidence.proving) > 1 else SeparatorVerdict("names")
@@ -171,7 +171,7 @@ class _Evidence:
     Args:
       separator: the separator.
       cells: {text of a cell: number of cells}.
-      known: names of the vocabulary.
+      known_names: names of the vocabulary.
       combined: {cell with the separator: its parts}.
 
     Attributes:
@@ -182,17 +182,21 @@ class _Evidence:
     """
 
     def __init__(
-        self, separator: str, cells: Mapping[str, int], known: Collection[str], combined: Mapping[str, Sequence[str]]
+        self,
+        separator: str,
+        cells: Mapping[str, int],
+        known_names: Collection[str],
+        combined: Mapping[str, Sequence[str]],
     ) -> None:
-        self._separator, self._cells, self._known, self._combined = separator, cells, set(known), combined
-        self._alone = {text for text in cells if text not in combined} | set(known)
+        self._separator, self._cells, self._known, self._combined = separator, cells, set(known_names), combined
+        self._alone = {text for text in cells if text not in combined} | set(known_names)
         self.uncut = next((text for text in cells if text not in combined and _is_uncut(text, separator)), "")
         self._shared, moving = _recurring_parts(combined)
-        own = self._alone if separator == " " else self._alone | moving
-        self.proving = [text for text, parts in combined.items() if own.issuperset(parts)]
-        self.touching = [text for text, parts in combined.items() if not own.isdisjoint(parts)]
-        tokens = [part for parts in combined.values() for part in parts]
-        self._own_share = sum(part in own for part in tokens) / len(tokens)
+        own_labels = self._alone if separator == " " else self._alone | moving
+        self.proving = [text for text, pieces in combined.items() if own_labels.issuperset(pieces)]
+        self.touching = [text for text, pieces in combined.items() if not own_labels.isdisjoint(pieces)]
+        tokens = [part for pieces in combined.values() for part in pieces]
+        self._own_share = sum(part in own_labels for part in tokens) / len(tokens)
         self._moving_share = sum(part in moving for part in tokens) / len(tokens)
         self._has_alone = not self._alone.isdisjoint(tokens)
         doubtful = set(combined) - set(self.proving)
@@ -201,7 +205,7 @@ class _Evidence:
     def is_split(self) -> bool:
         """Whether the cells prove the separator."""
         count, proving = len(self._combined), set(self.proving)
-        if all(self._known.issuperset(parts) for parts in self._combined.values()):
+        if all(self._known.issuperset(pieces) for pieces in self._combined.values()):
             return True
         if len(proving) >= (_FEWEST_CELLS if self._has_alone else _ENOUGH_CELLS) and len(proving) >= _MOST_OF * count:
             doubtful = [text for text in self._combined if text not in proving]
@@ -233,8 +237,8 @@ class _Evidence:
         Without blanks around it, it is enough if most cells have a part that stands alone or in other cells too.
         """
         is_tight = _styles(list(self._combined), self._separator) == {self._separator}
-        own = self._alone | self._shared
-        touching = sum(not own.isdisjoint(parts) for parts in self._combined.values())
+        own_labels = self._alone | self._shared
+        touching = sum(not own_labels.isdisjoint(pieces) for pieces in self._combined.values())
         if is_tight and 2 * touching > len(self._combined):
             return "split"
         is_repeated = not is_tight and all(self._cells[text] > 2 for text in self._combined) and len(self._cells) > 1
@@ -245,9 +249,9 @@ def _recurring_parts(combined: Mapping[str, Sequence[str]]) -> tuple[set[str], s
     """(the parts of several cells, those of them that are at different places)."""
     places: dict[str, set[int]] = {}
     count: Counter[str] = Counter()
-    for parts in combined.values():
-        count.update(set(parts))
-        for place, part in enumerate(parts):
+    for pieces in combined.values():
+        count.update(set(pieces))
+        for place, part in enumerate(pieces):
             places.setdefault(part, set()).add(place)
     shared = {part for part, number in count.items() if number > 1}
     return shared, {part for part in shared if len(places[part]) > 1}
@@ -257,10 +261,10 @@ def _cut(text: str, separator: str) -> list[str]:
     """The parts of a cell with a separator; the cell alone if it has none, or only where a name may have it."""
     if separator not in text:
         return [text]
-    parts = [part.strip() for part in (text.split() if separator == " " else text.strip().split(separator))]
+    pieces = [part.strip() for part in (text.split() if separator == " " else text.strip().split(separator))]
     if separator in (";", ",", "|", "\n", "\t"):
-        parts = [part for part in parts if part]
-    return parts if all(parts) and parts else [text]
+        pieces = [part for part in pieces if part]
+    return pieces if all(pieces) and pieces else [text]
 
 
 def _is_uncut(text: str, separator: str) -> bool:
@@ -274,20 +278,20 @@ def _styles(texts: Sequence[str], separator: str) -> set[str]:
     return {match[0] for text in texts for match in re.finditer(rf"\s*{re.escape(separator)}\s*", text)}
 
 
-def _parts(cells: Mapping[str, int], separator: str, known: Collection[str]) -> dict[str, int]:
+def _parts(cells: Mapping[str, int], separator: str, known_names: Collection[str]) -> dict[str, int]:
     """{label: number of cells}, of cells that are split."""
     counts: Counter[str] = Counter()
     for text, count in cells.items():
-        for part in [text] if text in known else split(text, separator):
+        for part in [text] if text in known_names else split(text, separator):
             counts[part] += count
     return dict(counts)
 
 
 def _two_readings(source: str, separator: str, example: str, chosen: str) -> UsageError:
-    parts = " and ".join(repr(part[:40]) for part in split(example, separator)[:3])
+    pieces = " and ".join(repr(part[:40]) for part in split(example, separator)[:3])
     other = f"--label_separator={flag_value(chosen) if chosen else NONE}"
     return UsageError(
-        f"{source}: {example[:60]!r} may be one name, or the labels {parts} with {show(separator)} between them. "
+        f"{source}: {example[:60]!r} may be one name, or the labels {pieces} with {show(separator)} between them. "
         f"Choose by {other} (one name), or --label_separator={flag_value(separator)} (several labels)."
     )
 

@@ -103,8 +103,8 @@ class MemorySource:
 
 def refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:
     """Raises `UsageError` if two of the columns of the table at `path` have the same name."""
-    named = [name for name in columns if name]
-    if len(set(named)) < len(named):
+    names = [name for name in columns if name]
+    if len(set(names)) < len(names):
         raise UsageError(f"{path} names a column twice: {','.join(columns)[:200]}; give each its own name.")
 
 

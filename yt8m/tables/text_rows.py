@@ -12,12 +12,12 @@ from yt8m.tables.dialects import Dialect, sniff
 Fields = list[str]
 
 
-def parse_rows(text: str, path: str, named: Sequence[str]) -> tuple[Fields, Iterator[tuple[int, Fields]]]:
+def parse_rows(text: str, path: str, column_names: Sequence[str]) -> tuple[Fields, Iterator[tuple[int, Fields]]]:
     """Parses a CSV text with a header.
 
     Args:
       path: the path of the file, for messages.
-      named: names of columns that the header must have, in lower case; without them it has commas.
+      column_names: names of columns that the header must have, in lower case; without them it has commas.
 
     Returns:
       (the names of the columns, in lower case; an iterator over the line and the fields of each row with any text).
@@ -28,8 +28,8 @@ def parse_rows(text: str, path: str, named: Sequence[str]) -> tuple[Fields, Iter
     """
     text = text.removeprefix("\ufeff")
     first_names = [name.strip().strip('"').lower() for name in text.partition("\n")[0].split(",")]
-    dialect = Dialect(",") if set(named) <= set(first_names) else sniff(text, named)
-    if not set(named) <= {name.strip().lower() for name in dialect.header}:
+    dialect = Dialect(",") if set(column_names) <= set(first_names) else sniff(text, column_names)
+    if not set(column_names) <= {name.strip().lower() for name in dialect.header}:
         dialect = Dialect(",")
     body = "".join(text.splitlines(keepends=True)[dialect.first_line :]) if dialect.first_line else text
     rows = _numbered(dialect, body, path)

@@ -90,9 +90,9 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
       UsageError: the table has two readings, or a column that is needed is missing.
       RunError: the file cannot be read.
     """
-    named = [word.partition("=")[2] for word in flags.columns]
+    column_names = [word.partition("=")[2] for word in flags.columns]
     control = next((word.partition("=")[2] for word in flags.columns if word.startswith("labels=")), "")
-    source = open_source(flag, path, named, control)
+    source = open_source(flag, path, column_names, control)
     words = [
         word for word in flags.columns if not (control and word.startswith("labels=") and "labels" in source.hints)
     ]
@@ -260,10 +260,10 @@ class UnderstoodTable:
         """The names in each cell of a column; a cell that does not fit to the form makes its row bad."""
         if fast := self._read_texts(cells):
             return fast
-        known, read = self._labels_of, list[Sequence[str]]()
+        cached_labels, read = self._labels_of, list[Sequence[str]]()
         for number, cell in enumerate(cells, first):
             try:
-                read.append(known[cell])
+                read.append(cached_labels[cell])
             except (KeyError, TypeError):
                 read.append(self._read_cell(cell, number, column, bad))
         return read
@@ -300,19 +300,19 @@ class UnderstoodTable:
 
     def _read_classes(self, rows: Rows, bad: dict[int, str]) -> list[tuple[str, ...]]:
         """The classes whose columns say yes."""
-        found: list[list[str]] = [[] for _ in range(rows.size)]
+        labels_of_rows: list[list[str]] = [[] for _ in range(rows.size)]
         for column, name in self._roles.classes.items():
             is_marked = self._facts[column].spellings & FALSE_WORDS
             for place, cell in enumerate(rows.cells[column]):
                 word = "" if cell is None else str(cell).strip().lower()
                 if word in TRUE_WORDS:
-                    found[place].append(name)
+                    labels_of_rows[place].append(name)
                 elif word not in FALSE_WORDS and (is_marked or word not in ("", "nan")):
                     number = rows.first + place
                     bad.setdefault(
                         number, f"the cell of {column} is {str(cell)[:40]!r}; expected yes or no, as 1 and 0"
                     )
-        return list(map(tuple, found))
+        return list(map(tuple, labels_of_rows))
 
     def _array(self, rows: Rows, name: str) -> NDArray[Any]:
         if name in rows.arrays:
@@ -323,22 +323,22 @@ class UnderstoodTable:
 
     def describe(self) -> list[str]:
         """The parts of the summary: what the file is, and what was taken from which column."""
-        roles, parts = self._roles, [f"{os.path.basename(self.path)}: {self._original.form}"]
+        roles, phrases = self._roles, [f"{os.path.basename(self.path)}: {self._original.form}"]
         if roles.id != "id":
-            parts.append(f'ids from "{roles.id}"')
-        parts += self._describe_labels()
+            phrases.append(f'ids from "{roles.id}"')
+        phrases += self._describe_labels()
         if roles.path and roles.path not in ("path", roles.id):
-            parts.append(f'paths from "{roles.path}"')
+            phrases.append(f'paths from "{roles.path}"')
         if roles.split:
-            parts.append(f'split from "{roles.split}"')
+            phrases.append(f'split from "{roles.split}"')
         if times := [f'"{name}"' for name in (roles.start, roles.end) if name]:
-            parts.append(f"times from {' and '.join(times)}")
+            phrases.append(f"times from {' and '.join(times)}")
         for name, columns in roles.families.items():
-            parts.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
+            phrases.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
         if roles.unused:
-            more = ", ..." if len(roles.unused) > 8 else ""
-            parts.append("not used: " + ", ".join(f'"{name}"' for name in roles.unused[:8]) + more)
-        return parts
+            ellipsis = ", ..." if len(roles.unused) > 8 else ""
+            phrases.append("not used: " + ", ".join(f'"{name}"' for name in roles.unused[:8]) + ellipsis)
+        return phrases
 
     def _describe_labels(self) -> list[str]:
         roles = self._roles
@@ -357,8 +357,8 @@ class UnderstoodTable:
         """Raises `UsageError` if one of all labels seems to be several; the last check, after all rows were read."""
         if self._flags.separator == separators.AUTO and self._roles.labels:
             listed = ", ".join(f'"{name}"' for name in self._roles.labels)
-            known = {*self.form.checked, *self._flags.vocabulary}
-            separators.refuse_combinations(names, known, f"{self.path}, column {listed}")
+            cached_labels = {*self.form.checked, *self._flags.vocabulary}
+            separators.refuse_combinations(names, cached_labels, f"{self.path}, column {listed}")
 
 
 def _matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from yt8m.tables.sources import MemorySource, refuse_repeated_columns
 ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 
 
-def read_workbook(path: str, sheet: str = "", named: Sequence[str] = ()) -> MemorySource:
+def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
     """Reads the table of a workbook: the only sheet that has cells, or the one that is named.
 
     Raises:
@@ -30,7 +30,7 @@ def read_workbook(path: str, sheet: str = "", named: Sequence[str] = ()) -> Memo
         raise UsageError(f"{path} has {len(filled)} sheets with cells ({', '.join(filled) or 'none'}); {remedy}.")
     name, rows = (sheet, filled[sheet]) if sheet else next(iter(filled.items()))
     numbered = [(number, row) for number, row in enumerate(rows, 1) if any(row)]
-    header, skipped = find_header([row for _, row in numbered], named)
+    header, skipped = find_header([row for _, row in numbered], column_names)
     header = header if skipped else list(invented_names([row for _, row in numbered]))
     header = [text.strip() for text in header]
     refuse_repeated_columns(path, header)

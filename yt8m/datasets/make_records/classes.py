@@ -237,19 +237,19 @@ def refuse_unclear_labels(names: Collection[str], classes: Classes, flags: DataS
     if flags.vocabulary:
         return
     earlier = find_vocabulary(flags)
-    known = set(map(clean_name, earlier.names)) if earlier else set()
-    _refuse_similar_names(names, known)
+    known_names = set(map(clean_name, earlier.names)) if earlier else set()
+    _refuse_similar_names(names, known_names)
     _refuse_unused_numbers(names, classes, flags)
     if flags.label_separator != separators.NONE:
-        _refuse_joined_classes(set(names), known, storage.join(flags.out, vocabulary.NAME))
+        _refuse_joined_classes(set(names), known_names, storage.join(flags.out, vocabulary.NAME))
 
 
-def _refuse_similar_names(names: Collection[str], known: Collection[str]) -> None:
+def _refuse_similar_names(names: Collection[str], known_names: Collection[str]) -> None:
     """Refuses two names that differ only in case, blanks or kinds of letters, unless the vocabulary has both."""
     first: dict[str, str] = {}
     for name in sorted(names):
         other = first.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), name)
-        if other != name and not {other, name} <= set(known):
+        if other != name and not {other, name} <= set(known_names):
             raise UsageError(
                 f"the labels {_apart(other, name)} differ only in case, blanks or how letters are encoded. If they "
                 "mean one class, write them alike; if they mean two, name all classes by --vocabulary=FILE."
@@ -267,14 +267,14 @@ def _refuse_unused_numbers(names: Collection[str], classes: Classes, flags: Data
         )
 
 
-def _refuse_joined_classes(names: Collection[str], known: Collection[str], path: str) -> None:
+def _refuse_joined_classes(names: Collection[str], known_names: Collection[str], path: str) -> None:
     """Refuses to add labels to a vocabulary in which combinations of them are classes."""
-    for name in known if names else ():
+    for name in known_names if names else ():
         for separator in separators.USUAL:
-            parts = separators.split(name, separator) if separator in name else []
-            if len(parts) > 1 and all(part in names for part in parts):
+            pieces = separators.split(name, separator) if separator in name else []
+            if len(pieces) > 1 and all(part in names for part in pieces):
                 raise UsageError(
-                    f"{path} has the class {name[:60]!r}, but {' and '.join(map(repr, parts[:3]))} are labels of their "
+                    f"{path} has the class {name[:60]!r}, but {' and '.join(map(repr, pieces[:3]))} are labels of their "
                     "own now. Name another folder as --out; or, to go on with such classes, add --label_separator=none."
                 )
 

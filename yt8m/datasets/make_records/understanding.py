@@ -57,14 +57,14 @@ def check_labels(table: DescribedTable, scan: Scan, classes: Classes, flags: Dat
 
 def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
     """The paragraph that says what was understood: `312 videos, 41 classes; labels from "tags", ...`."""
-    name, *parts = table.describe()
-    parts = [f"{sum(scan.videos)} videos, {classes.size} classes", *parts]
+    name, *phrases = table.describe()
+    phrases = [f"{sum(scan.videos)} videos, {classes.size} classes", *phrases]
     if scan.unlabelled:
-        parts.append(f"{_count(scan.unlabelled, 'video')} without a label")
+        phrases.append(f"{_count(scan.unlabelled, 'video')} without a label")
     if rare := list(_rare_names(scan.names)):
-        more = f" and {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
-        parts.append(f"rare: {', '.join(rare[:_MOST_SHOWN])}{more}")
-    return f"{name}: {'; '.join(parts)}" if ":" not in name else f"{name}; {'; '.join(parts)}"
+        rest_text = f" and {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
+        phrases.append(f"rare: {', '.join(rare[:_MOST_SHOWN])}{rest_text}")
+    return f"{name}: {'; '.join(phrases)}" if ":" not in name else f"{name}; {'; '.join(phrases)}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -83,7 +83,7 @@ def _rare_names(names: Counter[str]) -> Iterator[str]:
         others = {other for variant in _variants(name) for other in near.get(variant, ())}
         others = {other for other in others if names[other] >= _COMMON * count and not _differ_in_digits(name, other)}
         if others:
-            other = max(others, key=lambda one: (names[one], one))
+            other = max(others, key=lambda name_of_class: (names[name_of_class], name_of_class))
             yield f'{name} ({_count(count, "video")}, near "{other}")'
 
 
@@ -95,5 +95,5 @@ def _variants(name: str) -> set[str]:
 
 def _differ_in_digits(first: str, second: str) -> bool:
     """Whether two names are alike but for their digits, such as `scene 1` and `scene 2`."""
-    kept = ["".join(letter for letter in name.casefold() if not letter.isdigit()) for name in (first, second)]
-    return kept[0] == kept[1] and first.casefold() != second.casefold()
+    stems = ["".join(letter for letter in name.casefold() if not letter.isdigit()) for name in (first, second)]
+    return stems[0] == stems[1] and first.casefold() != second.casefold()
