@@ -211,13 +211,13 @@ class Registry(Generic[T]):
 
 
 @functools.cache
-def _find_plug_ins(kind: str, group: str, own: frozenset[str]) -> dict[str, EntryPoint]:
+def _find_plug_ins(kind: str, group: str, own_entries: frozenset[str]) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # slow to import, and most programs name no class of another package
 
     points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         other = points.get(point.name)
-        if point.name in own or (other and other.value != point.value):
+        if point.name in own_entries or (other and other.value != point.value):
             owner = _package_of(other) if other else "yt8m itself"
             raise UsageError(
                 f"the {kind} {point.name!r} of the installed package {_package_of(point)} has the name of one of "

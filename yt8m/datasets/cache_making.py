@@ -91,7 +91,7 @@ def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> Non
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.describe_space(files), file=sys.stderr)
     cached_shards = {path: cached for path in files if (cached := cache.open_parsed(cache.path_of(path))) is not None}
-    parsed_shards = [_described(path, cached) for path, cached in cached_shards.items()]
+    parsed_shards = [_describe_shard(path, cached) for path, cached in cached_shards.items()]
     missing = [path for path in files if path not in cached_shards]
     for shard in terminal.with_progress(
         _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(parsed_shards)
@@ -146,10 +146,10 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
 def _parse_shard(cache: ShardCache, path: str) -> _ParsedShard:
     """Parses the shard `path` into the cache, in this process."""
     cached = cache.parse_shard(path, cache.path_of(path))
-    return _described(path, cached)
+    return _describe_shard(path, cached)
 
 
-def _described(path: str, cached: CachedShard) -> _ParsedShard:
+def _describe_shard(path: str, cached: CachedShard) -> _ParsedShard:
     """A shard of the cache; one without a record counts as damaged, as for every other reader."""
     damage = cached.damage if len(cached) or cached.damage else (0, EMPTY)
     return _ParsedShard(path, len(cached), damage)

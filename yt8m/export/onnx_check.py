@@ -112,8 +112,8 @@ def refuse_other_graph(path: str, session: Any, data: DataFormat) -> None:
             raise _contradiction(path, f"it has no {name}, only {', '.join(nodes) or 'nothing else'}")
         if node.type not in types or not _may_have_shape(node.shape, shape):
             dimensions = ", ".join("any" if size is None else str(size) for size in shape)
-            found = f"{name} is {node.type} of {node.shape}"
-            raise _contradiction(path, f"{found}, expected {' or '.join(types)} of [{dimensions}]")
+            signature = f"{name} is {node.type} of {node.shape}"
+            raise _contradiction(path, f"{signature}, expected {' or '.join(types)} of [{dimensions}]")
     if len(inputs) > 2:
         raise _contradiction(path, f"it takes {', '.join(inputs)}, expected {FRAMES} and {NUM_FRAMES}")
 

@@ -153,8 +153,8 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
     """
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
-    own = vocabulary.parse(own_names.encode(), MODEL) if own_names else vocabulary.of_names(())
-    names = own.shown(num_classes)
+    own_vocabulary = vocabulary.parse(own_names.encode(), MODEL) if own_names else vocabulary.of_names(())
+    names = own_vocabulary.shown(num_classes)
     tagger = thresholds.parse(tag_text, MODEL, num_classes) if tag_text else None
     extractor: Mapping[str, Any] = next(iter(about["extractors"]), {})
     return {

@@ -85,9 +85,9 @@ def _open_container(av: Any, path: str) -> Iterator[Any]:
     """
     options = {"protocol_whitelist": "none", "format_whitelist": _FORMATS}
     # Before version 19, PyAV raised an error for metadata that are not UTF-8 unless it was told to ignore them.
-    more = {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
+    error_options = {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
     with (
         storage.open_read(path) as file,
-        av.open(file, options=options, container_options=options, buffer_size=1 << 18, **more) as container,
+        av.open(file, options=options, container_options=options, buffer_size=1 << 18, **error_options) as container,
     ):
         yield container

@@ -134,12 +134,12 @@ class LabelAudit:
         if storage.exists(self._path(DECISIONS)):
             read_decisions(self._path(DECISIONS))  # raises now rather than at the end of the audit
         digest, path = self._hash_inputs(), self._in_work(_INPUTS)
-        known = ("", digest, self._hash_inputs(with_status=False))  # the last one is that of earlier versions
+        accepted_hashes = ("", digest, self._hash_inputs(with_status=False))  # the last one is that of earlier versions
         try:
             earlier = storage.read_json(path)["digest"] if storage.exists(path) else ""
         except (RunError, ValueError, KeyError, TypeError):
             earlier = "damaged"
-        if earlier not in known:
+        if earlier not in accepted_hashes:
             if not self._config.overwrite and storage.exists(self._in_work(_VIDEOS)):
                 raise UsageError(
                     f"{self._config.out} has an audit of other data or with other flags; add --overwrite to replace it "

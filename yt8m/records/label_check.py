@@ -52,8 +52,8 @@ def describe_problem(opened: OpenedData, feature: str = LABELS) -> str:
         return _describe_vectors(files, vectors) if len(vectors) >= _FEWEST_VECTORS else ""
     if not count or (feature == LABELS and data is not None and data.positives is not None):
         return ""  # damaged files; or the manifest counts labels, which then are in later records
-    what = "rated segment" if feature == RATINGS else "label"
-    return f"{files[0]}: none of the first {count} videos has a {what}{_other_feature(files)}"
+    noun = "rated segment" if feature == RATINGS else "label"
+    return f"{files[0]}: none of the first {count} videos has a {noun}{_other_feature(files)}"
 
 
 def warn(data: OpenedData, feature: str = LABELS, *, are_needed: bool = True) -> None:

@@ -84,8 +84,12 @@ class OpenedData:
     @property
     def pattern(self) -> str:
         """The patterns as one text."""
-        one = self.patterns or ""
-        return os.fspath(one) if isinstance(one, str | os.PathLike) else ",".join(os.fspath(each) for each in one)
+        patterns = self.patterns or ""
+        return (
+            os.fspath(patterns)
+            if isinstance(patterns, str | os.PathLike)
+            else ",".join(os.fspath(each) for each in patterns)
+        )
 
     def again(self) -> OpenedData:
         """Opens the same patterns again, for whoever must see files that appeared or changed since."""
@@ -97,9 +101,9 @@ class OpenedData:
 
     def with_names(self, names: Vocabulary) -> OpenedData:
         """The same data with the vocabulary `names`, which was read from its file before."""
-        named = dataclasses.replace(self, vocabulary_file=names.path)
-        named.__dict__.update(self.__dict__ | {"vocabulary_file": names.path, "vocabulary": names})
-        return named
+        renamed = dataclasses.replace(self, vocabulary_file=names.path)
+        renamed.__dict__.update(self.__dict__ | {"vocabulary_file": names.path, "vocabulary": names})
+        return renamed
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -178,10 +182,10 @@ class OpenedData:
         folders = sorted({os.path.dirname(path) for path in self.files})
         beside = [vocabulary.read(path) for path in dict.fromkeys(filter(None, map(_find_nearest, folders)))]
         if self.vocabulary_file:
-            named = vocabulary.read(self.vocabulary_file)
+            renamed = vocabulary.read(self.vocabulary_file)
             for names in beside:
-                _refuse_renumbering(named, names)
-            return named
+                _refuse_renumbering(renamed, names)
+            return renamed
         for other in beside[1:]:
             beside[0].refuse_other(other, beside[0].path, other.path, "Name the shards of one data set only.")
         return beside[0] if beside else vocabulary.of_names(())
@@ -329,21 +333,21 @@ def _patterns_in(folder: str) -> str:
     return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
 
 
-def _refuse_renumbering(named: Vocabulary, beside: Vocabulary) -> None:
+def _refuse_renumbering(renamed: Vocabulary, beside: Vocabulary) -> None:
     """Raises a `UsageError` if a class has another number in the data's own vocabulary than in that of --vocabulary.
 
     A name that one of the two has more than once is not compared.
 
     Args:
-      named: the vocabulary that --vocabulary names.
+      renamed: the vocabulary that --vocabulary names.
       beside: the vocabulary beside the data.
     """
-    numbers, counts = {name: index for index, name in enumerate(named.names)}, Counter(named.names)
+    numbers, counts = {name: index for index, name in enumerate(renamed.names)}, Counter(renamed.names)
     counts_beside = Counter(beside.names)
     for index, name in enumerate(beside.names):
         if counts[name] == counts_beside[name] == 1 and numbers[name] != index:
             raise UsageError(
-                f"--vocabulary={named.path}: {name!r} is class {numbers[name]} there, but class {index} in "
+                f"--vocabulary={renamed.path}: {name!r} is class {numbers[name]} there, but class {index} in "
                 f"{beside.path}, which numbers the labels of these data. Leave the flag out, or make the records anew."
             )
 

@@ -209,8 +209,8 @@ def _rows(content: bytes) -> Iterator[_VocabularyRow]:
 def _check_header(row: _VocabularyRow, header: Sequence[str]) -> None:
     if not {"index", "name"} <= set(header):
         row.refuse(f"the columns are {', '.join(header)[:80] or 'missing'}; {_COLUMNS}.")
-    named = [name for name in header if name]
-    if len(set(named)) != len(named):
+    names = [name for name in header if name]
+    if len(set(names)) != len(names):
         row.refuse(f"a column is repeated in {','.join(header)[:80]}; {_COLUMNS}.")
 
 

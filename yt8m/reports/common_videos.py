@@ -59,9 +59,13 @@ def _of_videos(run: Run, videos: Videos) -> Run:
     figures = _figures(videos, samples)
     resamples = len(next(iter(run.resampled.values())))
     resampled = resample(videos, samples.num_classes, resamples, run.seed)
-    kept = EvalSamples({**samples.figures, **figures}, videos, samples.num_classes, len(videos), samples.points)
+    common_samples = EvalSamples(
+        {**samples.figures, **figures}, videos, samples.num_classes, len(videos), samples.points
+    )
     shared = {key: values for key, values in resampled.figures.items() if key in run.resampled and key in figures}
-    return run._replace(samples=kept, resampled=shared, class_aps=resampled.class_aps, excess=resampled.excess)
+    return run._replace(
+        samples=common_samples, resampled=shared, class_aps=resampled.class_aps, excess=resampled.excess
+    )
 
 
 def _figures(videos: Videos, samples: EvalSamples) -> Mapping[str, float | None]:
@@ -71,5 +75,5 @@ def _figures(videos: Videos, samples: EvalSamples) -> Mapping[str, float | None]
     entries = columns.entries(columns.scores.shape[1])
     ranked = RankedEntries(entries, columns.label_counts, len(videos))
     values = {metric.key: metric.create(batch).compute(ranked) for metric in metrics.all() if not metric.is_detail}
-    known = {key: float(value) for key, value in values.items() if value is not None and np.isfinite(value)}
-    return {each.key: known.get(each.key) for each in samples.descriptions()}
+    finite_values = {key: float(value) for key, value in values.items() if value is not None and np.isfinite(value)}
+    return {each.key: finite_values.get(each.key) for each in samples.descriptions()}

@@ -346,9 +346,9 @@ def not_comparable(runs: Sequence[ListedRun], metric: str) -> str:
             groups.setdefault((run.figures.videos, run.figures.labels), []).append(run.folder)
     if len(groups) < 2:
         return ""
-    parts = (f"{videos:,} videos ({printable(', '.join(folders))})" for (videos, _), folders in groups.items())
+    groups_shown = (f"{videos:,} videos ({printable(', '.join(folders))})" for (videos, _), folders in groups.items())
     return (
-        f"not comparable by {metric}: evaluated on different videos, {'; '.join(parts)}. "
+        f"not comparable by {metric}: evaluated on different videos, {'; '.join(groups_shown)}. "
         "`yt8m report RUN RUN` compares runs on their common videos."
     )
 

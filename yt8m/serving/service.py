@@ -215,8 +215,8 @@ class Service:
     def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
         self.config, self.scorer = config, scorer
         self.at_work = self.answered = 0
-        named = open_data(None, vocabulary=config.vocabulary)
-        self._names, self._tagger = scorer.names_for(named), scorer.tagger(config.thresholds)
+        classes = open_data(None, vocabulary=config.vocabulary)
+        self._names, self._tagger = scorer.names_for(classes), scorer.tagger(config.thresholds)
         self._film_windows = windows_for(scorer.takes.format, scorer.takes.folder, config.tags_of)
         self._records_of_body = Records([], scorer.takes.format, max_frames=scorer.takes.max_frames)
         self.limits = BodyLimits(config.max_videos, config.max_frames)

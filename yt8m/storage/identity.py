@@ -18,8 +18,8 @@ _PIECE, _SAMPLING_THREADS = 1 << 16, 8
 def samples(paths: Sequence[str]) -> dict[str, int]:
     """{path: a checksum of the first, the middle and the last 64 KiB} of those of the local files that can be read."""
     with ThreadPoolExecutor(_SAMPLING_THREADS) as threads:
-        found = zip(paths, threads.map(_sample, paths), strict=True)
-        return {path: checksum for path, checksum in found if checksum is not None}
+        checksums = zip(paths, threads.map(_sample, paths), strict=True)
+        return {path: checksum for path, checksum in checksums if checksum is not None}
 
 
 def _sample(path: str) -> int | None:

@@ -85,8 +85,8 @@ def _import(request: ImportConfig, config: TrainConfig, flag_names: set[str]) ->
     config, model_shapes = _with_class_count(
         config, request.num_classes, {variables_by_name[name].name: shape for name, shape in shapes.items()}
     )
-    named = open_data(None, vocabulary=config.data.vocabulary)
-    names = named.names_for(vocabulary.of_names(()), config.data.num_classes, checkpoint.path)
+    classes = open_data(None, vocabulary=config.data.vocabulary)
+    names = classes.names_for(vocabulary.of_names(()), config.data.num_classes, checkpoint.path)
     _refuse_misfits(checkpoint.path, config, variables_by_name, weights, model_shapes)
     values = {
         counterpart.name: counterpart.to_ours(checkpoint.value(name))

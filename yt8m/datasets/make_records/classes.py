@@ -274,8 +274,9 @@ def _refuse_joined_classes(names: Collection[str], known_names: Collection[str],
             pieces = separators.split(name, separator) if separator in name else []
             if len(pieces) > 1 and all(part in names for part in pieces):
                 raise UsageError(
-                    f"{path} has the class {name[:60]!r}, but {' and '.join(map(repr, pieces[:3]))} are labels of their "
-                    "own now. Name another folder as --out; or, to go on with such classes, add --label_separator=none."
+                    f"{path} has the class {name[:60]!r}, but {' and '.join(map(repr, pieces[:3]))} are labels of "
+                    "their own now. Name another folder as --out; or, to go on with such classes, add "
+                    "--label_separator=none."
                 )
 
 

@@ -42,7 +42,7 @@ def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: f
       ends_job: whether the whole job ends because of it.
       patience: seconds to wait for servers that have not started yet.
     """
-    if any(error is told for told in _told):
+    if any(error is reported for reported in _told):
         return
     _told.append(error)
     name, reason = cluster.replica_name(cluster.replica), first_line(error)
@@ -115,8 +115,10 @@ def describe_missing(failed: dict[str, str], silent: Iterable[str]) -> str:
       failed: {name of a worker that ended with an error: the error}.
       silent: names of other workers that accept no connection.
     """
-    parts = [f"{name} failed ({reason.rstrip('.')})" for name, reason in failed.items()]
-    parts += [f"{name} accepts no connection" for name in silent if name not in failed]
-    if not parts:
+    states = [f"{name} failed ({reason.rstrip('.')})" for name, reason in failed.items()]
+    states += [f"{name} accepts no connection" for name in silent if name not in failed]
+    if not states:
         return ""
-    return f"MISSING: {'; '.join(parts)}. Training goes on without their share of the data until they are started again"
+    return (
+        f"MISSING: {'; '.join(states)}. Training goes on without their share of the data until they are started again"
+    )
