@@ -223,7 +223,7 @@ def _evaluate_and_write(
                     task.requirements, results.folder, samples, result.metric_classes, task.modeler.class_counts
                 )
             )
-            scope = _tag_scope(config, run)
+            scope = _tag_scope(_is_of_segments(config, run))
             evaluation_results.write(results.folder, results.events, result, run.model.model, scope)
             _write_names(config, results.folder, task.fitted.names)
             if config.report:
@@ -352,9 +352,9 @@ def _is_of_segments(config: EvalConfig, run: TrainConfig) -> bool:
     return config.segment_labels or run.data.segment_labels
 
 
-def _tag_scope(config: EvalConfig, run: TrainConfig) -> str:
+def _tag_scope(is_of_segments: bool) -> str:
     """How the tags of this evaluation in TensorBoard begin."""
-    return evaluation_results.SEGMENT_SCOPE if _is_of_segments(config, run) else evaluation_results.VIDEO_SCOPE
+    return evaluation_results.SEGMENT_SCOPE if is_of_segments else evaluation_results.VIDEO_SCOPE
 
 
 def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, where: str, remedy: str) -> FittedData:
@@ -460,7 +460,7 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
     """
     task.counted_shards.check_unchanged()
     model.log()
-    summary = {"events": events, "scope": _tag_scope(config, model.run.config)}
+    summary = {"events": events, "scope": _tag_scope(_is_of_segments(config, model.run.config))}
     callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": summary})
     outcome = runner.build(model.runner_config("eval", config), task.inputter, task.modeler, callbacks).run()
     if outcome.status is runner.Status.OUT_OF_DATA:
