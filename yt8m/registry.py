@@ -281,7 +281,8 @@ class Catalogue(Registry[Any]):
     def _hint(self, name: str) -> str:
         """As in `Registry`; base classes are no choice, so a name that is most like one of theirs gets no hint."""
         classes = [entry for entry in self.all() if isinstance(entry, type)]
-        bases = {base.__name__ for cls in classes for base in cls.__mro__} - {object.__name__, *self.names()}
+        entries = {cls.__name__ for cls in classes}  # a class may be registered under another name than its own
+        bases = {base.__name__ for cls in classes for base in cls.__mro__} - {object.__name__, *self.names(), *entries}
         if name in bases:
             return "; it is a base class, from which you can derive one of your own."
         closest = suggestion(name, [*self.names(), *sorted(bases)], ".")
