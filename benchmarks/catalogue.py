@@ -17,6 +17,7 @@ from benchmarks import (
     saving,
     segments,
     service,
+    small_data,
     starting,
     steps,
     whole,
@@ -113,6 +114,7 @@ LONG_ROWS: dict[str, Row] = {
         for precision in ("float32", "bfloat16", "float16")
         for model in gpu.MODELS
     },
+    **{f"small/{name}, without a flag": Row(partial(small_data.compare, name), within=60) for name in small_data.SETS},
     **comparison.ROWS,
     "whole/ranking 66 million segments": Row(segments.rank_all),
     "whole/judging them": Row(segments.judge_all),

@@ -222,14 +222,14 @@ class Model(Closing):
         self._close()
 
 
-def load(path: str | os.PathLike[str], *, checkpoint: str | int = "last", trust_code: bool = False) -> Model:
+def load(path: str | os.PathLike[str], *, checkpoint: str | int = "", trust_code: bool = False) -> Model:
     """Loads a trained model.
 
     Args:
       path: the folder of a run, the folder of an export (SavedModel), an archive (.tgz) that inference.py packed, or an
         ONNX file (.onnx); local or gs://.
       checkpoint: which checkpoint of a run: `last`, `best` (kept by train.py --eval_data_pattern or eval.py
-        --keep_best), or a step.
+        --keep_best), or a step; empty for `best` if the training chose its own validation videos, else `last`.
       trust_code: import the code that the run names, even if you did not train the run on this machine.
 
     Raises:

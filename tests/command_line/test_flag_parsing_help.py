@@ -107,7 +107,7 @@ def test_the_hyper_parameters_of_the_chosen_model_and_loss_are_listed(capsys: py
         "moe_low_rank_gating",
         "gating_remove_diag",
     }
-    of_model = {"batch_norm_decay", "moe_num_mixtures", "l2_penalty", *gates}
+    of_model = {"batch_norm_decay", "moe_num_mixtures", "l2_penalty", "input_transform", *gates}
     assert {*of_model, "focal_gamma"} == set(listed(text)[20:])
     assert "(MoeModel: 2)" in text
 
@@ -151,6 +151,7 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
         "Augmentation",
         "Validation",
         "Buckets",
+        "Search",
     ]
     assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)
     assert {"data_pattern", "segment_size", "feature_ranges"} & set(training) == set()

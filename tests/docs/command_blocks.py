@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from yt8m.command_line import cli, cloud_job, config_flags, flag_defaults, flags
+from yt8m.command_line import cli, cloud_job, config_flags, flag_defaults, flags, model_checks
 from yt8m.records.opened_data import open_data
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -191,6 +191,9 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             "read",
             "read_with",
             "train_config",
+            "training",
+            "evaluation",
+            "inference",
             "eval_config",
             "inference_config",
             "import_config",
@@ -203,7 +206,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
         patch.setattr(cloud_job, "_print_job", _then_stop(lambda *_: 0))
         patch.setattr(flags, "open_data", lambda *_, **__: open_data(None))
         patch.setattr(flags, "start_named_in", lambda _: flag_defaults.Start())
-        patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level
+        patch.setattr(model_checks, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)
         try:

@@ -85,7 +85,7 @@ def test_ten_lines_of_python(walked: dict[str, str]) -> None:
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(io.StringIO()):
         exec(compile(code, str(PAGE), "exec"), names)
     assert names["figures"]["gap"] > 0.9
-    assert names["run"].status == "out_of_data"
+    assert names["run"].status == "finished"
     assert set(re.findall(r"\('(\w+)', [\d.]+\)", told.getvalue())) == NAMES
     for place, text in {"output": told.getvalue(), **texts("runs/python")}.items():
         assert FOREIGN.search(text) is None, (place, FOREIGN.search(text))

@@ -129,3 +129,23 @@ def test_residual_mlp() -> None:
         return moe(hidden, v)
 
     check("ResidualMlpModel", {"mlp_hidden_size": 6}, forward)
+
+
+def test_gated_mlp() -> None:
+    x = np.random.default_rng(3).normal(size=(B, D)).astype(np.float32) * 5
+    got, v = run("GatedMlpModel", {"mlp_hidden_size": 4, "input_limit": 2.0}, x)
+    hidden = x / np.sqrt(1 + (x / 2) ** 2) * 4 * v["gates"]
+    for layer in ("layer_0", "layer_1"):
+        hidden = np.maximum(dense(hidden, v, layer), 0)
+    np.testing.assert_allclose(got["predictions"], sigmoid(dense(hidden, v, "fully_connected")), rtol=1e-5)
+
+
+def test_the_penalty_of_the_gated_mlp_holds_weights_and_gates() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = models.create("GatedMlpModel", {"mlp_hidden_size": 4, "l2_penalty": 0.1})
+        output = model.create_model(tf.zeros([B, D]), vocab_size=C)
+        session.run(tf.global_variables_initializer())
+        penalty, *values = session.run([output.regularization_loss, *tf.trainable_variables()])
+        names = [variable.op.name for variable in tf.trainable_variables()]
+    squares = sum((value**2).sum() for name, value in zip(names, values, strict=True) if name.endswith("weights"))
+    assert penalty == pytest.approx(0.05 * squares + 0.1 * D, rel=1e-5)  # each gate is 1 at first

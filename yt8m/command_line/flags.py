@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from absl import logging
 
 from yt8m import losses, models, options, readers, registry
-from yt8m.command_line import flag_defaults
+from yt8m.command_line import flag_defaults, search_flags
 from yt8m.command_line.config_flags import (
     are_flags_of,
     config_section,
@@ -34,17 +34,18 @@ from yt8m.command_line.flag_parsing import (
     own_hyper_parameters,
     program_flags,
 )
+from yt8m.command_line.model_checks import check_level, check_model_takes, check_names
 from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.audit_config import AuditConfig
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import AddClassesConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.config.search_config import ModelSearchConfig
+from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.datasets.cache_making import CacheConfig
-from yt8m.errors import UsageError
 from yt8m.eval_util import metrics
-from yt8m.graph.optimizers import check_optimizer, optimizers
+from yt8m.graph.optimizers import optimizers
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records.opened_data import OpenedData, open_data
@@ -94,7 +95,7 @@ def training(words: Sequence[str], *, files_are_here: bool = True) -> tuple[Trai
     start = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
     typed, hyper_parameter_values = _parse_training_flags(program, words, TRAIN, start)
-    return _make_training_config(start, start.values(typed), hyper_parameter_values, files_are_here)
+    return _make_training_config(start, start.values(typed), hyper_parameter_values, files_are_here, may_choose=True)
 
 
 def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:
@@ -149,7 +150,12 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, Opened
 
 
 def _make_training_config(
-    start: Start, flags: dict[str, Any], hyper_parameter_values: Mapping[str, Any], files_are_here: bool = True
+    start: Start,
+    flags: dict[str, Any],
+    hyper_parameter_values: Mapping[str, Any],
+    files_are_here: bool = True,
+    *,
+    may_choose: bool = False,
 ) -> tuple[TrainConfig, OpenedData | None]:
     """Makes the config of a training from values of flags, after checking them against the data; see `train_config`.
 
@@ -158,6 +164,7 @@ def _make_training_config(
       flags: {flag: value}, including the options that are taken over.
       hyper_parameter_values: {hyper-parameter: value} of those that the user gave.
       files_are_here: whether this machine can read the data.
+      may_choose: whether the training may choose its model, if its data are the user's own.
 
     Returns:
       The config; and the opened data, None if no files are named or this machine cannot read them.
@@ -166,6 +173,9 @@ def _make_training_config(
     config_section(StorageConfig, flags).use()
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
     data = _open_training_data(flags, start.vocabulary) if files_are_here else open_data(None)
+    search = ModelSearchConfig()
+    if may_choose:
+        flags, search = search_flags.for_training(flags, hyper_parameter_values, start.path, data, files_are_here)
     values, are_taken = flag_defaults.complete(flags, data, data.vocabulary)
     values.setdefault("num_classes", start.config.data.num_classes)
     config = _make_config(TrainConfig, values)
@@ -176,7 +186,7 @@ def _make_training_config(
         metrics.find(config.validation.best_metric)
     model = with_hyper_parameters(start.hyper_parameters_for(config.model), hyper_parameter_values)
     check_model_takes(config.data, model, are_taken)
-    config = dataclasses.replace(config, model=model)
+    config = dataclasses.replace(config, model=model, search=search)
     if start.path:
         changed = [
             str(change)
@@ -389,67 +399,6 @@ def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str) -> Open
         data = data.with_names(names or open_data(None, vocabulary=start_vocabulary).vocabulary)
     data.vocabulary.refuse_count(flags.get("num_classes"))
     return data
-
-
-def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
-    """Raises `UsageError`, with the name of the flag, for an unknown model, loss or optimizer."""
-    for flag, get, name, method in (
-        ("model", models.get, model.model, "create_model"),
-        ("label_loss", losses.get, model.label_loss, "calculate_loss"),
-    ):
-        with about_flags(f"--{flag}={name}: "):
-            cls = get(name)
-        if not (isinstance(cls, type) and callable(getattr(cls, method, None))):
-            raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {cls!r}.")
-    with about_flags(f"--optimizer={optimizer.optimizer}: "):
-        check_optimizer(optimizer.optimizer, optimizer.weight_decay)
-
-
-def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:
-    """Raises `UsageError` for a video-level model on frames, and for a frame-level model on video-level records.
-
-    A model without an attribute `level` is accepted.
-
-    Args:
-      model: the name of the model.
-      frame_features: whether the records hold frames.
-      is_of_data: whether `frame_features` was taken from the data, not from a flag.
-    """
-    level, problem = getattr(models.get(model), "level", None), ""
-    if level == "video" and frame_features:
-        problem = "takes one vector per video, but --frame_features is given. Leave that out"
-        if is_of_data:
-            problem = "takes one vector per video, but the data hold frames. Name data of videos"
-    elif level == "frame" and not frame_features:
-        problem = "takes frames: add --frame_features (with frame records)"
-        if is_of_data:
-            problem = "takes frames, but the data hold one vector per video. Name frame records"
-    if problem:
-        data_level = "frame" if frame_features else "video"
-        fitting_models = ", ".join(name for name in models.names() if models.get(name).level == data_level)
-        raise UsageError(f"--model={model} {problem}, or choose a {data_level}-level model: {fitting_models}.")
-
-
-def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
-    """Raises `UsageError` if the model cannot take features of this level and these sizes.
-
-    Args:
-      data: the data config of the training.
-      model: the model, with its hyper-parameters.
-      level_is_of_data: whether the level was taken from the data, not from a flag.
-    """
-    cls, sizes = models.get(model.model), data.feature_sizes
-    check_level(model.model, data.frame_features, level_is_of_data)
-    transform = model.hyper_parameters.get("input_transform", getattr(cls, "input_transform", ""))
-    if transform == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:
-        raise UsageError(
-            f"--model={model.model} reverses the whitening of the {KNOWN_SIZES['rgb']} rgb features, but "
-            f"--feature_sizes is {','.join(map(str, sizes))}; add rgb to --feature_names, give "
-            "--input_transform=l2_normalize, or choose another --model."
-        )
-    if "feature_sizes" in models.hyper_parameters(cls):
-        with about_flags():
-            models.create(model.model, {**model.hyper_parameters, "feature_sizes": sizes})
 
 
 def training_flags() -> list[Flag]:

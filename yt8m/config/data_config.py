@@ -23,6 +23,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         "TFRecord files, local or gs://; commas between patterns [sample data]",
         shapes="nothing",
         flag="train_data_pattern",
+        aliases=("data",),
         is_common=True,
     )
     feature_names: tuple[str, ...] = option(

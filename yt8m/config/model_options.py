@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from yt8m import losses, models
+from yt8m.config.search_config import TRANSFORM, USUAL_TRANSFORM
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import about_flags
@@ -86,7 +87,11 @@ def _fill_hyper_parameters(
     _refuse_foreign(flag, catalogue, name, foreign)
     with about_flags():
         instance = catalogue.create(name, {**saved, **flags})
-    return {field: getattr(instance, field) for field in _field_names(cls)}
+    names = _field_names(cls)
+    # The usual transform is not saved, since runs of before the option lack it, and so do their graphs.
+    if getattr(instance, TRANSFORM, "") == USUAL_TRANSFORM == getattr(cls, TRANSFORM, ""):
+        names = [name for name in names if name != TRANSFORM]
+    return {name: getattr(instance, name) for name in names}
 
 
 def _field_names(cls: Any) -> list[str]:

@@ -33,6 +33,7 @@ class OfCheckpoint(OfRun):
 
     _: KW_ONLY
     checkpoint: str = option(
-        "last",
-        "which checkpoint of the run: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step",
+        "",
+        "which checkpoint of the run: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step "
+        "[best if the training chose its own validation videos, else last]",
     )

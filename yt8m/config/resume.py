@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 from yt8m import losses, models, options
 from yt8m.config.run_dir import SavedRun, flag_at
+from yt8m.config.search_config import TRANSFORM, USUAL_TRANSFORM
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
 
+_TRANSFORM = f"model.hyper_parameters.{TRANSFORM}"
 # The options that set the initial weights, so a change matters only until the run has taken a step.
 _INITIAL = ["init_from", *options.paths_where(TrainConfig, needs="init_from")]
 
@@ -53,9 +55,13 @@ def list_changes(old: SavedRun, new: TrainConfig) -> list[Change]:
     before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
     if old.published:
         del before["data.num_classes"]
+    for values in (before, after):  # the usual transform is not saved
+        values.setdefault(_TRANSFORM, USUAL_TRANSFORM)
+    transform = Shaping(_TRANSFORM, "variables", after[_TRANSFORM], None)
+    others = [option for option in shaping(new) if option.name != _TRANSFORM]
     return [
         Change(option.name, option.shapes, before[option.name], after[option.name])
-        for option in shaping(new)
+        for option in (*others, transform)
         if option.name in before and before[option.name] != after[option.name]
     ]
 

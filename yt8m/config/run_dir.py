@@ -160,7 +160,7 @@ RUNS = "runs"  # the folder in which a training without --train_dir makes the fo
 # Patterns of the names of the files and folders that trainings, evaluations and predictions write into a run's folder,
 # except `LOCK` and `CURVES`. `start_new_model` moves these files and folders aside, and `yt8m runs` lists none of these
 # folders as a run.
-_STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json")
+_STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json", "search.json")
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")

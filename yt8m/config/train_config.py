@@ -24,6 +24,7 @@ from yt8m.config.run_options import (
     StorageConfig,
     ValidationConfig,
 )
+from yt8m.config.search_config import ModelSearchConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option, path_option
 
@@ -34,7 +35,7 @@ class ModelConfig(Checked):
 
     model: str = option(
         "LogisticModel",
-        "the model: one listed below, or package.module:Class",
+        "one listed below, or package.module:Class [LogisticModel; yours: auto]",
         shapes="variables",
         is_common=True,
         is_compared=False,  # a comparison of runs shows the model in a column or line of its own
@@ -193,7 +194,11 @@ class RunConfig(Checked):
     """The folder of a run, its data and its model."""
 
     train_dir: str = path_option(
-        "folder of the run; by default a new one under runs/", shapes="nothing", belongs_to="start", is_common=True
+        "folder of the run; by default a new one under runs/",
+        shapes="nothing",
+        belongs_to="start",
+        is_common=True,
+        aliases=("out",),
     )
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -241,6 +246,11 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
+    search: ModelSearchConfig = field(default_factory=ModelSearchConfig)
+    # Which checkpoint the folder of the run means: the best if the training chose its own validation, else the newest.
+    checkpoint: str = option(
+        "last", "checkpoint that the run means", shapes="nothing", choices=("last", "best"), is_flag=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

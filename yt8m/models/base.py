@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from yt8m import options
@@ -43,17 +43,26 @@ class BaseModel:
 
     Attributes:
       level: "video" if the input of the model is float32 [B, D], "frame" if it is [B, T, D] with `num_frames`.
-      input_transform: how the dequantised input is transformed before it is given to the model:
-        "l2_normalize" (over the last axis), "reverse_whitening" or "raw", see `yt8m.video.transforms`.
+      input_transform: how the dequantised input is transformed before it is given to the model, see
+        `yt8m.video.transforms`. A subclass changes the default by a class attribute.
       takes_mean: whether the model uses only the mean of its frames, so that it may get the mean as a single
         frame, which is cheaper to compute. A subclass that overrides `forward` must declare it again.
     """
 
     level: ClassVar[str] = "video"
-    input_transform: ClassVar[str] = "l2_normalize"
     takes_mean: ClassVar[bool] = False
 
+    _: KW_ONLY
+    input_transform: str = option(
+        "l2_normalize",
+        "how features are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
+        choices=("l2_normalize", "standardize", "raw", "reverse_whitening"),
+    )
+
     def __post_init__(self) -> None:
+        # The attribute of a subclass without an annotation does not change the default of the dataclass's field.
+        if self.input_transform == BaseModel.input_transform != type(self).input_transform:
+            object.__setattr__(self, "input_transform", type(self).input_transform)
         options.check(self)
         self.validate()
 
@@ -147,7 +156,10 @@ class ClassifiedModel(BaseModel):
     """
 
     level: ClassVar[str] = "frame"
-    shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures", "batch_norm_decay", "gating_remove_diag")
+    shared: ClassVar[tuple[str, ...]] = (
+        *("l2_penalty", "moe_num_mixtures", "batch_norm_decay", "gating_remove_diag"),
+        "input_transform",
+    )
 
     video_level_classifier_model: str = option("MoeModel", "video-level model that is the classifier at the end")
     classifier_hyper_parameters: Mapping[str, Any] = option({}, "hyper-parameters of the classifier")

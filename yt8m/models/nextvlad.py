@@ -24,10 +24,10 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     biased_gate: ClassVar[bool] = True
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
-    input_transform: str = option(  # type: ignore[misc]  # the other models have no choice
+    input_transform: str = option(
         "reverse_whitening",
-        "how frames are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
-        choices=("reverse_whitening", "l2_normalize", "raw"),
+        "how features are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
+        choices=("l2_normalize", "standardize", "raw", "reverse_whitening"),
     )
     nextvlad_cluster_size: int = aggregation.cluster_size_option(128)
     nextvlad_hidden_size: int = option(2048, "units of the hidden layer after the pooling", minimum=1)

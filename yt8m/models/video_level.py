@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, register
-from yt8m.models.layers import Net
+from yt8m.models.layers import Net, scaled
 from yt8m.numerics import precision, whole_blocks
 from yt8m.numerics.compiled import custom_gradient
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
+_GATE_RATE = 4.0  # how much faster than a weight the gate of an input learns
 _LOWER_BOUND = 1e-30  # of F and A in `log_odds`, so that their logarithms are finite
 
 
@@ -240,3 +241,42 @@ class ResidualMlpModel(NormalisedModel, ClassifiedModel):
         """relu(BN(W x)), [B, mlp_hidden_size], for inputs x [B, F]."""
         units = net.dense(inputs, self.mlp_hidden_size, name, bias=False)
         return tf.nn.relu(net.batch_norm(units, f"{name}_bn"))
+
+
+@register
+@dataclass(frozen=True)
+class GatedMlpModel(BaseModel):
+    """A gate for each input, layers of ReLU units, then logistic regression: for features of which few matter.
+
+    x'_d = g_d s(x_d), where g_d is a learned number that begins at 1, and s(x) = x / sqrt(1 + (x / limit)^2) bounds
+    outliers. The penalty holds the squared gates beside the squared weights. A gate and the weights after it then
+    shrink together, which sets useless inputs to 0, like the penalty of the lasso (Hoff 2017, arXiv 1611.00824).
+    """
+
+    mlp_hidden_size: int = option(256, "units of every layer", minimum=1)
+    mlp_layers: int = option(2, "layers before the last one", minimum=1)
+    input_limit: float = option(4.0, "bound of an input after its transform, which outliers approach", minimum=0.01)
+    drop_rate: float = option(0.0, "share of a layer's units that training drops", minimum=0, maximum=0.99)
+    l2_penalty: float = option(1e-3, "weight of the squared weights and gates in the regularisation loss", minimum=0)
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """Maps inputs [B, D] to predictions [B, vocab_size]."""
+        hidden = self._gated(net, inputs)
+        for index in range(self.mlp_layers):
+            initializers = scaled(int(hidden.shape[-1]))
+            units = self.mlp_hidden_size
+            layer = net.dense(
+                hidden, units, f"layer_{index}", l2_penalty=self.l2_penalty, make_initializers=initializers
+            )
+            hidden = net.dropout(tf.nn.relu(layer), self.drop_rate)
+        logits = net.dense(hidden, vocab_size, l2_penalty=self.l2_penalty)
+        return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
+
+    def _gated(self, net: Net, inputs: tf.Tensor) -> tf.Tensor:
+        """g s(x), [B, D]. A gate is `_GATE_RATE` times a variable, so that it learns faster than a weight."""
+        initial = tf.constant_initializer(1 / _GATE_RATE)
+        gates = _GATE_RATE * net.variable("gates", [int(inputs.shape[-1])], initial)
+        if self.l2_penalty:
+            net.penalties.append(2 * self.l2_penalty * tf.nn.l2_loss(gates))
+        bounded = inputs * tf.math.rsqrt(1.0 + tf.square(inputs / self.input_limit))
+        return bounded * gates

@@ -79,16 +79,27 @@ class OpenedRun:
             raise RunError(f"no checkpoint in {self.folder}: train first, or name another --train_dir.")
         return newest
 
-    def checkpoint(self, choice: str = "last") -> str:
+    def choice(self, choice: str = "") -> str:
+        """Which checkpoint is meant: the user's choice, or else `best` if config.json says so and there is one.
+
+        Args:
+          choice: `last`, `best` or a step; empty if the user names none.
+        """
+        if choice or self.config.checkpoint != "best":
+            return choice or "last"
+        return "best" if checkpoints.steps_in(storage.join(self.folder, run_dir.BEST_FOLDER)) else "last"
+
+    def checkpoint(self, choice: str = "") -> str:
         """Returns the path of a checkpoint of the run.
 
         Args:
-          choice: `last`, `best`, or a step.
+          choice: `last`, `best`, or a step; empty for the one that the run means (see `choice`).
 
         Raises:
           UsageError: there is no such checkpoint; the message lists the steps that exist.
           RunError: the checkpoint cannot be read, or the run has none at all.
         """
+        choice = self.choice(choice)
         if choice == "last":
             return self.newest_checkpoint()
         folder = storage.join(self.folder, run_dir.BEST_FOLDER) if choice == "best" else self.folder

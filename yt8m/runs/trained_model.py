@@ -12,7 +12,7 @@ from absl import logging
 from yt8m import storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.programs import PassConfig
-from yt8m.config.run_dir import INFERENCE_MODEL, SEGMENT_MODEL
+from yt8m.config.run_dir import BEST_FOLDER, INFERENCE_MODEL, SEGMENT_MODEL
 from yt8m.config.train_config import DataConfig, DeviceConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import read_meta_graph
@@ -96,6 +96,10 @@ class TrainedModel:
         is_averaged = not self.is_file and creation.decay_in(self.weights, self.run.config.optimizer) > 0
         step = f"step {self.step}, as exported" if self.is_file else f"step {self.step}"
         which = f"{step}, averaged weights" if is_averaged else step
+        if self.weights.rpartition("/")[0].endswith(f"/{BEST_FOLDER}"):
+            which += ", the best by validation"
+        if self.run.config.search.is_refitted:
+            which += ", trained on the split validate too"
         logging.info("the model is %s, %s, from %s", self.run.config.model.model, which, self.weights)
 
 
@@ -118,17 +122,19 @@ def _inference_model_in(folder: str) -> str | None:
     return next((prefix for prefix in prefixes if storage.exists(f"{prefix}.meta")), None)
 
 
-def of_run(run: OpenedRun, choice: str = "last") -> TrainedModel:
+def of_run(run: OpenedRun, choice: str = "") -> TrainedModel:
     """Returns the model of a run with the weights of a checkpoint.
 
     Args:
       run: the run.
-      choice: `last`, `best`, or a step. In a folder without checkpoints, `last` is its inference model.
+      choice: `last`, `best`, or a step; empty for the one that the run means (`OpenedRun.choice`). In a folder
+        without checkpoints, `last` is its inference model.
 
     Raises:
       UsageError: there is no such checkpoint.
       RunError: the checkpoint cannot be read, or there is neither a checkpoint nor an inference model.
     """
+    choice = run.choice(choice)
     if choice != "last":
         return TrainedModel(run, run.checkpoint(choice))
     prefix, newest = _inference_model_of(run), checkpoints.newest_readable(run.folder)

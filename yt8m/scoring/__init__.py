@@ -31,7 +31,7 @@ ARCHIVES, ONNX = (".tgz", ".tar.gz"), ".onnx"  # endings of paths, by which `ope
 
 def open(
     path: str,
-    checkpoint: str = "last",
+    checkpoint: str = "",
     *,
     trust_code: bool = False,
     config: InferenceConfig | None = None,
@@ -54,7 +54,7 @@ def open(
         from yt8m.config import run_dir
 
         is_run = run_dir.is_run(path)
-    if checkpoint != "last" and not is_run:
+    if checkpoint not in ("", "last") and not is_run:
         raise UsageError(
             f"--checkpoint={checkpoint} chooses among the checkpoints of a run, and {path} is not a run; name "
             "a run, or leave out --checkpoint."
@@ -80,7 +80,7 @@ def open(
     if not is_run:
         return open_export(path)
     run = open_run(path, trust_code=trust_code)
-    if checkpoint == "last" and not trained_model.has_weights(run):
+    if checkpoint in ("", "last") and not trained_model.has_weights(run):
         with contextlib.suppress(UsageError):
             return open_export(path)
     return trained_model.with_newer(

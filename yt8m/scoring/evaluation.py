@@ -387,7 +387,7 @@ def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[
     """
     train_dir, last = run.folder, run.checkpoint(config.checkpoint)
     yield last
-    if config.run_once or config.checkpoint != "last":
+    if config.run_once or run.choice(config.checkpoint) != "last":
         if last in deleted:
             yield from _replacement_of_deleted(last, train_dir)
         return

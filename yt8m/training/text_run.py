@@ -225,6 +225,6 @@ def _old_weights(old: OpenedRun) -> tuple[int, list[NDArray[np.float32]]]:
     Raises:
       RunError: no checkpoint can be read.
     """
-    checkpoint = tf.train.load_checkpoint(copies.copy_of(old.newest_checkpoint()))
+    checkpoint = tf.train.load_checkpoint(copies.copy_of(old.checkpoint()))
     names = [name_of_weights(name, checkpoint.get_variable_to_shape_map()) for name in _VARIABLES]
     return int(checkpoint.get_tensor("global_step")), [checkpoint.get_tensor(name) for name in names]

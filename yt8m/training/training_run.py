@@ -34,6 +34,7 @@ from yt8m.runner.validation_history import Best
 from yt8m.runs.default_data import default_to_sample_data
 from yt8m.storage import copies
 from yt8m.training import training_workload
+from yt8m.training.search import outcome as search_outcome
 from yt8m.video.workload import Workload
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ def train(
     config, data = complete(config, data)
     resumed = "" if config.checkpoints.start_new_model else config.train_dir
     _refuse_unknown_bytes(data, (resumed, config.init_from, config.distillation.teacher))
+    if config.search.free:
+        from yt8m.training.search import choice  # few trainings search
+
+        _refuse_data_without_labels(data, config.data, config.distillation)
+        config, data = choice.choose(config, data)
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
@@ -195,8 +201,17 @@ def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exp
 def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
     """Prints what to do next if the training succeeded; returns the exit status."""
     if not outcome.exit_code:
+        if config.search.trials:
+            _show_choice(config)
         print(_describe_results(config, outcome.global_step), flush=True)
     return outcome.exit_code
+
+
+def _show_choice(config: TrainConfig) -> None:
+    """Prints what the search chose and why, and how good the trained model is."""
+    from yt8m.training.search import quoting
+
+    print("\n".join((*search_outcome.lines(config), quoting.line(config))), flush=True)
 
 
 def _describe_results(config: TrainConfig, step: int) -> str:
@@ -207,6 +222,8 @@ def _describe_results(config: TrainConfig, step: int) -> str:
       step: the step at which the training ended.
     """
     pattern = config.validation.eval_data_pattern or validation_pattern(config.data.data_pattern)
+    if config.search.is_refitted:  # the split validate was trained on, and no figure of it would be honest
+        pattern = search_outcome.split_beside(config.data.data_pattern.split(",")[0], "test") or pattern
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay

@@ -24,9 +24,11 @@ from yt8m.records.shards import id_bytes
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
+from yt8m.training import numpy_records
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, TrainingModeler
+from yt8m.video.transforms import STANDARDIZE
 from yt8m.video.workload import Workload
 
 
@@ -145,6 +147,8 @@ def create_training(config: TrainConfig, data: OpenedData | None = None) -> Work
     created = workload.create(config.data, config.model, "train", opened=data)
     plain, teacher = created.modeler, teacher_for(config.distillation, config.data, created.names)
     plain.trains_new_only = bool(config.train_only)
+    if getattr(plain.model, "input_transform", "") == STANDARDIZE and not any(checkpoints.steps_in(config.train_dir)):
+        plain.input_statistics = numpy_records.statistics_of(config.data)
     if teacher is None and not config.augmentation.is_on:
         return created
     modeler = TrainingModeler(
@@ -157,12 +161,12 @@ def create_training(config: TrainConfig, data: OpenedData | None = None) -> Work
         teacher=teacher,
         distill_weight=config.distillation.distill_weight,
     )
-    modeler.trains_new_only = plain.trains_new_only
+    modeler.trains_new_only, modeler.input_statistics = plain.trains_new_only, plain.input_statistics
     return created._replace(modeler=modeler)
 
 
 def find_checkpoint(config: TrainConfig) -> str:
-    """The path of the newest checkpoint that can be read in the folder of --init_from.
+    """The path of the checkpoint that the folder of --init_from means: the best one, or the newest that can be read.
 
     If that run has other features, or has them in another order, the log warns, since weights are taken by the names of
     variables alone: those of the first layer may fit in shape and belong to other features.
@@ -174,10 +178,12 @@ def find_checkpoint(config: TrainConfig) -> str:
     folder = config.init_from
     if not storage.is_dir(folder):
         raise UsageError(f"--init_from={folder}: {storage.why_no_folder(folder)}; name the folder of a run.")
-    newest = checkpoints.newest_readable(folder)
+    saved = run_dir.read(folder)
+    means_best = saved is not None and saved.config.checkpoint == "best"
+    best = checkpoints.newest_readable(storage.join(folder, run_dir.BEST_FOLDER)) if means_best else None
+    newest = best or checkpoints.newest_readable(folder)
     if newest is None:
         raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
-    saved = run_dir.read(folder)
     theirs, ours = ("" if saved is None else _format_features(saved.config.data)), _format_features(config.data)
     if theirs not in ("", ours):
         logging.warning(

@@ -28,6 +28,7 @@ from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.numerics import whole_blocks
 from yt8m.numerics.compiled import is_on_gpu
+from yt8m.records.input_statistics import InputStatistics
 from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.scores import (
@@ -65,6 +66,8 @@ class VideoModeler(Modeler):
       trains_new_only: whether training changes only the weights of new classes; the model is then built as for
         evaluation (without dropout, for example).
       class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
+      input_statistics: the mean and the deviation of the input in the training data, from which the variables of the
+        transform `standardize` start; None if they are read from a checkpoint.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class VideoModeler(Modeler):
         self.trains_new_only = False
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
+        self.input_statistics: InputStatistics | None = None
 
     @property
     def reads_parts(self) -> bool:  # type: ignore[override]
@@ -97,7 +101,7 @@ class VideoModeler(Modeler):
                 mean, ones = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
                 output = self._call_model(mean, ones, batch.labels, is_training)
                 return self._with_label_loss(output, batch, is_training)
-            inputs = transform_batch(name, batch, self.feature_sizes)
+            inputs = self._transformed(batch)
             with frames.build_on_demand(inputs, batch.features[0], lambda numbers: self._frames_at(batch, numbers)):
                 film = self._transformed_film(readers.join_film_means(batch))
                 output = self._call_model(inputs, batch.num_frames, batch.labels, is_training, film)
@@ -105,7 +109,7 @@ class VideoModeler(Modeler):
 
     def _transformed_film(self, film: tf.Tensor | None) -> tf.Tensor | None:
         """The transformed means of the videos that segments are part of, float32 [B, D]; None if there are none."""
-        return None if film is None else transform(self._transform_name(), film, self.feature_sizes)
+        return None if film is None else self._transform(film)
 
     def _frames_at(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
         """The transformed frames with these numbers, int [B, S]: float32 [B, S, D], zeros past the end of a video."""
@@ -113,7 +117,7 @@ class VideoModeler(Modeler):
             features=tuple(frames.gather_stored(feature, numbers) for feature in batch.features),
             num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
         )
-        inputs = transform_batch(self._transform_name(), selected, self.feature_sizes)
+        inputs = self._transformed(selected)
         return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], inputs, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
@@ -144,7 +148,7 @@ class VideoModeler(Modeler):
         """
         raw = tf.identity(raw, name="input_batch_raw")
         counts = tf.identity(num_frames, name="num_frames")
-        inputs = transform(self._transform_name(), raw, self.feature_sizes)
+        inputs = self._transform(raw, counts)
         inputs = tf.identity(inputs, name="input_batch")
         output = self._call_model(inputs, counts, None, is_training=False, film=self._transformed_film(film))
         return PredictOps(
@@ -244,6 +248,18 @@ class VideoModeler(Modeler):
 
     def _transform_name(self) -> str:
         return getattr(self.model, "input_transform", "l2_normalize")
+
+    def _transformed(self, batch: Batch) -> tf.Tensor:
+        """The transformed features of a batch, whose variables, if there are any, are in the scope of the model."""
+        with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
+            return transform_batch(self._transform_name(), batch, self.feature_sizes, self.input_statistics)
+
+    def _transform(self, raw: tf.Tensor, num_frames: tf.Tensor | None = None) -> tf.Tensor:
+        """The transformed features, float32 [..., D]; 0 past `num_frames`, unless that is None."""
+        with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
+            return transform(
+                self._transform_name(), raw, self.feature_sizes, num_frames, statistics=self.input_statistics
+            )
 
     def _call_model(
         self, inputs: tf.Tensor, num_frames: tf.Tensor, labels: Any, is_training: bool, film: tf.Tensor | None = None

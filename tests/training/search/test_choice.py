@@ -1,0 +1,196 @@
+"""A training on one's own data without a flag: what it chooses, saves, says and repeats."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from training.search.own_data import write_rings
+
+import yt8m
+from yt8m.command_line import cli
+from yt8m.config import run_dir
+from yt8m.training.search import candidates, choice, trials
+from yt8m.training.search.candidates import Candidate
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_rings(tmp_path_factory.mktemp("rings"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_candidates() -> Iterator[None]:
+    """Four candidates, one of which is right; the clock of a busy machine cuts no plan short."""
+    few = (
+        Candidate("LogisticModel", "standardize", 0.01, 0.01),
+        Candidate("GatedMlpModel", "standardize", 0.003, 0.01),
+        Candidate("LogisticModel", "l2_normalize", 1e-5, 0.1),
+        Candidate("GatedMlpModel", "standardize", 0.01, 0.01),
+        Candidate("FrameLevelLogisticModel", "standardize", 0.01, 0.01),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "_CANDIDATES", few)
+        patch.setattr(choice, "_now", lambda: 0.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(rings: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("run") / "auto")
+    assert cli.main(["train", f"--data={rings}", f"--out={folder}", "--budget=20"]) == 0
+    return folder
+
+
+def scores_of(folder: str, rings: str) -> np.ndarray:
+    with yt8m.load(folder) as model:
+        videos = model.predict(rings.replace("train", "test"), top_k=3)
+        return np.array([[scored.score for scored in sorted(v.classes, key=lambda c: c.index)] for v in videos])
+
+
+@pytest.mark.long
+def test_the_best_model_is_chosen_and_trained(run: str, rings: str) -> None:
+    saved = run_dir.read(run)
+    assert saved is not None
+    config, search = saved.config, saved.config.search
+    assert config.model.model == "GatedMlpModel"
+    assert config.model.hyper_parameters["input_transform"] == "standardize"
+    with yt8m.load(run) as model:
+        assert model.evaluate(rings.replace("train", "test"))["map"] > 0.95
+    assert search.is_refitted
+    assert config.data.data_pattern == f"{rings},{rings.replace('train', 'validate')}"
+    assert config.checkpoint == "last"
+    origins = {origin["option"]: origin for origin in search.origins}
+    assert origins["model"]["value"] == "GatedMlpModel"
+    assert origins["batch_size"]["value"] == config.data.batch_size == 32
+    assert "80 videos" in origins["l2_penalty"]["reason"]
+    assert [row["is_chosen"] for row in search.trials] == [True] + [False] * (len(search.trials) - 1)
+
+
+@pytest.mark.long
+def test_what_was_chosen_is_said_and_the_figure_is_that_of_the_test_split(
+    rings: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["train", f"--data={rings}", f"--out={tmp_path}/again", "--budget=20"]) == 0
+    said = capfd.readouterr().out
+    assert "GatedMlpModel" in said
+    assert "<- chosen" in said
+    assert f"on 80 videos of {rings.replace('train', 'test')}, on which nothing was chosen: mAP " in said
+    assert "<= validate" not in said
+
+
+@pytest.mark.long
+def test_the_same_seed_gives_the_same_weights_and_a_second_start_searches_nothing(
+    run: str, rings: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = scores_of(run, rings)
+    capfd.readouterr()
+    words = ["train", f"--data={rings}", "--budget=20"]
+    assert cli.main([*words, f"--out={run}"]) == 0
+    assert "choosing a model" not in capfd.readouterr().err
+    assert cli.main([*words, f"--out={tmp_path}/again"]) == 0
+    assert "choosing a model" in capfd.readouterr().err
+    np.testing.assert_array_equal(scores_of(f"{tmp_path}/again", rings), first)
+
+
+@pytest.mark.long
+def test_a_search_that_was_killed_goes_on(
+    run: str, rings: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The trials of the first start are not repeated, and the result is that of an unbroken search."""
+    trained = []
+    plain = trials.Trainer.scores
+
+    def scores(self, trial, videos):
+        trained.append(trial)
+        if len(trained) == 3:
+            raise RuntimeError("killed")
+        return plain(self, trial, videos)
+
+    monkeypatch.setattr(trials.Trainer, "scores", scores)
+    words = ["train", f"--data={rings}", f"--out={tmp_path}/killed", "--budget=20"]
+    with pytest.raises(RuntimeError, match="killed"):
+        cli.main(words)
+    ended = len(json.loads((tmp_path / "killed/search.json").read_text())["rows"])
+    assert ended >= 1
+    monkeypatch.setattr(trials.Trainer, "scores", plain)
+    assert cli.main(words) == 0
+    assert f"the search goes on: {ended} of its trainings had ended" in capfd.readouterr().err
+    np.testing.assert_array_equal(scores_of(f"{tmp_path}/killed", rings), scores_of(run, rings))
+
+
+@pytest.mark.long
+def test_ctrl_c_keeps_the_best_so_far(
+    rings: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain = choice.trial_figures.row_of
+    calls = []
+
+    def row_of(*arguments):
+        calls.append(arguments)
+        return plain(*arguments)
+
+    class Interrupted(choice.ThreadPoolExecutor):
+        def submit(self, *arguments):
+            if len(calls) >= 1:
+                raise KeyboardInterrupt
+            future = super().submit(*arguments)
+            future.exception()  # waits
+            return future
+
+    monkeypatch.setattr(choice.trial_figures, "row_of", row_of)
+    monkeypatch.setattr(choice, "ThreadPoolExecutor", Interrupted)
+    assert cli.main(["train", f"--data={rings}", f"--out={tmp_path}/stopped", "--budget=20"]) == 0
+    assert "the best candidate so far is trained" in capfd.readouterr().err
+    saved = run_dir.read(f"{tmp_path}/stopped")
+    assert saved is not None
+    assert len(saved.config.search.trials) == 1
+
+
+@pytest.mark.long
+def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
+    rings: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", f"--data={rings}", f"--out={tmp_path}/best", "--budget=8", "--norefit", "--num_gpu=2"]
+    assert cli.main([*words, "--model=LogisticModel"]) == 0
+    saved = run_dir.read(f"{tmp_path}/best")
+    assert saved is not None
+    config = saved.config
+    assert (config.checkpoint, config.model.model) == ("best", "LogisticModel")
+    assert config.data.batch_size == 16  # of each of two towers
+    assert config.validation.eval_data_pattern == rings.replace("train", "validate")
+    step = json.loads((tmp_path / "best/best/best.json").read_text())["step"]
+    test = rings.replace("train", "test")
+    capfd.readouterr()
+    assert cli.main(["predict", f"--model={tmp_path}/best", test]) == 0
+    assert f"step {step}, the best by validation" in capfd.readouterr().err
+    assert cli.main(["export", f"--train_dir={tmp_path}/best", f"--out={tmp_path}/export"]) == 0
+    assert f"step {step}, the best by validation" in capfd.readouterr().err
+    assert cli.main(["eval", f"--train_dir={tmp_path}/best", f"--eval_data_pattern={test}"]) == 0  # and ends
+    assert f"model.ckpt-{step}" in capfd.readouterr().err
+    more = [
+        "train",
+        f"--data={rings}",
+        f"--init_from={tmp_path}/best",
+        "--input_transform=standardize",
+        "--max_steps=0",
+    ]
+    assert cli.main([*more, "--model=LogisticModel", f"--out={tmp_path}/more"]) == 0
+    np.testing.assert_array_equal(scores_of(f"{tmp_path}/more", rings), scores_of(f"{tmp_path}/best", rings))
+
+
+@pytest.mark.long
+def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pattern = write_rings(tmp_path, splits="train")
+    assert cli.main(["train", f"--data={pattern}", f"--out={tmp_path}/run", "--budget=8"]) == 0
+    said = capfd.readouterr()
+    assert "trained on 360 videos, compared on 40" in said.err
+    assert "chosen on these 40 videos" in said.out
+    saved = run_dir.read(f"{tmp_path}/run")
+    assert saved is not None
+    assert not saved.config.validation.eval_data_pattern

@@ -1,0 +1,66 @@
+"""The figures of a search: those of the project's metrics, and quoted figures that promise nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.training.search import trial_figures
+from yt8m.training.search.trial_figures import Ranked
+
+
+def draw(seed: int, videos: int = 90, classes: int = 18, signal: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    labels = generator.random((videos, classes)) < 0.12
+    labels[:, -1] = False
+    return (generator.normal(size=labels.shape) + signal * labels).astype(np.float32), labels
+
+
+def test_the_figures_are_those_of_an_evaluation() -> None:
+    scores, labels = draw(1)
+    scores = 1 / (1 + np.exp(-scores))
+    metrics = EvaluationMetrics(labels.shape[1], 20)
+    metrics.accumulate(scores, labels, 0.0)
+    expected, found = metrics.get(), Ranked(scores, labels).figures()
+    assert found.gap == pytest.approx(expected["gap"], abs=1e-6)
+    assert found.map == pytest.approx(expected["map"], abs=1e-6)
+    assert found.hit_at_one == pytest.approx(expected["avg_hit_at_one"])
+
+
+def test_a_weight_counts_a_video_so_often() -> None:
+    scores, labels = draw(2, videos=30)
+    counts = np.random.default_rng(0).integers(0, 3, 30)
+    rows = np.repeat(np.arange(30), counts)
+    repeated = Ranked(scores[rows], labels[rows]).figures()
+    weighted = Ranked(scores, labels).figures(counts.astype(float))
+    assert weighted.hit_at_one == pytest.approx(repeated.hit_at_one)
+    # A video that counts twice is one place with two videos in one sum and two places in the other.
+    assert weighted.map == pytest.approx(repeated.map, abs=0.05)
+    assert weighted.gap == pytest.approx(repeated.gap, abs=0.05)
+
+
+def test_what_is_quoted_of_the_best_of_many_does_not_exceed_chance() -> None:
+    """20 searches on data without signal: the best of 23 random candidates looks better than chance, its quote not."""
+    naive, quoted, chance, errors = [], [], [], []
+    for repeat in range(20):
+        generator = np.random.default_rng(repeat)
+        labels = draw(repeat, videos=40, classes=8)[1]
+        keys = generator.integers(0, 2**63, 40).astype(np.uint64)
+        candidates = [generator.normal(size=labels.shape).astype(np.float32) for _ in range(23)]
+        rows = [trial_figures.row_of(scores, labels, keys) for scores in candidates]
+        quote = trial_figures.quoted(rows)
+        halves = [half["map"] for row in rows for half in row["halves"]]
+        naive.append(max(rows, key=trial_figures.rank_of)["map"] - np.mean([row["map"] for row in rows]))
+        quoted.append(quote["map"] - np.mean(halves))
+        errors.append(quote["map_error"])
+        chance.append(quote["map"] - 1.96 * quote["map_error"] <= np.mean(halves))
+    assert np.mean(naive) > 2 * np.std(naive) / np.sqrt(20) + 0.02
+    assert abs(np.mean(quoted)) < 2.5 * np.std(quoted) / np.sqrt(20)
+    assert sum(chance) >= 18
+
+
+def test_the_standard_error_is_the_spread_of_new_videos() -> None:
+    rows = [trial_figures.row_of(*draw(seed, videos=200), np.arange(200, dtype=np.uint64)) for seed in range(20)]
+    spread = np.std([row["map"] for row in rows])
+    assert np.mean([row["map_error"] for row in rows]) == pytest.approx(spread, rel=0.5)

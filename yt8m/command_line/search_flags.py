@@ -1,0 +1,100 @@
+"""Decides whether a training chooses its model, and which options it may set; nothing here imports TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from yt8m.config.data_config import KNOWN_SIZES
+from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, TRANSFORM, ModelSearchConfig
+from yt8m.errors import UsageError
+from yt8m.options import shown
+from yt8m.records.opened_data import DiscoveredFormat, OpenedData
+
+AUTO = "auto"  # the value of --model for a search
+# {level: the model in the config until the search has chosen one}
+_UNTIL_CHOSEN = {"video": "LogisticModel", "frame": "FrameLevelLogisticModel"}
+# With one of these flags the user leads the training, and nothing is searched unless --model=auto is given.
+_LED_BY = ("config", "init_from", "callbacks", "max_steps", "num_epochs")
+# With these flags candidates cannot be compared without the training's own input or loss.
+_UNFIT = (
+    *("reader", "distill_from", "teacher", "balance", "segment_labels", "mixup", "augment_noise", "augment_crop"),
+    *("augment_frame_dropout", "film_mean", "accumulate_steps", "train_only", "learning_rate_schedule"),
+)
+
+
+def for_training(
+    flags: Mapping[str, Any],
+    hyper_parameters: Mapping[str, Any],
+    config_path: str,
+    data: OpenedData,
+    files_are_here: bool = True,
+) -> tuple[dict[str, Any], ModelSearchConfig]:
+    """Decides about the search of a training.
+
+    Args:
+      flags: {flag: value} of the flags that were given, or that come from the run of --config.
+      hyper_parameters: {hyper-parameter: value} of those that were given.
+      config_path: the value of --config.
+      data: the training data.
+      files_are_here: whether this machine can read the data.
+
+    Returns:
+      The flags, with a model in place of `auto`; and the config of the search, in which nothing is free if there is
+      none.
+
+    Raises:
+      UsageError: --model=auto is given for a training that cannot search, or a flag of a search for one that does not.
+    """
+    is_asked = flags.get("model") == AUTO
+    if not files_are_here:  # the machine that trains chooses
+        return {name: value for name, value in flags.items() if not (is_asked and name == "model")}, ModelSearchConfig()
+    discovered = data.format if data.patterns and not flags.get("reader") else None
+    reasons = list(_reasons_against(flags, config_path, discovered, is_asked))
+    if is_asked and reasons:
+        raise UsageError(f"--model={AUTO}: {reasons[0]}; name a model.")
+    of_one_model = sorted(hyper_parameters.keys() - {TRANSFORM, PENALTY})
+    if is_asked and of_one_model:
+        raise UsageError(f"--{of_one_model[0]} is an option of one model, and --model={AUTO} tries several; name one.")
+    if reasons or discovered is None:
+        if flags.get("budget") is not None:
+            raise UsageError(
+                f"--budget={flags['budget']:g} limits the choice of a model, but {reasons[0]}; leave it out."
+            )
+        return dict(flags), ModelSearchConfig()
+    free = [name for name in (RATE, BATCH) if name not in flags]
+    free += [name for name in (TRANSFORM, PENALTY) if name not in hyper_parameters]
+    completed = dict(flags)
+    if "model" not in flags or is_asked:
+        free.append(MODEL)
+        completed["model"] = _UNTIL_CHOSEN["frame" if flags.get("frame_features") else discovered.format.level]
+    search = {name: flags[name] for name in ("budget", "refit") if name in flags}
+    return completed, ModelSearchConfig(free=tuple(free), **search)
+
+
+def _reasons_against(
+    flags: Mapping[str, Any], config_path: str, discovered: DiscoveredFormat | None, is_asked: bool
+) -> Iterator[str]:
+    """Yields the reasons for which nothing is searched.
+
+    Args:
+      flags: {flag: value}.
+      config_path: the value of --config.
+      discovered: the format of the data.
+      is_asked: whether --model=auto is given.
+    """
+    if os.environ.get("TF_CONFIG") or os.environ.get("CLUSTER_SPEC"):
+        yield "the processes of a cluster choose no model"
+    for name in _UNFIT:
+        if flags.get(name):
+            yield f"--{name}={shown(flags[name])} is given"
+    if discovered is None or (discovered.format.segment_labels and not is_asked):
+        yield "the training data are not whole videos of a known format"
+    elif not is_asked and not discovered.extractors and any(f.name in KNOWN_SIZES for f in discovered.format.features):
+        yield "the data have features of YouTube-8M, for which the published defaults stay"
+    if not is_asked:
+        values = {"config": config_path, **flags}
+        for name in _LED_BY:
+            if values.get(name) not in (None, "", ()):
+                yield f"--{name}={shown(values[name])} is given"

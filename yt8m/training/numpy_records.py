@@ -1,0 +1,61 @@
+"""The records of a training as NumPy arrays, for what must be known of all of them before the graph is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from absl import logging
+
+from yt8m.config.data_config import DataConfig
+from yt8m.config.data_fit import Takes
+from yt8m.errors import UsageError
+from yt8m.records import batches, input_statistics
+from yt8m.records.input_statistics import InputStatistics
+from yt8m.records.opened_data import open_data
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.shards import DamagedError
+
+_BATCH_VALUES = 4_000_000  # about so many values are in memory at once
+
+
+def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
+    """Yields batches of dequantised videos, in the order of the sorted files.
+
+    If bad records are tolerated (--max_bad_records), the rest of a file after one is skipped, as in the training.
+
+    Args:
+      data: the config of the data, which describes the records.
+      pattern: the pattern of the files.
+
+    Raises:
+      UsageError: the data have a reader of the user, which this function does not know, or no file matches.
+      RunError: a record is damaged, and none is tolerated.
+    """
+    if data.reader:
+        raise UsageError(
+            f"--reader={data.reader}: the values of its records are not known before the training, so they cannot be "
+            "standardised, nor can models be compared on them; give --model and --input_transform=l2_normalize or raw."
+        )
+    frames = data.max_frames if data.frame_features else 1
+    size = max(1, min(1024, _BATCH_VALUES // (frames * sum(data.feature_sizes))))
+    for path in open_data(pattern, flag="train_data_pattern").files:
+        records = batches.Records([path], Takes(data).format, size, data.max_frames, dequantize=True)
+        try:
+            yield from records.epoch(0)
+        except DamagedError:
+            if not data.max_bad_records:
+                raise
+
+
+def statistics_of(data: DataConfig) -> InputStatistics:
+    """The mean and the deviation of each value of the features of the training data; raises like `read_batches`."""
+    statistics = input_statistics.of_batches(
+        read_batches(data, data.data_pattern), data.feature_names, zeroes_unfit=data.nan_policy == "zero"
+    )
+    constant = int((statistics.deviation == 0).sum())
+    logging.info(
+        "standardize: the mean and the deviation of %d values come from the training data%s",
+        len(statistics.mean),
+        f"; {constant} are constant and count as 0" if constant else "",
+    )
+    return statistics

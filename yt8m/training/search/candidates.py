@@ -1,0 +1,133 @@
+"""The candidates among which a training on one's own data chooses. One candidate more is one line in `_CANDIDATES`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from yt8m import models
+from yt8m.config.data_config import DataConfig
+from yt8m.config.search_config import MODEL, PENALTY, RATE, TRANSFORM
+from yt8m.config.train_config import ModelConfig, TrainConfig
+from yt8m.video import workload
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model with its settings.
+
+    Attributes:
+      model: the name of the model.
+      transform: the input transform.
+      penalty: the factor of the squared weights in the loss, where the loss is a sum over the classes.
+      rate: the learning rate of the first step, from which it falls along half a cosine to 0.
+      options: further hyper-parameters of the model.
+    """
+
+    model: str
+    transform: str
+    penalty: float
+    rate: float
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def family(self) -> tuple[Any, ...]:
+        """What the graph of the candidate depends on; penalty and rate are fed."""
+        return self.model, self.transform, tuple(sorted(self.options.items()))
+
+    @property
+    def hyper_parameters(self) -> dict[str, Any]:
+        """The hyper-parameters of the model, with the transform, and with the penalty if the model has one."""
+        values = {**self.options, TRANSFORM: self.transform}
+        return {**values, PENALTY: self.penalty} if PENALTY in _hyper_parameters(self.model) else values
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.transform}, penalty {self.penalty:g}, rate {self.rate:g}"
+
+
+def created(candidate: Candidate, data: DataConfig) -> Any:
+    """An instance of the candidate's model."""
+    return workload.create_model(ModelConfig(candidate.model, candidate.hyper_parameters), data)
+
+
+def _hyper_parameters(model: str) -> Collection[str]:
+    """The names of the hyper-parameters of a model, with those of its classifier."""
+    cls = models.get(model)
+    names = set(models.hyper_parameters(cls))
+    if "video_level_classifier_model" in names:
+        names |= set(models.hyper_parameters(models.get("LogisticModel")))
+    return names
+
+
+_SMALL = {"batch_norm_decay": 0.9, "video_level_classifier_model": "LogisticModel"}
+_RESIDUAL = {**_SMALL, "mlp_hidden_size": 256, "drop_rate": 0.3}
+_BAG = {**_SMALL, "dbof_cluster_size": 512, "dbof_hidden_size": 256, "dbof_activation": "relu"}
+
+# In the order in which they are kept if the budget is too small for all. The first ones differ most.
+_CANDIDATES: Sequence[Candidate] = (
+    Candidate("LogisticModel", "standardize", 0.03, 0.01),
+    Candidate("GatedMlpModel", "standardize", 0.01, 0.01),
+    Candidate("LogisticModel", "standardize", 0.1, 0.01),
+    Candidate("MoeModel", "standardize", 0.03, 0.01),
+    Candidate("GatedMlpModel", "standardize", 0.003, 0.005),
+    Candidate("LogisticModel", "l2_normalize", 1e-4, 0.1),
+    Candidate("LogisticModel", "standardize", 0.3, 0.01),
+    Candidate("LogisticModel", "standardize", 0.01, 0.01),
+    Candidate("MoeModel", "standardize", 0.1, 0.01),
+    Candidate("GatedMlpModel", "standardize", 0.001, 0.003),
+    Candidate("MoeModel", "standardize", 0.01, 0.01),
+    Candidate("LogisticModel", "standardize", 0.003, 0.01),
+    Candidate("LogisticModel", "l2_normalize", 1e-5, 0.1),
+    Candidate("MoeModel", "l2_normalize", 1e-5, 0.05),
+    Candidate("ResidualMlpModel", "standardize", 1e-3, 0.003, _RESIDUAL),
+    Candidate("GatedMlpModel", "standardize", 1e-4, 0.003),
+    Candidate("LogisticModel", "l2_normalize", 1e-3, 0.1),
+    Candidate("MoeModel", "standardize", 0.001, 0.01),
+    # Of frames.
+    Candidate("FrameLevelLogisticModel", "standardize", 0.03, 0.01),
+    Candidate("AttentiveProbeModel", "standardize", 1e-4, 0.003),
+    Candidate("DbofModel", "standardize", 1e-3, 0.003, _BAG),
+    Candidate("FrameLevelLogisticModel", "l2_normalize", 1e-4, 0.1),
+    Candidate("FrameLevelLogisticModel", "standardize", 0.003, 0.01),
+)
+
+# The penalties and rates with which a model is tried that the user named and that has no candidate of its own.
+_PENALTIES, _RATES = (1e-5, 1e-3, 1e-2), (0.003, 0.01)
+
+
+def candidates_for(config: TrainConfig) -> list[Candidate]:
+    """The candidates that the user's flags leave: those of the level of the data, with the given values in place."""
+    free = config.search.free
+    level = "frame" if config.data.frame_features else "video"
+    if MODEL in free:
+        listed = [candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level]
+    else:
+        listed = _of_model(config)
+    fixed = {
+        name: value
+        for name, value in (
+            ("transform", config.model.hyper_parameters.get(TRANSFORM)),
+            ("penalty", config.model.hyper_parameters.get(PENALTY)),
+            ("rate", config.optimizer.base_learning_rate),
+        )
+        if {"transform": TRANSFORM, "penalty": PENALTY, "rate": RATE}[name] not in free
+    }
+    unique: dict[str, Candidate] = {}
+    for candidate in listed:
+        settled = dataclasses.replace(candidate, **fixed)
+        unique.setdefault(str(settled), settled)
+    return list(unique.values())
+
+
+def _of_model(config: TrainConfig) -> list[Candidate]:
+    """The candidates with the model of the config and its hyper-parameters; without any, some usual settings."""
+    options = {name: value for name, value in config.model.hyper_parameters.items() if name not in (TRANSFORM, PENALTY)}
+    of_this_model = [candidate for candidate in _CANDIDATES if candidate.model == config.model.model]
+    settings = [(c.transform, c.penalty, c.rate) for c in of_this_model] or [
+        (transform, penalty, rate)
+        for penalty in _PENALTIES
+        for transform, rate in (("standardize", _RATES[0]), ("l2_normalize", _RATES[1]), ("standardize", _RATES[1]))
+    ]
+    return [Candidate(config.model.model, *setting, options) for setting in settings]

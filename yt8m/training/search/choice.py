@@ -1,0 +1,212 @@
+"""Chooses the model of a training on one's own data, by the plan, and completes the config of the run by the choice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from absl import logging
+
+from yt8m import cores, storage
+from yt8m.config import data_fit, run_dir
+from yt8m.config.search_config import BATCH
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import RunError
+from yt8m.records.opened_data import OpenedData
+from yt8m.training.search import outcome, plan, trial_figures, trials, videos_in_memory
+from yt8m.training.search.candidates import Candidate, candidates_for
+from yt8m.training.search.plan import Plan
+from yt8m.training.search.trials import CandidateTrial
+
+_now = time.monotonic
+_NAME = "search.json"  # the file in the folder of the run with the trials that have ended
+
+
+def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
+    """Completes the config of a run by what the search chooses; of a run that exists, by what was chosen then.
+
+    Args:
+      config: the config of the training, whose `search.free` names what may be chosen.
+      data: the training data.
+
+    Returns:
+      The config of the run, and the data that it trains on, which may include the split validate.
+
+    Raises:
+      RunError: a record is damaged, or no candidate could be trained.
+      UsageError: the data cannot be read before the training (--reader).
+      KeyboardInterrupt: Ctrl-C came before the first candidate was trained.
+    """
+    if config.checkpoints.start_new_model and run_dir.is_run(config.train_dir):
+        run_dir.start_new_model(config.train_dir)
+    saved = run_dir.read(config.train_dir)
+    if saved is not None:
+        chosen = outcome.resumed(config, saved.config)
+    else:
+        storage.makedirs(config.train_dir)
+        with run_dir.lock(config.train_dir):
+            chosen = _Search(config, data).completed()
+    is_same = chosen.data.data_pattern == config.data.data_pattern
+    return chosen, data if is_same else data_fit.open_for(chosen.data)
+
+
+def _count_videos(opened: OpenedData) -> int:
+    """The number of records in the files, by their headers or, of files in a bucket, their manifest; 0 if unknown."""
+    counts = []
+    for path in opened.files:
+        expected = opened.manifest.expected(path)
+        count = opened.counts.get(path, expected.records if expected else 0)
+        counts.append(count if isinstance(count, int) else 0)
+    return sum(counts) if all(counts) else 0
+
+
+class _Search:
+    """One search: its videos, its plan and its trials."""
+
+    def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
+        self._config, data = config, config.data
+        counted = _count_videos(opened)
+        self._validation = config.validation.eval_data_pattern or outcome.split_beside(data.data_pattern, "validate")
+        training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
+        self._total = counted or len(training)
+        if self._validation:
+            held_out = videos_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4, plan.MOST_VIDEOS // 4)
+        else:
+            training, held_out = videos_in_memory.divided(training)
+        self._training, self._held_out = training, held_out
+        self._budget = config.search.budget or plan.default_budget(self._total)
+        self._plan = self._make_plan()
+        self._rows = _SavedRows(storage.join(config.train_dir, _NAME), self._fingerprint())
+        self._deadline = _now() + self._budget
+
+    def completed(self) -> TrainConfig:
+        """The config of the run with the chosen model, after all trials."""
+        self._log_plan()
+        rows = self._train_all()
+        if not rows:
+            raise RunError("no candidate could be trained; name a model by --model.")
+        chosen = max(rows, key=trial_figures.rank_of)
+        facts = outcome.SearchFacts(
+            self._total, len(self._training), self._validation, len(self._held_out), self._budget
+        )
+        cost = self._cost(self._candidate(chosen), self._plan.batch_size)
+        return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
+
+    def _make_plan(self) -> Plan:
+        config = self._config
+        batch = config.data.batch_size * config.devices.num_gpu
+        if BATCH in config.search.free:
+            batch = plan.default_batch_size(self._total)
+        costs: dict[Any, float] = {}
+
+        def cost(candidate: Candidate) -> float:
+            if candidate.family not in costs:
+                costs[candidate.family] = self._cost(candidate, batch)
+            return costs[candidate.family]
+
+        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget)
+
+    def _cost(self, candidate: Candidate, batch_size: int) -> float:
+        """Seconds of a step of the candidate."""
+        features = self._training.features
+        num_frames = features.shape[1] if features.ndim == 3 else 1
+        return trials.seconds_per_step(candidate, self._config, batch_size, num_frames)
+
+    def _train_all(self) -> list[dict[str, Any]]:
+        """The rows of all trials that ended; the clock or Ctrl-C may cut the plan short."""
+        has_stopped = [False]
+
+        def should_stop() -> bool:
+            return has_stopped[0] or (bool(self._rows.rows) and _now() > self._deadline)
+
+        trainer = trials.Trainer(self._config, self._training, should_stop)
+        remaining: Sequence[Candidate] = self._plan.candidates
+        for rung in self._plan.rungs:
+            try:
+                with ThreadPoolExecutor(cores.usable()) as pool:
+                    tasks = [CandidateTrial(c, rung.steps, self._plan.batch_size) for c in remaining[: rung.candidates]]
+                    futures = [pool.submit(self._row_of, trainer, task) for task in tasks]
+                    try:
+                        rows = [row for future in futures if (row := future.result())]
+                    except KeyboardInterrupt:
+                        has_stopped[0] = True
+                        raise
+            except KeyboardInterrupt:
+                if not self._rows.rows:
+                    raise
+                logging.warning("Ctrl-C: the search ends, and the best candidate so far is trained")
+                break
+            rows.sort(key=trial_figures.rank_of, reverse=True)
+            remaining = [self._candidate(row) for row in rows]
+            if should_stop():
+                logging.warning("the budget of %g s is spent: the plan is cut short (--budget)", self._budget)
+                break
+        return sorted(self._rows.rows.values(), key=trial_figures.rank_of, reverse=True)
+
+    def _row_of(self, trainer: trials.Trainer, trial: CandidateTrial) -> Mapping[str, Any] | None:
+        """The row of a trial: the saved one, or that of a training; None if it was given up or failed."""
+        key = f"{trial.candidate}, {trial.steps} steps"
+        if key in self._rows.rows:
+            return self._rows.rows[key]
+        start = _now()
+        try:
+            scores = trainer.scores(trial, self._held_out.without_labels())
+        except RunError as error:
+            logging.info("%s: %s", key, error)
+            return None
+        if scores is None:
+            return None
+        row = {
+            "candidate": key,
+            "number": self._plan.candidates.index(trial.candidate),
+            "steps": trial.steps,
+            **trial_figures.row_of(scores, self._held_out.labels, self._held_out.keys),
+            "seconds": round(_now() - start, 2),
+        }
+        self._rows.add(key, row)
+        logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
+        return row
+
+    def _candidate(self, row: Mapping[str, Any]) -> Candidate:
+        return self._plan.candidates[row["number"]]
+
+    def _log_plan(self) -> None:
+        rounds = ", then ".join(f"{rung.candidates} for {rung.steps} steps" for rung in self._plan.rungs)
+        where = self._validation or f"a share of {self._config.data.data_pattern}"
+        logging.info(
+            "choosing a model within %g s (--budget): candidates %s; trained on %d videos, compared on %d (%s)",
+            *(self._budget, rounds, len(self._training), len(self._held_out), where),
+        )
+
+    def _fingerprint(self) -> str:
+        stamps = storage.stamps(storage.glob(self._config.data.data_pattern))
+        files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
+        return repr((self._plan, self._config.seed, self._validation, files))
+
+
+class _SavedRows:
+    """The rows of the trials that have ended, in a file, by which a search that was killed goes on.
+
+    Args:
+      path: the path of the file.
+      fingerprint: what the rows depend on. Rows of another search are dropped.
+    """
+
+    def __init__(self, path: str, fingerprint: str) -> None:
+        self._path, self._fingerprint = path, fingerprint
+        self.rows: dict[str, dict[str, Any]] = {}
+        try:
+            saved = storage.read_json(path)
+            if saved["fingerprint"] == fingerprint:
+                self.rows = dict(saved["rows"])
+                logging.info("the search goes on: %d of its trainings had ended", len(self.rows))
+        except (RunError, ValueError, KeyError, TypeError):
+            return
+
+    def add(self, key: str, row: dict[str, Any]) -> None:
+        """Adds a row and writes the file."""
+        self.rows = {**self.rows, key: row}
+        storage.write(self._path, json.dumps({"fingerprint": self._fingerprint, "rows": self.rows}))

@@ -1,0 +1,98 @@
+"""The plan of a search: which candidates are trained for how many steps. It depends on sizes and on fixed costs alone.
+
+So two machines make the same plan for the same data and budget; the clock can only cut a plan short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from yt8m.training.search.candidates import Candidate
+
+_GRAPH = 1.5  # seconds to build the graph of a family of candidates
+SHARE = 0.6  # of the budget for the search; the rest is for the training of the chosen candidate
+_KEPT = 4  # each rung keeps one candidate of so many
+_LONGER = 3  # each rung trains so many times as long as the one before
+_STEPS, _EPOCHS = 300, 15  # the first rung trains so many steps, and at least so many epochs of few videos
+_RUNGS = 2
+LEAST_BUDGET_VIDEOS = 10_000  # up to so many videos the default budget is `_BUDGET`; then it grows with their number
+_BUDGET = 40.0
+MOST_VIDEOS = 20_000  # a search trains on a sample of at most so many videos
+
+
+class Rung(NamedTuple):
+    """One round of a search.
+
+    Attributes:
+      candidates: how many candidates it trains: the best of the round before.
+      steps: the steps of each.
+    """
+
+    candidates: int
+    steps: int
+
+
+class Plan(NamedTuple):
+    """What a search does.
+
+    Attributes:
+      candidates: all candidates, in the order in which the first rung trains them.
+      batch_size: examples of a step.
+      rungs: the rounds.
+      seconds: what the search is expected to take on one core.
+    """
+
+    candidates: tuple[Candidate, ...]
+    batch_size: int
+    rungs: tuple[Rung, ...]
+    seconds: float
+
+
+def default_budget(videos: int) -> float:
+    """Seconds: 40 for up to 10,000 videos, then in proportion to their number."""
+    return _BUDGET * max(1.0, videos / LEAST_BUDGET_VIDEOS)
+
+
+def default_batch_size(videos: int) -> int:
+    """The power of two near a thirtieth of the videos, from 32 to 1024: so an epoch has some thirty steps or more."""
+    return int(min(1024, max(32, 2 ** round(math.log2(max(videos, 1) / 30)))))
+
+
+def make_plan(
+    candidates: Sequence[Candidate], cost: Callable[[Candidate], float], videos: int, batch_size: int, budget: float
+) -> Plan:
+    """Makes the plan that fits into the budget: fewer steps if it is tight, then fewer candidates.
+
+    Args:
+      candidates: the candidates, the most different ones first.
+      cost: seconds of one core for a step of a candidate, by a fixed table.
+      videos: number of training videos of the search.
+      batch_size: examples of a step.
+      budget: seconds, of which the search gets a part.
+    """
+    epoch = math.ceil(videos / batch_size)
+    first = max(_STEPS, _EPOCHS * epoch)
+    for count in range(len(candidates), 0, -1):
+        for divisor in (1, 2, 4):
+            rungs = _rungs(count, max(1, first // divisor))
+            seconds = _seconds(candidates[:count], cost, rungs)
+            if seconds <= budget * SHARE:
+                return Plan(tuple(candidates[:count]), batch_size, rungs, seconds)
+    rungs = (Rung(1, max(1, first // 4)),)
+    return Plan(tuple(candidates[:1]), batch_size, rungs, _seconds(candidates[:1], cost, rungs))
+
+
+def _rungs(candidates: int, steps: int) -> tuple[Rung, ...]:
+    rungs = [Rung(candidates, steps)]
+    while len(rungs) < _RUNGS and rungs[-1].candidates > 1:
+        rungs.append(Rung(math.ceil(rungs[-1].candidates / _KEPT), rungs[-1].steps * _LONGER))
+    return tuple(rungs)
+
+
+def _seconds(candidates: Sequence[Candidate], cost: Callable[[Candidate], float], rungs: Sequence[Rung]) -> float:
+    """Seconds of one core; of later rungs, which candidates they train is not known, so the costliest count."""
+    steps = sorted(map(cost, candidates), reverse=True)
+    total = _GRAPH * len({candidate.family for candidate in candidates}) + sum(steps) * rungs[0].steps
+    return total + sum(sum(steps[: rung.candidates]) * rung.steps for rung in rungs[1:])

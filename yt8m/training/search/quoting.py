@@ -1,0 +1,30 @@
+"""The figures of a trained choice that may be quoted: those of the split `test`, on which nothing was chosen."""
+
+from __future__ import annotations
+
+from yt8m import scoring
+from yt8m.config.train_config import TrainConfig
+from yt8m.scoring import EvaluationSettings, evaluation
+from yt8m.scoring.evaluation_results import report_json
+from yt8m.training.search import outcome
+
+
+def line(config: TrainConfig) -> str:
+    """One line with mAP, GAP and Hit@1 of the split `test` beside the training files, or else of the validation."""
+    trained = config.data.data_pattern.split(",")[0]
+    pattern = outcome.split_beside(trained, "test")
+    if pattern:
+        with scoring.open(config.train_dir) as scorer:
+            result = evaluation.evaluate_with(scorer, scorer.batches(pattern), EvaluationSettings(), ())
+            report = report_json(result, scorer.model)
+        return (
+            f"on {report['num_examples']} videos of {pattern}, on which nothing was chosen: "
+            f"mAP {report['map']:.4f}, GAP {report['gap']:.4f}, Hit@1 {report['hit_at_one']:.4f}"
+        )
+    quoted = config.search.quoted
+    where = quoted["validation"] or "the training data, held out for the choice"
+    return (
+        f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}, GAP {quoted['gap']:.4f} ± "
+        f"{1.96 * quoted['gap_error']:.4f}, Hit@1 {quoted['hit_at_one']:.4f}: chosen on these {quoted['videos']} "
+        f"videos ({where}), one half by the other; for a figure of new videos make a split test (make-records --splits)"
+    )

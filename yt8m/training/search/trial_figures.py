@@ -1,0 +1,111 @@
+"""The figures by which candidates are compared: mAP, GAP and Hit@1, of all videos, of two halves, and of resamples."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TOP_K, _RESAMPLES = 20, 40
+# Candidates are compared by mAP plus this share of GAP. mAP is what a user of rare classes sees; GAP also asks that the
+# scores of different classes can be compared, which a strong penalty costs.
+_WEIGHT_OF_GAP = 0.2
+
+
+class TrialFigures(NamedTuple):
+    """The figures of some videos."""
+
+    map: float
+    gap: float
+    hit_at_one: float
+
+    @property
+    def rank(self) -> float:
+        """The number by which candidates are compared."""
+        return self.map + _WEIGHT_OF_GAP * self.gap
+
+
+class Ranked:
+    """The scores of videos, sorted once, so that the figures of weighted videos are sums.
+
+    Args:
+      scores: float32 [N, C].
+      labels: bool [N, C].
+    """
+
+    def __init__(self, scores: NDArray[np.float32], labels: NDArray[np.bool_]) -> None:
+        self._labels = labels
+        self._order = np.argsort(-scores, axis=0, kind="stable")
+        self._hits = np.take_along_axis(labels, self._order, 0)
+        top = np.argsort(-scores, axis=1, kind="stable")[:, : min(_TOP_K, scores.shape[1])]
+        best = np.take_along_axis(scores, top, 1)
+        order = np.argsort(-best.ravel(), kind="stable")
+        self._entry_rows = order // best.shape[1]
+        self._entry_hits = np.take_along_axis(labels, top, 1).ravel()[order]
+        self._first = labels[np.arange(len(labels)), top[:, 0]]
+
+    def figures(self, weights: NDArray[np.float64] | None = None) -> TrialFigures:
+        """The figures of the videos, each counted as often as its weight [N] says; None: once."""
+        counts = np.ones(len(self._labels)) if weights is None else weights
+        return TrialFigures(self._map(counts), self._gap(counts), float(counts @ self._first / max(counts.sum(), 1)))
+
+    def _map(self, counts: NDArray[np.float64]) -> float:
+        """The mean AP of the classes that have a label among the videos that count."""
+        weights = counts[self._order]
+        hits = weights * self._hits
+        precisions = np.cumsum(hits, 0) / np.maximum(np.cumsum(weights, 0), 1)
+        positives = hits.sum(0)
+        used = positives > 0
+        return float(((precisions * hits).sum(0)[used] / positives[used]).mean()) if used.any() else 0.0
+
+    def _gap(self, counts: NDArray[np.float64]) -> float:
+        """The average precision of the best scores of all videos together."""
+        weights = counts[self._entry_rows]
+        hits = weights * self._entry_hits
+        positives = counts @ np.minimum(self._labels.sum(1), _TOP_K)
+        return float((np.cumsum(hits) / np.maximum(np.cumsum(weights), 1) * hits).sum() / max(positives, 1))
+
+
+def row_of(scores: NDArray[np.float32], labels: NDArray[np.bool_], keys: NDArray[np.uint64]) -> dict[str, Any]:
+    """The figures of a trial for its row in the config: of all videos, with the standard error of mAP, and of halves.
+
+    Args:
+      scores: float32 [N, C].
+      labels: bool [N, C].
+      keys: uint64 [N], hashes of the ids, by which the videos are divided into halves.
+    """
+    ranked, generator = Ranked(scores, labels), np.random.default_rng(0)
+    size, half = len(labels), (np.argsort(np.argsort(keys, kind="stable")) % 2).astype(np.float64)
+    draws = (np.bincount(generator.integers(size, size=size), minlength=size).astype(float) for _ in range(_RESAMPLES))
+    resampled = np.array([ranked.figures(counts)[:2] for counts in draws])
+    return {
+        **_as_row(ranked.figures()),
+        "map_error": float(resampled[:, 0].std()),
+        "gap_error": float(resampled[:, 1].std()),
+        "halves": [_as_row(ranked.figures(part)) for part in (half, 1 - half)],
+    }
+
+
+def rank_of(row: Any) -> float:
+    """The number by which the figures of a row are compared."""
+    return TrialFigures(row["map"], row["gap"], row["hit_at_one"]).rank
+
+
+def quoted(rows: Any) -> dict[str, float]:
+    """The figures that may be quoted of the best of some trials, though it was chosen on the same videos.
+
+    The best on one half of the videos is measured on the other half, and the means of both ways are quoted. The best of
+    many on few videos is best in part by chance, so its own figures there would promise too much.
+    """
+    measured = []
+    for chosen_on, measured_on in ((0, 1), (1, 0)):
+        best = max(rows, key=lambda row: rank_of(row["halves"][chosen_on]))
+        measured.append(best["halves"][measured_on])
+    best = max(rows, key=rank_of)
+    means = {name: sum(half[name] for half in measured) / 2 for name in ("map", "gap", "hit_at_one")}
+    return {**means, "map_error": best["map_error"], "gap_error": best["gap_error"]}
+
+
+def _as_row(figures: TrialFigures) -> dict[str, float]:
+    return {name: round(value, 6) for name, value in figures._asdict().items()}

@@ -1,0 +1,206 @@
+"""Trains candidates in this process, on videos in memory, by the step of the engine.
+
+All candidates of a family share one graph, into which their penalty and rate are fed; each has a session of its own. A
+session computes in one thread, so that the result does not depend on the number of cores, and as many candidates train
+at the same time as there are cores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import deploy, losses
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import RunError
+from yt8m.graph.apply import apply_gradients, tower_gradients
+from yt8m.graph.inputs import split_batch
+from yt8m.graph.optimizers import create_optimizer
+from yt8m.graph.towers import build_towers
+from yt8m.lazy import tf
+from yt8m.training import training_workload
+from yt8m.training.search import candidates
+from yt8m.training.search.candidates import Candidate
+from yt8m.training.search.videos_in_memory import VideosInMemory
+from yt8m.types import Batch, ModelOutput
+from yt8m.video.modeler import VideoModeler
+from yt8m.video.transforms import takes_mean
+
+_SCORED_AT_ONCE = 1024  # videos
+
+
+class CandidateTrial(NamedTuple):
+    """What is trained: a candidate, for a number of steps with a batch size."""
+
+    candidate: Candidate
+    steps: int
+    batch_size: int
+
+
+class _PenalisedModeler(VideoModeler):
+    """A modeler whose regularisation is multiplied by a tensor, so that candidates can share its graph."""
+
+    penalty: Any = 1.0
+
+    def build(self, batch: Batch, is_training: bool) -> ModelOutput:
+        output = super().build(batch, is_training)
+        term = output.regularization_loss
+        return dataclasses.replace(output, regularization_loss=None if term is None else term * self.penalty)
+
+
+class Family(NamedTuple):
+    """The graph of the candidates of one family, and its handles.
+
+    Attributes:
+      graph: the graph.
+      batch: the placeholders of a batch.
+      penalty, rate: placeholders, float32 scalars.
+      initialize, train: the ops that initialise the variables and take a step.
+      logits: [B, C], the output of the model in evaluation: logits, or probabilities of a model without logits.
+    """
+
+    graph: Any
+    batch: Batch
+    penalty: Any
+    rate: Any
+    initialize: Any
+    train: Any
+    scores: Any
+
+
+class Trainer:
+    """Trains candidates on the videos of a search.
+
+    Args:
+      config: the config of the training, which says all that no candidate says.
+      training: the videos to train on.
+      should_stop: says, before each step, whether to give up.
+    """
+
+    def __init__(
+        self, config: TrainConfig, training: VideosInMemory, should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._config, self._training, self._should_stop = config, training, should_stop
+        self._statistics = training.statistics()
+        self._families: dict[Any, Family] = {}
+        self._lock = threading.Lock()
+
+    def scores(self, trial: CandidateTrial, videos: VideosInMemory) -> NDArray[np.float32] | None:
+        """Trains a candidate, then scores `videos`: float32 [N, C]. None if the training was given up.
+
+        Raises:
+          RunError: the loss of the candidate is not finite, which `diverged` of the message tells.
+        """
+        family = self._family(trial.candidate)
+        options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+        options.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L1
+        with tf.Session(graph=family.graph, config=options) as session:
+            session.run(family.initialize)
+            order = _Order(len(self._training), trial.batch_size, self._config.seed)
+            for step in range(trial.steps):
+                if self._should_stop():
+                    return None
+                rate = trial.candidate.rate * 0.5 * (1 + math.cos(math.pi * step / trial.steps))
+                feeds = self._feeds(family, self._training.take(order.next_rows()))
+                session.run(family.train, {**feeds, family.penalty: trial.candidate.penalty, family.rate: rate})
+            return self._score(session, family, videos)
+
+    def _score(self, session: Any, family: Family, videos: VideosInMemory) -> NDArray[np.float32]:
+        batches = []
+        for start in range(0, len(videos), _SCORED_AT_ONCE):
+            part = videos.take(np.arange(start, min(start + _SCORED_AT_ONCE, len(videos))))
+            batches.append(session.run(family.scores, self._feeds(family, part)))
+        scores = np.concatenate(batches)
+        if not np.isfinite(scores).all():
+            raise RunError("its scores are not finite")
+        return scores
+
+    @staticmethod
+    def _feeds(family: Family, videos: VideosInMemory) -> dict[Any, Any]:
+        batch = family.batch
+        feeds = {batch.features[0]: videos.features, batch.num_frames: videos.num_frames}
+        return feeds if videos.labels.shape[1] == 0 else {**feeds, batch.labels: videos.labels}
+
+    def _family(self, candidate: Candidate) -> Family:
+        """The graph of the candidate, which is built once."""
+        with self._lock:
+            if candidate.family not in self._families:
+                self._families[candidate.family] = self._build(candidate)
+            return self._families[candidate.family]
+
+    def _build(self, candidate: Candidate) -> Family:
+        config, optimizer = self._config, self._config.optimizer
+        modeler = _PenalisedModeler(
+            candidates.created(dataclasses.replace(candidate, penalty=1.0), config.data),
+            losses.create(config.model.label_loss, config.model.loss_hyper_parameters),
+            config.data.num_classes,
+            feature_sizes=config.data.feature_sizes,
+        )
+        modeler.input_statistics = self._statistics
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(config.seed)
+            step = tf.train.get_or_create_global_step()
+            batch, rate = self._placeholders(), tf.placeholder(tf.float32, [])
+            modeler.penalty = tf.placeholder(tf.float32, [])
+            deployment = deploy.DeploymentConfig(1, clone_on_cpu=True)
+            start = tf.identity(step.read_value())
+            towers = build_towers(
+                modeler, deployment, split_batch(batch, 1), mode="train", seed=config.seed, step=start
+            )
+            updater = create_optimizer(optimizer.optimizer, rate, optimizer.weight_decay)
+            gradients = tower_gradients(towers, updater, optimizer)
+            _, train = apply_gradients(gradients.combined, gradients.norms, updater, optimizer, step, towers.examples())
+            with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+                scores = modeler.predict_raw(batch.features[0], batch.num_frames).predictions
+            return Family(graph, batch, modeler.penalty, rate, tf.global_variables_initializer(), train, scores)
+
+    def _placeholders(self) -> Batch:
+        features, labels = self._training.features, self._training.labels
+        return Batch(
+            video_ids=tf.constant([""]),
+            features=(tf.placeholder(tf.float32, [None, *([None] * (features.ndim - 2)), features.shape[-1]]),),
+            num_frames=tf.placeholder(tf.int32, [None]),
+            labels=tf.placeholder(tf.bool, [None, labels.shape[1]]),
+        )
+
+
+class _Order:
+    """The rows of one batch after the other: each epoch has another order, which depends on the seed alone."""
+
+    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
+        self._rows, self._size = rows, min(batch_size, rows)
+        self._generator = np.random.default_rng(seed)
+        self._left = np.zeros(0, np.int64)
+
+    def next_rows(self) -> NDArray[np.int64]:
+        """int64 [batch size]: the next rows; a batch may have the end of an epoch and the beginning of the next."""
+        if len(self._left) < self._size:
+            self._left = np.concatenate([self._left, self._generator.permutation(self._rows)])
+        rows, self._left = self._left[: self._size], self._left[self._size :]
+        return rows
+
+
+# Seconds of one core for a step, as measured in 2026: what every step takes, and per weight and example.
+_SECONDS_OF_STEP, _SECONDS_OF_WEIGHT = 1.2e-3, 2e-10
+
+
+def seconds_per_step(candidate: Candidate, config: TrainConfig, batch_size: int, num_frames: int = 1) -> float:
+    """Seconds of one core for a step of the candidate, by a fixed table and its number of weights.
+
+    Args:
+      candidate: the candidate.
+      config: the config of the training.
+      batch_size: examples of a step.
+      num_frames: number of frames of the longest video.
+    """
+    model = candidates.created(candidate, config.data)
+    shapes = training_workload.shapes_of(model, config.data, config.data.num_classes)
+    frames = 1 if takes_mean(model) else num_frames
+    weights = frames * sum(math.prod(shape) for shape in shapes.values() if len(shape) == 2)
+    return _SECONDS_OF_STEP + _SECONDS_OF_WEIGHT * weights * batch_size
