@@ -116,7 +116,7 @@ def figures_of_peers(data: SmallData) -> dict[str, TrialFigures]:
             predicted = np.stack(columns, 1)
         scores = np.zeros(labels[test].shape)
         scores[:, kept] = predicted
-        found[name] = Ranked(scores, labels[test]).figures()
+        found[name] = Ranked(scores.astype(np.float32), labels[test]).figures()
     return found
 
 
@@ -151,7 +151,7 @@ def figures_of_run(data: SmallData, run: str) -> TrialFigures:
         for row, video in zip(scores, rows, strict=True):
             for scored in video.classes:
                 row[names.index(scored.name)] = scored.score
-    return Ranked(scores, labels[data.training :]).figures()
+    return Ranked(scores.astype(np.float32), labels[data.training :]).figures()
 
 
 def compare(name: str, repeats: int = 1) -> Measured:

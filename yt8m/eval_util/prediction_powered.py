@@ -118,9 +118,13 @@ def class_shares(labelled: ScoreSums, others: ScoreSums, level: float = 0.95) ->
             (count, shares + half_of_count, plain_of_count[1]),
         )
     ]
+    low, high, count_low, count_high = bounds
     return ClassShares(
         np.where(is_corrected, np.clip(shares, 0, 1), rate),
-        *bounds,
+        low,
+        high,
+        count_low,
+        count_high,
         np.where(is_corrected, weights, 0),
         is_corrected,
         labelled.labels.astype(np.int64),

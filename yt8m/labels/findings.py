@@ -100,7 +100,7 @@ def _are_listed(odds: Floats64, is_missing: Bools, is_probable: Bools) -> Bools:
       is_missing: [P], whether they are missing labels.
       is_probable: [P], whether their chance is large enough to list them.
     """
-    return is_probable | (~is_missing & (odds >= odds[is_missing & is_probable].min(initial=np.inf)))
+    return np.asarray(is_probable | (~is_missing & (odds >= odds[is_missing & is_probable].min(initial=np.inf))))
 
 
 def is_label(scores: FoldScores) -> Bools:

@@ -81,7 +81,11 @@ class LabelNoise:
           classes: the classes of the labels.
           scores: the scores of the labels, of the same shape.
         """
-        return _wrong_odds(self.curves, classes, scores) if self.is_comparable else -_LESS_WRONG - scores
+        return (
+            _wrong_odds(self.curves, classes, scores)
+            if self.is_comparable
+            else np.asarray(-_LESS_WRONG - scores, float)
+        )
 
     def missing_odds(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
         """The log-odds by which labels are ranked as missing.
@@ -240,7 +244,7 @@ def _bin_grid(counts: ScoreCounts) -> tuple[Ints64, Floats64]:
 def _sums_by_position(positions: Floats64, *weights: Floats64 | Ints64) -> tuple[Floats64, ...]:
     """The sums of each of some weights at each position, rounded to 1 / _POSITIONS, in ascending order of positions."""
     _, members = np.unique(np.rint(positions.ravel() * _POSITIONS), return_inverse=True)
-    return tuple(np.bincount(members, each.ravel()) for each in weights)
+    return tuple(np.asarray(np.bincount(members, each.ravel()), float) for each in weights)
 
 
 def _upper_bounds(counts: Floats64) -> Floats64:

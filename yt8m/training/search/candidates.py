@@ -105,7 +105,7 @@ def candidates_for(config: TrainConfig) -> list[Candidate]:
         listed = [candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level]
     else:
         listed = _of_model(config)
-    fixed = {
+    fixed: dict[str, Any] = {
         name: value
         for name, value in (
             ("transform", config.model.hyper_parameters.get(TRANSFORM)),

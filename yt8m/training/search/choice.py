@@ -171,7 +171,8 @@ class _Search:
         return row
 
     def _candidate(self, row: Mapping[str, Any]) -> Candidate:
-        return self._plan.candidates[row["number"]]
+        number: int = row["number"]
+        return self._plan.candidates[number]
 
     def _log_plan(self) -> None:
         rounds = ", then ".join(f"{rung.candidates} for {rung.steps} steps" for rung in self._plan.rungs)

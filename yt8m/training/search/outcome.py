@@ -161,9 +161,8 @@ def resumed(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
         model = saved.model if MODEL in free else model
     if saved.search.trials:
         model = saved.model if model.model == saved.model.model else model
-        names = {BATCH: "batch_size"}
-        run_values = {names[name]: saved.data.batch_size for name in names if name in free}
-        data = dataclasses.replace(data, **run_values, data_pattern=saved.data.data_pattern, num_epochs=None)
+        batch_size = saved.data.batch_size if BATCH in free else data.batch_size
+        data = dataclasses.replace(data, batch_size=batch_size, data_pattern=saved.data.data_pattern, num_epochs=None)
         optimizer = saved.optimizer if RATE in free else optimizer
     config = dataclasses.replace(config, model=model, data=data, optimizer=optimizer)
     if not saved.search.trials:
