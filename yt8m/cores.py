@@ -28,10 +28,6 @@ def group_quota(groups: str = _GROUPS, own_groups: str = _OWN_GROUPS) -> Fractio
     """The CPU time, in cores, that the control groups of this process grant it; None if they set no limit.
 
     A group cannot exceed the quotas of the groups that contain it, so the smallest of them counts.
-
-    Args:
-      groups: the folder in which the control groups are mounted.
-      own_groups: the file that lists the groups of this process.
     """
     quotas = [_quota_of(folder) for folder in _folders_of(groups, own_groups)]
     return min((quota for quota in quotas if quota is not None), default=None)

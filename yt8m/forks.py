@@ -24,11 +24,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def refuse_copy(path: str) -> None:
-    """Raises `UsageError` if this process is a copy in which TensorFlow would hang.
-
-    Args:
-      path: the model or the run that needs TensorFlow, which the message names.
-    """
+    """Raises `UsageError` if this process is a copy in which TensorFlow would hang."""
     if _is_copy_of_user:
         raise UsageError(
             f"{path}: TensorFlow hangs in this process, because a model was loaded before a fork that made it. Load "

@@ -14,11 +14,7 @@ NOTICES = (signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal that asks for the end arrived. As a KeyboardInterrupt, it starts the same clean-up as Ctrl-C.
-
-    Args:
-      number: the number of the signal.
-    """
+    """A signal that asks for the end arrived. As a KeyboardInterrupt, it starts the same clean-up as Ctrl-C."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__(signal.Signals(number).name)

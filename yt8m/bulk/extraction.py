@@ -26,9 +26,6 @@ class VideosTask(NamedTuple):
     """One shard to make.
 
     Attributes:
-      number: the index of the task.
-      shard: the name of the shard.
-      rows: the rows of the table for the shard's videos.
       versions: the version of each row's video file, as a text; empty for a missing file.
     """
 
@@ -39,16 +36,7 @@ class VideosTask(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """The settings that are the same for all shards.
-
-    Attributes:
-      config: the flags.
-      extractor_settings: {field: value} of the settings of extractors that the user gave.
-      weights_sha256: {field: sha256} of the weights of each extractor, on the machine that started the job.
-      inputs: hash of all inputs that determine the records.
-      folders: {level of the records (frame or video): the folder to which its shards are written}.
-      most_bad: number of bad videos above which a worker makes no further shards.
-    """
+    """The settings that are the same for all shards."""
 
     config: ExtractBulk
     extractor_settings: Mapping[str, Any]
@@ -62,9 +50,7 @@ def run(config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: 
     """Extracts the features; returns the exit status 0.
 
     Args:
-      config: the flags.
       extractor_settings: {field: value} of the settings of extractors that the user gave.
-      beam_words: the user's command-line options of Beam.
 
     Raises:
       UsageError, RunError: see `extract.make` and `run_tasks`.
@@ -107,11 +93,7 @@ class _DistributedExtraction(Extraction):
 
 
 class _Worker:
-    """The opened extractors of a worker process, and its number of bad videos so far.
-
-    Raises:
-      RunError: the weights of an extractor differ from those on the machine that started the job.
-    """
+    """The opened extractors of a worker process, and its number of bad videos so far."""
 
     def __init__(self, settings: _Settings) -> None:
         self.settings, self._bad = settings, 0
@@ -130,9 +112,6 @@ class _Worker:
         """Makes a shard, unless it exists: another worker may have got the same task, or made the shard and then died.
 
         The outcome has the number of videos of the shard, including bad ones, which become no records.
-
-        Raises:
-          RunError: this worker has met too many bad videos, or the shard cannot be written.
         """
         if not self._journal.load(task.shard, task.versions):
             if self._bad > self.settings.most_bad:

@@ -47,10 +47,6 @@ class FinishedJob(NamedTuple):
     """A job whose shards are done; only the final files are missing.
 
     Attributes:
-      config: the settings.
-      data: the data of the job.
-      shards: all shards of the job.
-      weights: path of the checkpoint or inference model, or of the export or archive.
       step: the training step of the weights; 0 if it is unknown.
     """
 
@@ -63,11 +59,6 @@ class FinishedJob(NamedTuple):
 
 def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     """Runs a command: writes its results into the folder --out, and returns the exit status 0.
-
-    Args:
-      name: `infer`, `rank` or `eval`.
-      config: the flags of the command.
-      beam_words: the user's command-line options of Beam.
 
     Raises:
       UsageError: the model, the data or an option of Beam cannot be used, or the output folder holds files that the job
@@ -107,13 +98,6 @@ def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     """Chooses the weights. If --model is a run, the returned config has their step, so that all workers load the same.
 
     The config has no step if the flag --checkpoint is `best`, or if the run has an inference model and no checkpoint.
-
-    Returns:
-      (config, path of the weights, their training step or 0 if it is unknown).
-
-    Raises:
-      UsageError: there is no such model or checkpoint, the code of the run is not trusted, or the model cannot be used
-        with a flag or for this command.
     """
     if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):
@@ -142,11 +126,7 @@ def _refuse_run_options(config: BulkConfig) -> None:
 
 
 def _tasks_of_shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
-    """One task for each file, in the same order; for `infer`, each task names a CSV file in --out.
-
-    Raises:
-      UsageError: two shards would write to the same file.
-    """
+    """One task for each file, in the same order; for `infer`, each task names a CSV file in --out."""
     if not isinstance(config, InferBulk):
         return [ShardTask(index, path) for index, path in enumerate(files)]
     # Two folders may have shards of the same name. So the name of the CSV file keeps the shard's path below the folder
@@ -165,11 +145,7 @@ def _tasks_of_shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask
 
 
 def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
-    """Writes the description of the job into the output folder, unless --resume continues the job described there.
-
-    Raises:
-      UsageError: the folder holds files already; or, with --resume, it holds another job.
-    """
+    """Writes the description of the job into the output folder, unless --resume continues the job described there."""
     description_path = storage.join(config.out, _DESCRIPTION_FILE)
     if isinstance(config, InferBulk) and config.resume and storage.exists(description_path):
         _refuse_other_job(config.out, description, storage.read_json(description_path))
@@ -219,11 +195,7 @@ def _describe_job(name: str, config: BulkConfig, shards: Sequence[ShardTask], we
 
 
 def _check_outcomes(config: BulkConfig, shards: Sequence[ShardTask], outcomes: Sequence[Done]) -> None:
-    """Logs the bad records; writes the list of them, if there are any, into the output folder.
-
-    Raises:
-      RunError: a shard failed, or more records are bad than --max_bad_records allows.
-    """
+    """Logs the bad records; writes the list of them, if there are any, into the output folder."""
     failed = [outcome for outcome in outcomes if outcome.error]
     if failed:
         failed_count = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
@@ -247,11 +219,7 @@ def _finish_predictions(job: FinishedJob) -> None:
 
 
 def _finish_ranking(job: FinishedJob) -> None:
-    """Writes segments.csv: joins the files that the workers wrote, each with the line of one class.
-
-    Raises:
-      RunError: no class has a segment.
-    """
+    """Writes segments.csv: joins the files that the workers wrote, each with the line of one class."""
     config = job.config
     line_files = storage.glob_in(config.out, PARTS, "class*")
     if not line_files:

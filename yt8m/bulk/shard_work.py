@@ -67,8 +67,6 @@ class RankedSegments(NamedTuple):
 
         Args:
           keys: uint64 [N], see the class; in the order of the shard's list.
-          shard: the number of the shard.
-          names: the N names of the segments, in the same order.
         """
         name_array = np.empty(len(names), object)
         name_array[:] = names
@@ -83,26 +81,14 @@ class RankedSegments(NamedTuple):
 
 
 def scorer_of_run(model: Scorer, purpose: str) -> GraphScorer:
-    """Returns `model` if it comes from the folder or the archive of a run.
-
-    Args:
-      model: the model.
-      purpose: the command or flag that needs a run, for the message.
-
-    Raises:
-      UsageError: the model is an export.
-    """
+    """Returns `model` if it comes from the folder or the archive of a run."""
     if not isinstance(model, GraphScorer):
         raise UsageError(f"{purpose} needs the folder of a run or its archive; {model.path} is an export.")
     return model
 
 
 def data_of_segments(model: Scorer, config: RankBulk) -> DataConfig:
-    """The data config with which a reader cuts the job's records into segments for the model.
-
-    Raises:
-      UsageError: the model is an export, takes no frames, or needs the mean of the whole video.
-    """
+    """The data config with which a reader cuts the job's records into segments for the model."""
     data = scorer_of_run(model, "rank").trained.run.data_for(config.inference_config(), "", True)
     refuse_film_mean(data)
     return data
@@ -118,16 +104,7 @@ def refuse_film_mean(data: DataConfig) -> None:
 
 
 class _LoadedModel:
-    """The model of a job in this process, and its readers and sessions, which are opened when they are first needed.
-
-    Args:
-      config: the settings of the job.
-
-    Attributes:
-      config: the settings of the job.
-      model: the model.
-      batch_size: number of records in a batch.
-    """
+    """The model of a job in this process, and its readers and sessions, which are opened when they are first needed."""
 
     def __init__(self, config: Any) -> None:
         self.config, self._stack = config, contextlib.ExitStack()
@@ -140,19 +117,7 @@ class _LoadedModel:
         self._candidates: Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
-        """The records of a shard in batches, up to the first bad record.
-
-        Args:
-          path: path of the shard.
-          bad: with --max_bad_records, the first bad record is added to this list.
-
-        Returns:
-          An iterator over the batches. With --cache, a batch has numbers, by which the cache finds the records.
-
-        Raises:
-          DamagedError: a record is bad, and --max_bad_records is 0.
-          UsageError: the records do not fit the model, or a flag needs the model of a run.
-        """
+        """The records of a shard in batches, up to the first bad record."""
         data = open_data(None).of_files([path])
         if self.config.cache:
             self.require_run("--cache").refuse_other_data(read_records(data))
@@ -209,11 +174,7 @@ class _LoadedModel:
         return data_of_segments(self.model, self.config)
 
     def candidates(self, classes: Sequence[int]) -> Candidates | None:
-        """The candidate classes of each video from --candidates_from; None without that flag.
-
-        Args:
-          classes: the classes to rank, in the order of the columns of the scores.
-        """
+        """The candidate classes of each video from --candidates_from; None without that flag."""
         if self.config.candidates_from and self._candidates is None:
             path = self.config.candidates_from
             self._candidates = Candidates(path, classes, self.model.num_classes)
@@ -248,9 +209,6 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
 
     If the file exists already, the shard is not predicted again: another worker had the same task, or wrote the file
     and then died.
-
-    Raises:
-      UsageError, RunError: for the reasons of `inference.infer`.
     """
     if storage.exists(shard.output):
         return read_outcome(config, shard)
@@ -280,14 +238,7 @@ def _outcome_path(config: BulkConfig, shard: ShardTask) -> str:
 
 
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
-    """Ranks the segments of a shard.
-
-    Returns:
-      (the outcome, iterator of (class, the best segments of that class in the shard)).
-
-    Raises:
-      UsageError, RunError: for the reasons of `inference.infer`.
-    """
+    """Ranks the segments of a shard."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     model, run = loaded.segments, loaded.require_run("rank")
     settings, seconds = config.inference_config(), run.data.segment_size
@@ -312,15 +263,7 @@ def evaluation_settings(config: EvalBulk) -> EvaluationSettings:
 
 
 def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, EvaluationMetrics]:
-    """Evaluates the model on a shard.
-
-    Returns:
-      (the outcome, the name of the model, the metrics of the shard).
-
-    Raises:
-      UsageError: for the reasons of `inference.infer`.
-      RunError: for the reasons of `inference.infer`; or no record of the shard can be read.
-    """
+    """Evaluates the model on a shard."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     evaluation = Evaluation(loaded.model, evaluation_settings(config))
     for videos in loaded.batches(shard.path, bad):
@@ -339,9 +282,6 @@ class _SegmentModel:
     segment has one window for each shift, and these follow one another; otherwise it has one window.
 
     Args:
-      run: the model.
-      reader: cuts records into windows.
-      size: number of windows in a batch.
       cached: the cache, if `scores` gets numbers of cached records; None if `scores` gets serialized records.
     """
 
@@ -360,12 +300,7 @@ class _SegmentModel:
         self._session = cpu_session(graph)
 
     def scores(self, videos: Videos) -> Iterator[tuple[list[bytes], np.ndarray]]:
-        """Yields batches of B windows of these videos: (names of their segments, scores float32 [B, classes]).
-
-        Raises:
-          DamagedError: a record is damaged.
-          RunError: the records cannot be cut into segments.
-        """
+        """Yields batches of B windows of these videos: (names of their segments, scores float32 [B, classes])."""
         if isinstance(videos, NumpyBatch):
             raise RunError(OTHER_RANGES)
         records = videos if isinstance(videos, np.ndarray) else np.array([raw[0] for raw in videos], object)

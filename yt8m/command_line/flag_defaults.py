@@ -85,10 +85,6 @@ def start_named_in(words: Sequence[str]) -> Start:
 
     `--config` names a run's config.json or its folder. With `--trust_code`, code that the config names may be imported;
     `run_dir.read` says when it may be imported without that flag.
-
-    Raises:
-      UsageError: there is no such file, or a flagfile cannot be read.
-      RunError: the file is damaged, has unknown keys, or has a newer format.
     """
     path = storage.expanded(find_word("config", words))
     if not path:
@@ -111,11 +107,6 @@ def complete(
 
     Returns:
       {option: value} including `flags`, and whether the level and the features were taken from the data.
-
-    Raises:
-      UsageError: a flag contradicts the data, a size is missing, or the data have more classes than `names`; the
-        message names the flag to give.
-      RunError: a manifest is damaged, or two contradict one another.
     """
     # A custom reader may read records of another layout, which cannot be checked here.
     discovered = data.format if data.files and "reader" not in flags else None
@@ -169,11 +160,7 @@ def _options_of_format(format: DataFormat) -> dict[str, Any]:
 
 
 def _default_features(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """The features that are read by default: mean_rgb or rgb, as in the published code; of the sample data also audio.
-
-    Args:
-      flags: {flag: value} of the flags that were given; without --train_data_pattern the sample data are read.
-    """
+    """The features that are read by default: mean_rgb or rgb, as published; of the sample data also audio."""
     names = ("rgb", "audio") if flags.get("frame_features") else ("mean_rgb", "mean_audio")
     return names[:1] if "train_data_pattern" in flags else names
 
@@ -182,12 +169,7 @@ def _add_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> 
     """Adds the value of `feature_sizes`, unless it is given; features without a given size must be ones of YouTube-8M.
 
     Args:
-      values: {option: value}, with `feature_names`.
       sizes: {feature of the data: its size}; empty if the data are not known.
-      where: the description of the data with these sizes, for the error message.
-
-    Raises:
-      UsageError: a feature is not one of YouTube-8M's, so its size must be given.
     """
     names = values["feature_names"]
     if "feature_sizes" in values:

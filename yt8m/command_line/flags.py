@@ -80,12 +80,6 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
 
     Args:
       words: the command line without the program's name.
-      files_are_here: whether this machine can read the data; False if the training runs on another machine.
-
-    Raises:
-      UsageError: the flags are wrong or contradict each other; nothing was written.
-      RunError: the file that --config names is damaged.
-      SystemExit: with status 0, after `--help` was printed.
     """
     return training(words, files_are_here=files_are_here)[0]
 
@@ -128,11 +122,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
 
 
 def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, OpenedData]:
-    """Reads the command line `yt8m audit WORDS`; the errors are those of `train_config`.
-
-    Returns:
-      The config of the command, the config of a training on all data that are audited, and these data.
-    """
+    """Reads the command line `yt8m audit WORDS`; the errors are those of `train_config`."""
     start = start_named_in(words)
     purpose = "Lists labels that are probably wrong or missing, by models that have not seen the videos."
     flags = audit_flags()
@@ -158,13 +148,6 @@ def _make_training_config(
     may_choose: bool = False,
 ) -> tuple[TrainConfig, OpenedData | None]:
     """Makes the config of a training from values of flags, after checking them against the data; see `train_config`.
-
-    Args:
-      start: the run whose options are taken over.
-      flags: {flag: value}, including the options that are taken over.
-      hyper_parameter_values: {hyper-parameter: value} of those that the user gave.
-      files_are_here: whether this machine can read the data.
-      may_choose: whether the training may choose its model, if its data are the user's own.
 
     Returns:
       The config; and the opened data, None if no files are named or this machine cannot read them.
@@ -202,9 +185,6 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
 
     The user may give hyper-parameters, for runs that did not save them. Whether the model has them is checked later,
     by `with_hyper_parameters`, when the run is read.
-
-    Returns:
-      The config of the evaluation.
     """
     return evaluation(words)[0]
 
@@ -242,11 +222,7 @@ def _with_data(config: P, hyper_parameters: Mapping[str, Any], flag: str) -> tup
 
 
 def cache_config(words: Sequence[str]) -> tuple[CacheConfig, DataConfig, OpenedData]:
-    """Reads the command line `yt8m cache WORDS`; the errors are those of `train_config`.
-
-    Returns:
-      The config of the command, the data config of a training with the same flags, and the data.
-    """
+    """Reads the command line `yt8m cache WORDS`; the errors are those of `train_config`."""
     purpose = "Parses shards into the cache that train, eval and inference read by --cache, ahead of time."
     config, flag_values = read_values(
         CacheConfig, Program("yt8m cache", purpose, flags_of(CacheConfig, "Flags")), words, None
@@ -273,11 +249,7 @@ def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig |
 
 
 def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
-    """Reads the command line `yt8m ensemble WORDS`, in which blanks may separate the entries of a list too.
-
-    Returns:
-      The arguments of `ensembles.run`: the config alone.
-    """
+    """Reads the command line `yt8m ensemble WORDS`, in which blanks may separate the entries of a list too."""
     from yt8m.export.ensemble_config import EnsembleConfig  # slow to import, and other programs do not need it
 
     purpose = "Joins the predictions of several models, or makes one exported model of several runs."
@@ -285,12 +257,7 @@ def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
 
 
 def _join_lists(cls: type, words: Sequence[str]) -> list[str]:
-    """Rewrites `--predictions A B` as `--predictions=A,B`, so that blanks may separate the entries of a list.
-
-    Args:
-      cls: the config class, whose fields say which flags take lists.
-      words: the command line.
-    """
+    """Rewrites `--predictions A B` as `--predictions=A,B`, so that blanks may separate the entries of a list."""
     declared = flags_of(cls, "Flags")
     lists = {name for flag in declared if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
     joined: list[str] = []
@@ -324,18 +291,7 @@ def _parse_training_flags(
     start: Start = Start(),  # noqa: B008 - it is never changed
     with_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parses a command line with flags of a training, including those for the hyper-parameters of model and loss.
-
-    Args:
-      program: the program and its flags, without hyper-parameters.
-      words: the command line without the program's name.
-      variables: {environment variable: flag}, see `environment_defaults`.
-      start: the run whose options are taken over; its model and loss count if the command line names none.
-      with_losses: whether hyper-parameters of losses are flags too.
-
-    Returns:
-      {flag: value} from the environment and the command line, and {hyper-parameter: value} from the command line.
-    """
+    """Parses a command line with flags of a training, including those for the hyper-parameters of model and loss."""
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.set_command_line_names((model, loss))
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
@@ -367,12 +323,7 @@ def _parse_training_flags(
 
 
 def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
-    """Makes a program's config with its sections, and applies its storage settings, which later checks of files need.
-
-    Args:
-      cls: the config class.
-      values: {flag: value}.
-    """
+    """Makes a program's config with its sections, and applies its storage settings, which checks of files need."""
     config = config_section(
         cls, values, cls(**{name: config_section(kind, values) for name, kind in sections_of(cls).items()})
     )
@@ -384,11 +335,7 @@ def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str) -> Open
     """Opens the data of a training. If they have no vocabulary, they get that of the run in --train_dir or in --config.
 
     Args:
-      flags: {flag: value} of the training.
       start_vocabulary: path of the vocabulary of the run that --config names; empty if there is none.
-
-    Raises:
-      UsageError: no file matches, or the vocabulary has another number of classes than --num_classes.
     """
     vocabulary, manifest = flags.get("vocabulary", ""), flags.get("manifest", "")
     pattern, flag = flags.get("train_data_pattern") or None, "train_data_pattern"
@@ -444,11 +391,7 @@ def hyper_parameters(
     """Makes the flags for the hyper-parameters of models and losses; see `flags_of_parts`.
 
     Args:
-      taken: other flags, for whose names no flags are made.
       model: name of the model that is used, which may be the user's own; empty if it is unknown.
-      loss: name of the loss that is used, likewise.
-      with_losses: whether to include the hyper-parameters of losses.
-      others: whether to include the hyper-parameters of models and losses that are not used.
     """
     flags: list[Flag] = []
     kinds = [("models", models, model), ("losses", losses, loss)]

@@ -28,11 +28,6 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
     """Raises `UsageError` for a video-level model on frames, and for a frame-level model on video-level records.
 
     A model without an attribute `level` is accepted.
-
-    Args:
-      model: the name of the model.
-      frame_features: whether the records hold frames.
-      is_of_data: whether `frame_features` was taken from the data, not from a flag.
     """
     level, problem = getattr(models.get(model), "level", None), ""
     if level == "video" and frame_features:
@@ -50,13 +45,7 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
 
 
 def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
-    """Raises `UsageError` if the model cannot take features of this level and these sizes.
-
-    Args:
-      data: the data config of the training.
-      model: the model, with its hyper-parameters.
-      level_is_of_data: whether the level was taken from the data, not from a flag.
-    """
+    """Raises `UsageError` if the model cannot take features of this level and these sizes."""
     cls, sizes = models.get(model.model), data.feature_sizes
     check_level(model.model, data.frame_features, level_is_of_data)
     transform = model.hyper_parameters.get("input_transform", getattr(cls, "input_transform", ""))

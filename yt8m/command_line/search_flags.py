@@ -36,16 +36,10 @@ def for_training(
     Args:
       flags: {flag: value} of the flags that were given, or that come from the run of --config.
       hyper_parameters: {hyper-parameter: value} of those that were given.
-      config_path: the value of --config.
-      data: the training data.
-      files_are_here: whether this machine can read the data.
 
     Returns:
       The flags, with a model in place of `auto`; and the config of the search, in which nothing is free if there is
       none.
-
-    Raises:
-      UsageError: --model=auto is given for a training that cannot search, or a flag of a search for one that does not.
     """
     is_asked = flags.get("model") == AUTO
     if not files_are_here:  # the machine that trains chooses
@@ -76,14 +70,7 @@ def for_training(
 def _reasons_against(
     flags: Mapping[str, Any], config_path: str, discovered: DiscoveredFormat | None, is_asked: bool
 ) -> Iterator[str]:
-    """Yields the reasons for which nothing is searched.
-
-    Args:
-      flags: {flag: value}.
-      config_path: the value of --config.
-      discovered: the format of the data.
-      is_asked: whether --model=auto is given.
-    """
+    """Yields the reasons for which nothing is searched."""
     if os.environ.get("TF_CONFIG") or os.environ.get("CLUSTER_SPEC"):
         yield "the processes of a cluster choose no model"
     for name in _UNFIT:

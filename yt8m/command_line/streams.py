@@ -16,11 +16,6 @@ class _LastingStream:
     """A text stream that drops all further text after the first write that fails, and keeps the error.
 
     The work whose result is printed goes on, so that its files are still written.
-
-    Args:
-      stream: the stream.
-      stops_early: whether the program is to end if the reader of the stream has ended (`| head`): then writing raises
-        `BrokenPipeError`.
     """
 
     def __init__(self, stream: TextIO, stops_early: bool) -> None:

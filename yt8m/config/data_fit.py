@@ -39,9 +39,7 @@ class Takes:
     """What a model takes: level, features, sizes, ranges and classes, as a data config says, and names of the classes.
 
     Attributes:
-      data: the data config of the run, with the pattern and the limits of the program that reads data for it.
       names: the model's own vocabulary; empty if it has none.
-      where: the folder or file with that vocabulary, for messages.
     """
 
     data: DataConfig
@@ -62,12 +60,7 @@ class Takes:
         return data.names_for(self.names, self.data.num_classes, self.where, remedy)
 
     def misfits(self, discovered: DiscoveredFormat, is_rated: bool) -> Iterator[str]:
-        """Yields each difference between data and input of the model, as the end of a sentence about the model.
-
-        Args:
-          discovered: the description of the data.
-          is_rated: whether the data must have rated segments.
-        """
+        """Yields each difference between data and input of the model, as the end of a sentence about the model."""
         format, sizes, takes = discovered.format, discovered.format.sizes(), self.format
         if takes.level != format.level:
             yield f"takes {takes.level}-level records, but these are {format.level}-level ones"
@@ -92,20 +85,9 @@ def fit(
     format, may be a bad one.
 
     Args:
-      takes: what the model takes.
-      data: the data.
       flags: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
-      flag: the name of the flag that names the files.
-      is_rated: whether the records must have rated segments.
       remedy: a sentence for the message that says what to do about data that do not fit; by default one that asks for
         other data or another run.
-
-    Returns:
-      `takes.data`; if the manifest of the files declares their format, with the feature ranges of that manifest.
-
-    Raises:
-      UsageError: the records differ from those of the training, or from a flag; the message describes both.
-      RunError: a manifest is damaged, or two contradict one another.
     """
     config = takes.data
     discovered = None if config.reader else data.format
@@ -131,7 +113,6 @@ def training_counts(names: Vocabulary, data: DataConfig, opened: OpenedData | No
 
     Args:
       names: the vocabulary of the run; it may be empty.
-      data: the data config of the training.
       opened: the training data, if they are open; otherwise they are opened if the vocabulary has no counts, and an
         error then means that the counts are not known, because the data may be gone.
 
@@ -156,14 +137,10 @@ def refuse_contradiction(
 
     Args:
       flags: {flag: value} of the flags that were given.
-      discovered: the description of the data.
       values: for a training, {flag: value} including the defaults of flags that were not given; None for other
         programs, in which only `flags` are compared.
       is_own: whether no feature of the records is one of YouTube-8M. Then default feature names that contradict the
         data are refused too. A default level that contradicts the data is refused in both cases.
-
-    Raises:
-      UsageError: a flag contradicts the data; the message describes the records and names the flags to give.
     """
     is_training = values is not None
     values = values or flags
@@ -208,13 +185,7 @@ def _find_contradictions(
 
 
 def _flags_to_give(values: Mapping[str, Any], flags: Mapping[str, Any], format: DataFormat) -> Iterator[str]:
-    """Yields the flags of the level and the features, such as `--frame_features`, that the user must give or change.
-
-    Args:
-      values: {flag: value} including defaults.
-      flags: {flag: value} of the flags that were given.
-      format: the format of the records.
-    """
+    """Yields the flags of the level and the features, such as `--frame_features`, that the user must give or change."""
     has_frames, sizes = format.level == "frame", format.sizes()
     if values.get("frame_features", has_frames) != has_frames:
         yield "--frame_features" if has_frames else "--noframe_features"
@@ -237,10 +208,6 @@ def _order_names(format: DataFormat) -> tuple[str, ...]:
 def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
     """The value of `DataConfig.feature_ranges` for some features of the data.
 
-    Args:
-      names: the names of the features.
-      format: the format of the data.
-
     Returns:
       (lowest, highest value) of each feature, or () for a feature stored as floats. The whole value is () if all
       features have the range of YouTube-8M, or if the data lack one of them.
@@ -261,7 +228,6 @@ def assumed_classes(data: OpenedData, num_classes: int | None) -> int | None:
     """The number of classes, see `OpenedData.num_classes`; YouTube-8M's if nothing says that the records are others.
 
     Args:
-      data: the data.
       num_classes: the value of --num_classes; None if it is not given.
 
     Returns:

@@ -21,15 +21,7 @@ def with_hyper_parameters(model: ModelConfig, flags: Mapping[str, Any]) -> Model
     video-level classifier also takes the hyper-parameters of that classifier.
 
     Args:
-      model: the model and the loss, with the hyper-parameters that are known so far.
       flags: {hyper-parameter: value} of those that the user gave.
-
-    Returns:
-      `model` with values for all hyper-parameters of model and loss.
-
-    Raises:
-      UsageError: there is no such model or loss; neither of them has a hyper-parameter in `flags`; a value is not
-        allowed; or the model and the loss have different hyper-parameters of the same name.
     """
     refuse_two_meanings({model.model: models.get(model.model), model.label_loss: losses.get(model.label_loss)})
     model_fields = models.hyper_parameters(models.get(model.model))
@@ -49,11 +41,6 @@ def _select_for_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields:
 
     The caller gives all of them to the loss. A hyper-parameter that only other losses have is then refused, with a
     message that names these losses.
-
-    Args:
-      model: the model and the loss.
-      flags: {hyper-parameter: value} of those that the user gave.
-      model_fields: names of the model's hyper-parameters.
     """
     loss_fields = losses.hyper_parameters(losses.get(model.label_loss))
     # `owners` imports all models and losses, so it is called only if neither the model nor the loss has some flag.
@@ -65,18 +52,7 @@ def _select_for_loss(model: ModelConfig, flags: Mapping[str, Any], model_fields:
 def _fill_hyper_parameters(
     flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Returns {hyper-parameter: value} of a model or a loss; a value is from `flags`, else `saved`, else the default.
-
-    Args:
-      flag: the flag that names the class, for error messages.
-      catalogue: the package `yt8m.models` or `yt8m.losses`.
-      name: the name of the class.
-      saved: {hyper-parameter: value} that is known so far.
-      flags: {hyper-parameter: value} that the user gave.
-
-    Raises:
-      UsageError: the class has no hyper-parameter in `flags`, or a value is not allowed.
-    """
+    """{hyper-parameter: value} of a model or a loss; a value is from `flags`, else `saved`, else the default."""
     cls = catalogue.get(name)
     if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
         _refuse_foreign(flag, catalogue, name, flags)
@@ -102,9 +78,6 @@ def _refuse_foreign(flag: str, catalogue: Any, class_name: str, foreign: Mapping
     """Raises `UsageError` for a hyper-parameter that a class lacks; the message names the classes that have it.
 
     Args:
-      flag: the flag that names the class.
-      catalogue: the package `yt8m.models` or `yt8m.losses`.
-      class_name: the name of the class.
       foreign: {hyper-parameter: value} of those that the class lacks; if it is empty, nothing is raised.
     """
     for name, value in foreign.items():

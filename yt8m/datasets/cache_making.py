@@ -62,8 +62,6 @@ class _ParsedShard(NamedTuple):
     """A shard that the cache has.
 
     Attributes:
-      path: path of the shard.
-      records: number of records that could be parsed.
       damage: (number of the bad record at which reading ended, what is wrong with it); None if no record is bad.
     """
 
@@ -73,18 +71,7 @@ class _ParsedShard(NamedTuple):
 
 
 def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> None:
-    """Parses the shards that the cache lacks, and writes them into the cache; prints how many records it then has.
-
-    Args:
-      config: the flags.
-      data: the data config of a training with these flags.
-      opened: the data.
-
-    Raises:
-      UsageError: no file matches, or the data cannot be cached (see `DataConfig.check_cache`).
-      RunError: more shards have a bad record than --max_bad_records allows, a shard cannot be read, or the disk is
-        full. The shards that were parsed before stay in the cache.
-    """
+    """Parses the shards that the cache lacks, and writes them into the cache; prints how many records it then has."""
     data.check_cache()
     files = opened.files
     label_check.warn(opened, are_needed=False)
@@ -114,13 +101,7 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
     """Parses shards into the cache, in several processes; yields the results in the order of `paths`.
 
     Args:
-      cache: the cache.
-      paths: the paths of the shards.
       jobs: number of processes; None for one per CPU core.
-
-    Raises:
-      DamagedError: a record is damaged, and the cache does not skip damaged records.
-      RunError: a shard cannot be read, or the disk is full.
     """
     processes = min(jobs or cores.usable(), len(paths))
     if processes < 2:

@@ -37,13 +37,7 @@ _LIMIT = 1 << 31  # every class number and prediction must be below this, and a 
 
 
 def from_mediapipe(config: FromMediapipeConfig) -> int:
-    """Writes the SequenceExamples of MediaPipe, one file for each video, into one shard; returns the exit status.
-
-    Raises:
-      UsageError: no file matches.
-      RunError: a file cannot be converted (see `convert_file`), or two files have the same video id. The message names
-        the file, and nothing is written.
-    """
+    """Writes the SequenceExamples of MediaPipe, one file for each video, into one shard; returns the exit status."""
     paths = open_data(config.data, flag="data").files
     path_of_id: dict[bytes, str] = {}
     with storage.write_atomic(config.out) as shard:
@@ -83,13 +77,8 @@ def convert_file(path: str, keep_floats: bool = False) -> bytes:
     last picture.
 
     Args:
-      path: a file with one serialized SequenceExample of MediaPipe.
       keep_floats: whether the features stay floats under MediaPipe's names; otherwise they become bytes for the range
         -2 to 2 under YouTube-8M's names.
-
-    Raises:
-      RunError: the file is damaged or holds none of the features in `FEATURE_NAMES`; a feature has no frame, frames of
-        unequal size, or values that are not floats, not finite or too large; or a label is not a class number.
     """
     try:
         record = shards.parse(storage.read_bytes(path))
@@ -115,9 +104,6 @@ def _encode_context(record: Record, path: str) -> dict[str, bytes]:
     """Encodes the id and the labels of a video as {name: serialized Feature}.
 
     Without an id in the record, the id is the name of the file `path` without its ending.
-
-    Raises:
-      RunError: a label is not a class number.
     """
     name = os.path.splitext(os.path.basename(path))[0]
     context = {"id": shards.bytes_feature(record.id() or os.fsencode(name))}
@@ -130,17 +116,7 @@ def _encode_context(record: Record, path: str) -> dict[str, bytes]:
 
 
 def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
-    """Returns the frames of one feature list, float32 [T, size].
-
-    Args:
-      features: the Feature of each frame.
-      name: name of the list, for messages.
-      path: path of the file, for messages.
-
-    Raises:
-      RunError: there is no frame, a frame holds no floats, frames differ in size, or a value is not finite or too
-        large.
-    """
+    """Returns the frames of one feature list, float32 [T, size]."""
     rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
     sizes = {len(row) for row in rows}
     problem = ""
@@ -159,13 +135,7 @@ def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDAr
 
 
 def json_to_csv(config: JsonToCsvConfig) -> int:
-    """Converts the JSON lines of a batch prediction to one CSV file of predictions; returns the exit status.
-
-    Raises:
-      UsageError: no file matches.
-      RunError: a line is not a valid prediction or repeats a video (the message names the line), or there is no
-        prediction. Nothing is written then.
-    """
+    """Converts the JSON lines of a batch prediction to one CSV file of predictions; returns the exit status."""
     paths = open_data(config.predictions, flag="predictions").files
     converted_ids: set[str] = set()
     with storage.write_atomic(config.out, "w") as file:
@@ -195,11 +165,7 @@ class JsonToCsvConfig(options.Checked):
 
 
 def _parse_videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
-    """Yields (id, classes, scores) of each video in a line of JSON.
-
-    Raises:
-      RunError: the line is not a valid prediction; the message names the line.
-    """
+    """Yields (id, classes, scores) of each video in a line of JSON."""
     try:
         prediction = storage.parse_json(line.text)
     except ValueError as error:

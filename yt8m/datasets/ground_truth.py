@@ -56,9 +56,6 @@ def read_contexts(data: OpenedData) -> Iterator[tuple[str, Record]]:
     """Yields (location, record) for each record, without its frames.
 
     Each `location` is a text for messages with the path of the shard and the number of the record.
-
-    Raises:
-      RunError: a record is damaged, or has no id.
     """
     for path in data.files:
         for number, (_, record) in enumerate(shards.read_contexts(path)):
@@ -73,24 +70,12 @@ def class_count(num_classes: int | None, data: OpenedData) -> int:
 
     Args:
       num_classes: the value of --num_classes; None if it is not given.
-      data: the shards, which may have a vocabulary or a manifest; or no shards.
-
-    Raises:
-      UsageError: the flag contradicts the vocabulary or the manifest.
     """
     return data.num_classes(num_classes) or len(vocabulary.load())
 
 
 def video_labels(data: OpenedData, num_classes: int) -> VideoLabels:
-    """Reads the labels of all videos from video- or frame-level records.
-
-    Args:
-      data: the shards.
-      num_classes: labels must be below this number.
-
-    Raises:
-      RunError: a record is damaged, a label is not in 0..num_classes-1, a video is repeated, or there is no label.
-    """
+    """Reads the labels of all videos from video- or frame-level records."""
     rows: dict[str, int] = {}
     labels: list[Ints64] = []
     for location, record in read_contexts(data):
@@ -110,16 +95,7 @@ def video_labels(data: OpenedData, num_classes: int) -> VideoLabels:
 
 
 def _sort_labels(values: shards.Values, num_classes: int, location: str) -> Ints64:
-    """The labels of a video in ascending order, each once, int64 [n].
-
-    Args:
-      values: the labels in the record.
-      num_classes: labels must be below this number.
-      location: the start of the error message: file, record and video.
-
-    Raises:
-      RunError: a label is not a whole number in 0..num_classes-1.
-    """
+    """The labels of a video in ascending order, each once, int64 [n]."""
     if any(not isinstance(value, int) for value in values):
         raise RunError(f"{location} has the labels {str(values)[:60]}; expected whole numbers, the classes.")
     classes = np.unique(np.array(values, np.int64))
@@ -132,11 +108,7 @@ def _sort_labels(values: shards.Values, num_classes: int, location: str) -> Ints
 
 
 def ratings(data: OpenedData) -> Ratings:
-    """Reads the ratings from segment-level records.
-
-    Raises:
-      RunError: a record is damaged, its lists differ in length, a rating is out of range, or there is no rating.
-    """
+    """Reads the ratings from segment-level records."""
     segments: list[bytes] = []
     pairs: list[tuple[float, float]] = []
     for location, record in read_contexts(data):
@@ -162,11 +134,7 @@ def write_ratings(path: str, ratings: Ratings) -> None:
 
 
 def read_ratings(path: str) -> Ratings:
-    """Reads ratings from a text file that `write_ratings` or the published evaluator wrote.
-
-    Raises:
-      RunError: a line is not a rating (the message names it), or the file is empty.
-    """
+    """Reads ratings from a text file that `write_ratings` or the published evaluator wrote."""
     rows = [_parse_rating(line) for line in prediction_files.read_lines(path)]
     if not rows:
         raise RunError(f"{path} holds no rating; delete it and give --eval_data_pattern to fill it again.")
@@ -194,10 +162,6 @@ def _without_bytes_literal(video: bytes) -> bytes:
 
 
 def _escape_bytes_literal(segment: bytes) -> bytes:
-    """Escapes the first letter of an id like `b'x'`, so that `_without_bytes_literal` does not change the id.
-
-    Args:
-      segment: `video:start`.
-    """
+    """Escapes the first letter of an id like `b'x'`, so that `_without_bytes_literal` does not change the id."""
     video = segment.rpartition(b":")[0]
     return segment if _without_bytes_literal(video) == video else b"\\x62" + segment[1:]

@@ -39,7 +39,6 @@ class FeatureSummary:
       kinds: the types: `uint8` (values in bytes), `float`, `int64`, or `empty` for a feature without values.
       sizes: {number of values of a frame: number of frames}.
       low, high: the smallest and the largest finite value; `low` is larger than `high` if there is none.
-      not_finite: number of values that are NaN or infinite.
     """
 
     def __init__(self) -> None:
@@ -74,22 +73,16 @@ class ShardSummary:
     """Summary of one shard: level, features, ids, labels, frames, ratings, and the damage that `DeepCheck` finds.
 
     Args:
-      path: path of the shard.
       declared_format: the format of the records according to the shard's manifest; None if there is none.
 
     Attributes:
       size: bytes of the file.
-      records: number of records.
       features: {name: summary}.
       levels: {video, frame or segment: number of records}.
-      ids: the id of each record.
       labels: {class: number of records with this label}.
       unlabelled: number of records without a label.
-      frames: number of frames of each record that has frames.
       ratings: {class: number of ratings}.
-      segments: number of segments that are rated.
       positive: number of ratings above 0.
-      damage: a text for each thing that is wrong.
     """
 
     def __init__(self, path: str, declared_format: DataFormat | None = None) -> None:
@@ -141,7 +134,6 @@ class ShardSummary:
         """The summary as a dict for `--json`.
 
         Args:
-          names: the names of the classes.
           ranges: {feature: the range of values that its bytes represent}.
         """
         return {
@@ -197,10 +189,6 @@ class InspectConfig(options.Checked):
 
 def run(config: InspectConfig, patterns: list[str]) -> int:
     """Prints the content of the shards as tables or as JSON; returns the exit status, 1 if a shard is damaged.
-
-    Args:
-      config: the flags.
-      patterns: the shards: paths or patterns from the command line.
 
     Raises:
       UsageError: no file is named, or none matches, or a flag contradicts the vocabulary.

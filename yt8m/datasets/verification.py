@@ -61,7 +61,6 @@ class VerifiedShard(NamedTuple):
     """The result of checking one shard.
 
     Attributes:
-      path: path of the shard.
       shard: number of records, size and checksum. If the shard cannot be read to its end: the number of records before
         the damage, the size of the file (0 if the disk reports an error), and the checksum `00000000`.
       problems: a text for each thing that is wrong; empty if the shard is sound.
@@ -78,10 +77,6 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
     Returns the exit status, 1 if a shard is damaged, missing, or differs from the manifest.
 
     If all shards are sound, writes the manifest that --manifest names, unless it exists and --update is not set.
-
-    Args:
-      config: the flags.
-      patterns: the shards: paths or patterns from the command line.
 
     Raises:
       UsageError: no file is named, or none matches, or a flag contradicts the manifest.
@@ -119,11 +114,7 @@ def _manifest_to_check(config: VerifyConfig) -> Manifest | None:
 
 
 def _declared_format(config: VerifyConfig, path: str) -> DataFormat | None:
-    """The format of a shard's records according to its manifest; None if there is none.
-
-    Raises:
-      UsageError: a flag contradicts the manifest.
-    """
+    """The format of a shard's records according to its manifest; None if there is none."""
     source = config.manifest or storage.join(os.path.dirname(path), manifest.NAME)
     declared_format = _read_manifest_if_valid(source).data
     if declared_format is not None:
@@ -149,10 +140,8 @@ def verify(
     """Reads and checks a whole shard.
 
     Args:
-      path: path of the shard.
       checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
       expected: the manifest to compare the shard with; None to skip this.
-      declared_format: the format of the records according to a manifest, for the checker.
     """
     problems: list[str] = []
     count, crc, size = 0, 0, 0
@@ -192,8 +181,6 @@ def _differences(path: str, shard: Shard, expected_manifest: Manifest | None) ->
     """Describes the differences between an undamaged shard and the manifest; empty if there is no manifest.
 
     Args:
-      path: path of the shard.
-      shard: what the shard holds.
       expected_manifest: the manifest; None if there is none.
     """
     if expected_manifest is None:
@@ -226,13 +213,7 @@ class _ChecksumReader:
 
 
 def _print_results(results: list[VerifiedShard], missing: list[str], as_json: bool) -> None:
-    """Prints the results on stdout.
-
-    Args:
-      results: the results of the shards.
-      missing: the paths of shards that the manifest lists, but that do not exist.
-      as_json: whether to print one JSON list, rather than lines of text.
-    """
+    """Prints the results on stdout."""
     if as_json:
         rows: list[Any] = [
             {"path": result.path, **result.shard._asdict(), "problems": result.problems} for result in results

@@ -302,9 +302,7 @@ def why_undefined(key: str, value: float | None, has_labels: bool) -> str:
     """Why the value of a metric says nothing about the model, in words; empty if it does.
 
     Args:
-      key: the key of the metric.
       value: its value; None or nan if it is not defined. GAP, Hit@1 and PERR are 0 if no example has a label.
-      has_labels: whether some example has a label.
     """
     is_defined = value is not None and math.isfinite(value)
     for third in THIRDS:

@@ -35,7 +35,6 @@ class ScoreSums:
     """Sums over videos, for each class, from which `class_shares` computes its estimates.
 
     Attributes:
-      videos: number of videos.
       sums, squares: float64 [C], sums of the scores and of their squares.
       labels: float64 [C], number of videos with the label.
       products: float64 [C], sums of score x label.
@@ -84,12 +83,8 @@ def class_shares(labelled: ScoreSums, others: ScoreSums, level: float = 0.95) ->
     """Estimates the share of the videos that show each class, with confidence intervals.
 
     Args:
-      labelled: the sums of n videos with labels, a random sample of the kind of videos that the others are.
       others: the sums of N videos without labels, none of which is among the labelled ones.
       level: probability with which an interval contains the share.
-
-    Raises:
-      ValueError: there is no video with labels, or none without.
     """
     n, count = labelled.videos, others.videos
     if not n or not count:

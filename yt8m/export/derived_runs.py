@@ -65,15 +65,6 @@ def write_run(
     The new run has the config and the vocabulary of its source. Its only checkpoint has the variables that evaluation
     reads: the weights (their moving averages, if the source has them) and the statistics of batch norm. The optimizer's
     state is left out.
-
-    Args:
-      out: path of the folder.
-      source: the run from which the new one is derived.
-      step: the global step of the checkpoint.
-      names: the names of the variables, see `names_of_weights`.
-      value_of: returns the value of the variable of a name; only one value is in memory at a time.
-      origin: how the weights were computed; this text is recorded as the reason why the training ended.
-      add_files: called with a temporary folder before it is renamed to `out`; writes further files into it.
     """
     with replaced_folder(out.rstrip("/")) as folder:
         _save_checkpoint(checkpoints.path_of(folder, step), step, names, value_of)
@@ -119,12 +110,7 @@ def run(config: AverageConfig) -> int:
 
 
 def _choose_checkpoints(run: OpenedRun, config: AverageConfig) -> list[str]:
-    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last.
-
-    Raises:
-      UsageError: there is no such checkpoint, or there are fewer than --last.
-      RunError: a checkpoint cannot be read.
-    """
+    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last."""
     if config.checkpoints:
         return [run.checkpoint(step) for step in config.checkpoints]
     count = config.last or _DEFAULT_LAST
@@ -157,13 +143,6 @@ def _mean_of_variable(name: str, readers: dict[str, Any]) -> np.ndarray:
     """The mean of a variable over checkpoints; of a variable of integers, the value in the newest checkpoint.
 
     The mean is computed in float64, and cast to the type of the variable.
-
-    Args:
-      name: the variable's name.
-      readers: {path: reader} of the checkpoints, the newest first.
-
-    Raises:
-      RunError: a checkpoint lacks the variable, or its shapes differ.
     """
     for path, reader in readers.items():
         if not reader.has_tensor(name):
@@ -185,11 +164,7 @@ _MODEL, _WEIGHTS, _BIASES = "LogisticModel", "tower/fully_connected/weights", "t
 
 
 def check_calibrated(run: OpenedRun) -> None:
-    """Refuses a run whose weights cannot absorb a calibration.
-
-    Raises:
-      UsageError: the model of the run is no LogisticModel.
-    """
+    """Refuses a run whose weights cannot absorb a calibration."""
     if run.config.model.model != _MODEL:
         raise UsageError(
             f"--calibrated_run needs a {_MODEL} (such as yt8m from-text writes), whose weights can absorb the scaling; "
@@ -210,15 +185,7 @@ def write_calibrated(
     The new run also gets thresholds, with which it gives videos the same tags as the evaluated run.
 
     Args:
-      out: path of the new run's folder.
-      run: the evaluated run; its model is a LogisticModel.
-      checkpoint: the path of the evaluated checkpoint.
       calibration: the calibration that was fitted to the evaluated videos; None if it could not be fitted.
-      points: the thresholds of the classes for the scores of the evaluated run.
-      names: names of the classes for the file of thresholds.
-
-    Raises:
-      RunError: the scores cannot be calibrated, or the run cannot be written.
     """
     if calibration is None:
         raise RunError(

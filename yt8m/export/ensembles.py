@@ -44,12 +44,6 @@ def join_files(config: EnsembleConfig) -> None:
     """Joins prediction files.
 
     With --data, fits the weights of the files and prints them; with --out, writes the weighted means of the scores.
-
-    Raises:
-      UsageError: no file matches --data, --num_classes contradicts the vocabulary, or SciPy, which fits, is not
-        installed.
-      RunError: a prediction file does not exist, a line or record is damaged, the files are of different videos, too
-        few videos have labels to fit on, or the file `--out` cannot be written.
     """
     data = open_data(config.fit_on or None, flag="data")
     num_classes = ground_truth.class_count(config.num_classes, data)
@@ -103,7 +97,6 @@ def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[I
     """Puts the scores of one video in N files into one array.
 
     Args:
-      rows: the row of the video in each file.
       by_rank: whether ranks replace the scores: the best class of a file gets 1, the next 1 - 1 / top_k, and so on down
         to 0; equal scores are ranked by class.
       top_k: the rank from which on a class gets 0; used if `by_rank`.
@@ -129,13 +122,6 @@ def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[Predic
 
     A file whose videos have the same order is read once, from start to end. If a file has another order, the offset of
     each row that is skipped is kept in memory, but not the row itself.
-
-    Args:
-      paths: paths of prediction files of the same videos.
-      num_classes: number of classes.
-
-    Raises:
-      RunError: a line is damaged, or the files list different videos; the message names the line or video.
     """
     with contextlib.ExitStack() as stack:
         others = [
@@ -148,13 +134,7 @@ def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[Predic
 
 
 class _PredictionLookup:
-    """A prediction file in which the row of a video is looked up.
-
-    Args:
-      path: path of the file.
-      file: the open file.
-      num_classes: number of classes.
-    """
+    """A prediction file in which the row of a video is looked up."""
 
     def __init__(self, path: str, file: BinaryIO, num_classes: int) -> None:
         self._path, self._file, self._num_classes = path, file, num_classes
@@ -162,11 +142,7 @@ class _PredictionLookup:
         self._lines = self._read_lines()
 
     def find(self, first_row: PredictionRow) -> PredictionRow:
-        """The row of the same video as `first_row`, which is a row of the first file.
-
-        Raises:
-          RunError: the file does not have this video, or has a video twice.
-        """
+        """The row of the same video as `first_row`, which is a row of the first file."""
         if first_row.video_id in self._skipped:
             number, offset = self._skipped.pop(first_row.video_id)
             position = self._file.tell()
@@ -186,14 +162,7 @@ class _PredictionLookup:
         )
 
     def refuse_rest(self, first_path: str) -> None:
-        """Refuses rows that `find` has not returned.
-
-        Args:
-          first_path: path of the first file.
-
-        Raises:
-          RunError: there is such a row: its video is not in the first file, or has two rows in this file.
-        """
+        """Refuses rows that `find` has not returned."""
         skipped = ((video_id, number) for video_id, (number, _) in self._skipped.items())
         unread = ((video_id, line.number) for video_id, line, _ in self._lines)
         for video_id, number in itertools.chain(skipped, unread):
@@ -237,7 +206,6 @@ class ScoredPairs(NamedTuple):
     Attributes:
       scores: float32 [V, U, N]; 0 in the padding, and for a class that a file does not list.
       hits: bool [V, U], whether the class is a label of the video.
-      num_positives: number of labels of all videos, including labels that no file lists.
     """
 
     scores: Floats32
@@ -259,7 +227,6 @@ class ScoredPairs(NamedTuple):
 
         Args:
           weights: [N], the weights of the files, which add up to 1.
-          k: number of best classes of each video that count.
         """
         mean = self.scores @ weights.astype(np.float32)
         best = top_k(mean, k)
@@ -272,20 +239,7 @@ class ScoredPairs(NamedTuple):
 def halves(
     videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
 ) -> tuple[ScoredPairs, ScoredPairs]:
-    """Splits the first MOST_VIDEOS videos into two halves of about equal size, by a checksum of their ids.
-
-    Args:
-      videos: the rows of each video, see `side_by_side`.
-      truth: the labels of the videos.
-      by_rank: whether ranks replace the scores, see `aligned`.
-      k: the argument `top_k` of `aligned`.
-
-    Returns:
-      (the half to which weights are fitted, the half on which the weights are tested).
-
-    Raises:
-      RunError: a video is not in the records, or a half has no labels.
-    """
+    """Splits the first MOST_VIDEOS videos into two halves of about equal size, by a checksum of their ids."""
     videos_of_halves: tuple[list[_ScoredVideo], list[_ScoredVideo]] = ([], [])
     number = -1
     for number, rows in enumerate(videos):  # goes on to the end of the files, because reading them checks them
@@ -319,15 +273,8 @@ def fit_weights(pairs: ScoredPairs, k: int) -> Floats64:
     beginning with equal weights. Each weight is a power of 2, and the search is over the exponents: so all weights stay
     above 0.
 
-    Args:
-      pairs: the scores and the labels.
-      k: number of best classes of each video that count.
-
     Returns:
       float64 [N], above 0, adding up to 1.
-
-    Raises:
-      UsageError: SciPy is not installed.
     """
     try:
         from scipy.optimize import minimize

@@ -45,11 +45,6 @@ def export(config: EnsembleConfig) -> None:
     """Writes one model for the runs `config.train_dir`, in each of the forms that `config` names.
 
     These are a SavedModel (`out`), an ONNX file (`output_onnx`) and a packed inference model (`output_model_tgz`).
-
-    Raises:
-      UsageError: there is no such run, the runs have different features or classes, the folder `out` exists already, or
-        tf2onnx, which writes ONNX files, is not installed.
-      RunError: a run has no checkpoint, the ensemble cannot be converted to ONNX, or a file cannot be written.
     """
     is_new = new_output(config.out, repr(config)) if config.out else contextlib.nullcontext(False)
     with is_new as is_done:
@@ -128,11 +123,7 @@ def _refuse_different(runs: Sequence[OpenedRun]) -> None:
 
 
 def _joint_names(runs: Sequence[OpenedRun]) -> Vocabulary:
-    """The vocabulary that the runs share; empty if none of them has one.
-
-    Raises:
-      UsageError: the vocabularies of two runs differ.
-    """
+    """The vocabulary that the runs share; empty if none of them has one."""
     with_names = [run for run in runs if run.names]
     for run in runs if with_names else ():
         if run.shown_names:
@@ -147,7 +138,6 @@ class EnsembleModeler(VideoModeler):
     The variables of the i-th member are in the scope `member_<i>/`.
 
     Args:
-      members: the modelers of the models, which have the same classes and features.
       weights: the weight of each member; their sum is 1.
     """
 
@@ -157,11 +147,7 @@ class EnsembleModeler(VideoModeler):
         self._members, self._weights = list(members), list(weights)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """Builds the weighted mean of the members' predictions.
-
-        Raises:
-          ValueError: `is_training` is True.
-        """
+        """Builds the weighted mean of the members' predictions."""
         if is_training:
             raise ValueError("an ensemble is for inference; train its members one by one")
         ops = self.predict_raw(join_features(batch), batch.num_frames, join_film_means(batch))
@@ -173,7 +159,6 @@ class EnsembleModeler(VideoModeler):
         Args:
           raw: the dequantised features side by side, float32 [B, D], or [B, T, D] with frames.
           num_frames: number of frames of each video, int32 [B].
-          film: as in `VideoModeler.predict_raw`.
         """
         raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
         weighted = []
@@ -189,18 +174,6 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoint_paths: Seq
     """Writes one checkpoint with the weights of all members.
 
     If a member's checkpoint has moving averages of the weights, these are written in place of the weights.
-
-    Args:
-      path: prefix of the files to write.
-      modeler: the modeler of the ensemble.
-      checkpoint_paths: for each member, the path of its checkpoint.
-      has_frames: whether the members take frames.
-
-    Returns:
-      `path`.
-
-    Raises:
-      RunError: the files cannot be written.
     """
     with tf.Graph().as_default() as graph, cpu_session(graph) as session:
         modeler.predict_placeholders(has_frames)

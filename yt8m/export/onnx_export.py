@@ -58,20 +58,11 @@ def export_onnx(
 
     Args:
       path: the file, local or gs://.
-      checkpoint: path of a checkpoint of the model.
-      data: the data config of the training; its extractors are written into the file.
-      modeler: the model.
       facts: what the file keeps of the run, besides the extractors; `weights` may be float32 or int8.
       input_type: type of the input `frames`: float32, or uint8 if the records store all features as bytes.
-      describe: returns further texts for the metadata of the file.
 
     Returns:
       The size of the file in bytes.
-
-    Raises:
-      UsageError: tf2onnx is not installed; a custom reader reads the records; or `input_type` is uint8, but the records
-        store features as floats.
-      RunError: the model cannot be converted, the converted model gives other scores, or the file cannot be written.
     """
     input_format = Takes(data).format
     _check_input(input_format, data.reader, input_type)
@@ -148,14 +139,7 @@ def _dequantize_frames(frames: tf.Tensor, input_format: DataFormat) -> tf.Tensor
 def _refuse_other_scores(
     session: tf.Session, exported: OnnxFile, input_format: DataFormat, input_type: str
 ) -> tuple[float, float]:
-    """Compares the scores of the file and of the session on random videos of several lengths.
-
-    Returns:
-      The lowest and the highest score.
-
-    Raises:
-      RunError: the scores differ.
-    """
+    """Compares the scores of the file and of the session on random videos of several lengths."""
     generator, lows, highs = np.random.default_rng(0), list[float](), list[float]()
     for lengths in _BATCHES:
         frames = _draw_frames(generator, lengths, input_format, input_type)
@@ -175,14 +159,7 @@ def _refuse_other_scores(
 def _draw_frames(
     generator: np.random.Generator, lengths: Sequence[int], input_format: DataFormat, input_type: str
 ) -> NDArray[Any]:
-    """Draws the frames of random videos, [B, T, D]. Padding is random too, because the model must ignore it.
-
-    Args:
-      generator: the source of random numbers.
-      lengths: for each of the B videos, its number of frames; T is the largest.
-      input_format: the features.
-      input_type: type of the frames, float32 or uint8.
-    """
+    """Draws the frames of random videos, [B, T, D]. Padding is random too, because the model must ignore it."""
     shape, features = (len(lengths), max(lengths)), []
     for feature in input_format.features:
         values = generator.integers(0, 256, (*shape, feature.size), np.uint8)
@@ -264,17 +241,7 @@ def plain_loops() -> Iterator[None]:
 
 
 def convert(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
-    """Converts the part of a session's graph from `inputs` to `output` to an ONNX model, with the weights as constants.
-
-    Args:
-      session: a session with the weights.
-      inputs: the names of placeholders; the inputs of the model get the same names.
-      output: the name of an operation; the output of the model gets the same name.
-
-    Raises:
-      UsageError: tf2onnx is not installed.
-      RunError: the model is larger than 2 GB, or tf2onnx fails; the message names operations that it cannot convert.
-    """
+    """Converts a session's graph from `inputs` to `output` to an ONNX model, with the weights as constants."""
     optimizer, tfonnx = _import_tf2onnx()
     renamed = {f"{name}:0": name for name in (*inputs, output)}
     frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), [output])

@@ -50,9 +50,7 @@ class ModelFacts(NamedTuple):
       moving_average_decay: above 0 if the run has moving averages of its weights; then the averages are exported.
       weights: the type in which weights are stored: float32, float16 or int8.
       names: the model's own vocabulary, which is written with the model; None or empty if it has none.
-      extractors: the extractors of the features, as manifests describe them, which are written with the model.
       video_frames: the median and the largest number of frames of a training video; empty if unknown.
-      is_own: whether this user trained the model on this machine. Then the export is recorded as this user's own.
     """
 
     moving_average_decay: float = 0.0
@@ -64,13 +62,7 @@ class ModelFacts(NamedTuple):
 
     @classmethod
     def of_run(cls, run: OpenedRun, names: Vocabulary, weights: str = "float32") -> ModelFacts:
-        """The facts of a run.
-
-        Args:
-          run: the run.
-          names: the model's own vocabulary.
-          weights: the type in which weights are stored.
-        """
+        """The facts of a run."""
         config = run.config
         decay, data = config.optimizer.moving_average_decay, config.data
         return cls(decay, weights, names, data.extractors, run.is_own, data.video_frames)
@@ -98,19 +90,8 @@ def export_saved_model(
 
     Args:
       folder: path of the folder, local or gs://.
-      checkpoint: path of a checkpoint of the model.
-      reader: parses the records.
-      modeler: the model.
-      facts: what the export keeps of the run; the vocabulary becomes the asset `vocabulary.csv`.
-      default: the name of the signature that is also `serving_default`, which most programs use.
       describe: writes a description beside the model. It is called with the temporary folder that will be renamed to
         `folder`, and with the number of the model's parameters.
-
-    Returns:
-      `folder`.
-
-    Raises:
-      RunError: the checkpoint belongs to another model, or the folder cannot be written.
     """
 
     def build() -> dict[str, Any]:
@@ -139,12 +120,6 @@ def _signatures(
 
     The features are parsed from the records, unless the caller feeds features. The description of the model is added to
     the collection `ABOUT` of the graph.
-
-    Args:
-      reader: parses the records.
-      modeler: the model.
-      about: further entries of the description, besides those of `_description`.
-      video_frames: see `ModelFacts`.
     """
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
@@ -257,18 +232,10 @@ def write_inference_model(
 
     Args:
       folder: path of the folder, local or gs://.
-      checkpoint: path of a checkpoint of the model.
-      modeler: the model.
-      facts: what the export keeps of the run; the vocabulary is written into the folder, extractors are not written.
-      frame_features: whether the model takes frames.
-      describe: see `export_saved_model`.
       also_named: a second name of the files, under which they are written too; empty for none.
 
     Returns:
       The path of the files without their endings, `folder`/inference_model.
-
-    Raises:
-      RunError: the checkpoint belongs to another model, or the folder cannot be written.
     """
 
     def build() -> None:
@@ -314,12 +281,6 @@ def write_model_of_run(
 
     Args:
       folder: path of the folder, local or gs://.
-      model: the run and its checkpoint.
-      modeler: the model.
-      names: the model's own vocabulary.
-      evaluated_in: the folder with the results of the run's evaluation, which the card quotes.
-      step: the global step of the checkpoint.
-      also_named: see `write_inference_model`.
 
     Returns:
       The path of the files without their endings.
@@ -350,9 +311,6 @@ def copy_saved_model(source: str, target: str) -> None:
 
     The old `saved_model.pb` is removed first and the new one is written last, so no program can load a mixture of both
     models. Files in `target` that belong to no SavedModel stay. If both paths are the same folder, nothing happens.
-
-    Raises:
-      RunError: a file cannot be read, written or removed.
     """
     if not storage.is_remote(target) and os.path.realpath(source) == os.path.realpath(target):
         return
@@ -383,9 +341,6 @@ def replaced_folder(folder: str) -> Iterator[str]:
     At any time, also after a power cut, `folder` is either the old folder or the complete new one. Files that an
     earlier call left when it was killed are removed first. For a bucket, the new folder is local, and its files are
     uploaded at the end (see `sending.replaced_folder`).
-
-    Raises:
-      RunError: the folder cannot be written (full disk, no permission).
     """
     replace_folder = sending.replaced_folder if storage.is_remote(folder) else LocalStore().replaced_folder
     new_folder = folder

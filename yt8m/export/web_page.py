@@ -52,15 +52,7 @@ Files = Mapping[str, bytes]
 
 
 def runtime_files(folder: str) -> Files:
-    """Reads the files of onnxruntime-web that the page needs: {name in the folder `onnxruntime`: content}.
-
-    Args:
-      folder: the folder of the npm package, as npm unpacks it.
-
-    Raises:
-      UsageError: there is no such package, its version is another, or a file is missing or not the published one.
-      RunError: a file cannot be read.
-    """
+    """Reads the files of onnxruntime-web that the page needs: {name in the folder `onnxruntime`: content}."""
     install = f"run npm install onnxruntime-web@{VERSION}, or name the folder of the package by --onnxruntime_web"
     package_json = storage.join(folder, "package.json")
     if not storage.exists(package_json):
@@ -85,11 +77,7 @@ def runtime_files(folder: str) -> Files:
 
 
 def _read_version(package_json: str) -> str:
-    """The version of an npm package, from its package.json.
-
-    Raises:
-      UsageError: the file is not a JSON object with a version.
-    """
+    """The version of an npm package, from its package.json."""
     try:
         about = storage.read_json(package_json)
     except ValueError as error:
@@ -108,16 +96,8 @@ def _damage_error(problem: str) -> UsageError:
 def write(folder: str, runtime: Files) -> str:
     """Writes the page into a folder that has the ONNX file of the model, `MODEL`, already.
 
-    Args:
-      folder: the folder.
-      runtime: the result of `runtime_files`.
-
     Returns:
       The reason why the page cannot accept videos; empty if it can.
-
-    Raises:
-      UsageError: the ONNX file was not written by this project.
-      RunError: a file cannot be written.
     """
     model, networks, why_no_videos = OnnxFile(storage.join(folder, MODEL)), list[PageNetwork](), ""
     try:
@@ -181,7 +161,6 @@ class PageNetwork(NamedTuple):
     """The network of an extractor that the page runs.
 
     Attributes:
-      content: the content of its ONNX file.
       facts: what the page needs to run the network: names of input and output, and how to convert pictures to the
         input.
     """
@@ -191,12 +170,7 @@ class PageNetwork(NamedTuple):
 
 
 def networks_of(model: OnnxFile) -> list[PageNetwork]:
-    """The networks that compute the model's features, one for each feature, in the order of the features.
-
-    Raises:
-      UsageError: the records are not from `yt8m extract`, or a browser cannot compute a feature; the message says why.
-      RunError: an extractor's file cannot be read.
-    """
+    """The networks that compute the model's features, one for each feature, in the order of the features."""
     entries = model.about["extractors"]
     if not entries:
         raise UsageError("the records of the training are not from `yt8m extract`")
@@ -207,11 +181,7 @@ def _network_of_feature(feature: str, entry: Mapping[str, Any] | None) -> PageNe
     """The network that computes a feature.
 
     Args:
-      feature: the name of the feature.
       entry: the description of its extractor in the metadata of the model; None if there is none.
-
-    Raises:
-      UsageError: a browser cannot compute the feature.
     """
     name = str(entry["name"]) if entry else "no extractor"
     if entry is None or not name.startswith("onnx:"):
@@ -235,16 +205,7 @@ def _network_of_feature(feature: str, entry: Mapping[str, Any] | None) -> PageNe
 
 
 def _describe_inputs(extractor: OnnxModel, content: bytes, path: str) -> dict[str, Any]:
-    """What the page needs to know of the input and the output of a network.
-
-    Args:
-      extractor: the extractor.
-      content: the content of its ONNX file.
-      path: path of that file, for messages.
-
-    Raises:
-      UsageError: the page cannot run the network.
-    """
+    """What the page needs to know of the input and the output of a network."""
     session = open_session(content, path, "--format=web", cpu_only=True)
     pictures = session.get_inputs()[0]
     output = next(candidate for candidate in session.get_outputs() if extractor.output in ("", candidate.name))

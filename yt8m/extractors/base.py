@@ -38,7 +38,6 @@ class Scaling(NamedTuple):
         keeps its proportions.
       shorter_side: the picture is scaled until its shorter side has this length in pixels, and the square is cut out of
         the middle of the picture; 0 scales the whole picture to the square, which changes its proportions.
-      interpolation: one of `INTERPOLATIONS`; FFmpeg's swscale computes it.
     """
 
     size: int
@@ -60,11 +59,9 @@ class Clips(NamedTuple):
     """The form of inputs that are clips of successive pictures, uint8 [N, frames, H, W, 3] in RGB.
 
     Attributes:
-      frames: number of pictures of a clip.
       rate: pictures per second.
       hop: seconds from the middle of a clip to the middle of the next one; the middle of clip 0 is at the start of the
         video.
-      scaling: see `Pictures`.
     """
 
     frames: int
@@ -87,8 +84,6 @@ class Sound(NamedTuple):
 
     Attributes:
       rate: samples per second.
-      window: length of a window in samples.
-      hop: distance of the starts of successive windows in samples.
     """
 
     rate: int
@@ -116,8 +111,6 @@ class PublishedFile(NamedTuple):
     """Where a file of weights is published.
 
     Attributes:
-      file: the name of the file in the cache of weights.
-      address: the URL of the file.
       md5: the published md5 in hexadecimal; empty if none is published.
       sha256: the sha256 of the published file in hexadecimal; empty if it is not known.
     """
@@ -133,10 +126,6 @@ class OpenedExtractor:
     """What `Extractor.open` may yield in place of the function: the function with the form of its inputs.
 
     Extractors yield it if their weights determine the form of the inputs. Call it like the function.
-
-    Attributes:
-      compute: the function, see `Extractor.open`.
-      form: the form of the inputs.
     """
 
     compute: Compute
@@ -151,7 +140,6 @@ def weights(help: str, source: PublishedFile | None = None) -> Any:
     """Declares a field of an extractor that holds the path of a file of weights.
 
     Args:
-      help: one line for `--help`.
       source: where the file is published; None if only the user can give the path.
     """
     source_text = f" [fetched from {source.address}]" if source else ""
@@ -163,9 +151,7 @@ def form_option(form: type[Form], default: Any, help: str, **bounds: Any) -> Any
     """Declares a field of an extractor that has an effect only if the extractor takes inputs of the form `form`.
 
     Args:
-      form: the form: `Pictures`, `Clips` or `Sound`.
       default: the default value of the field.
-      help: one line for `--help`.
       bounds: the limits of the value, such as `minimum`; see `options.option`.
     """
     declared = option(default, help, **bounds)
@@ -179,15 +165,11 @@ class Extractor(options.Checked, abc.ABC):
     Attributes:
       feature: name of the feature in frame-level records; video-level records have its mean over the frames, under the
         name `mean_<feature>`.
-      takes: `frames` (pictures), `clips` (several pictures for each row, to see motion) or `waveform` (sound).
       size: number of values of the feature; 0 if the weights determine it.
       bytes_range: the range (lowest, highest value) if frame-level records store values as bytes; None to store floats.
-      frames: number of pictures of a clip.
       rate: for sound, samples per second; for clips, pictures per second.
-      window: length of a window of sound, in samples.
       hop: for sound, distance of the starts of successive windows, in samples; for clips, distance of the middles of
         successive clips, in seconds, by default 1.
-      sampling: the usual rule by which a video becomes rows, see `sampling_rules`.
       free_settings: fields that do not change the feature, such as the device that computes it.
     """
 
@@ -235,23 +217,13 @@ class Extractor(options.Checked, abc.ABC):
           A context manager that yields the function. The function maps uint8 [N, H, W, 3] (RGB), uint8
           [N, frames, H, W, 3] or float32 [N, window] (one channel, from -1 to 1) to float32 [N, size]; N is at least 1.
           If the weights determine the form of the inputs, an `OpenedExtractor` is yielded in place of the function.
-
-        Raises:
-          UsageError: a file does not have the expected content.
         """
 
     def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
         """Finds the weights that the user named; a subclass may fetch missing files.
 
-        Args:
-          path: the path or the name that the user gave.
-
         Returns:
           (local path of the weights, {field: value} of the settings that this choice of weights fixes).
-
-        Raises:
-          UsageError: there are no such weights.
-          RunError: the weights cannot be fetched.
         """
         if not storage.exists(path):
             raise UsageError("there is no such file.")
@@ -282,15 +254,7 @@ class Extractor(options.Checked, abc.ABC):
 
 
 def refuse_settings_of_other_forms(extractors: Sequence[Extractor], forms: Sequence[Form]) -> None:
-    """Refuses a setting that `form_option` declares, if no extractor with that setting takes the setting's form.
-
-    Args:
-      extractors: the extractors of one command; a flag sets the fields of the same name in all of them.
-      forms: the form that each extractor takes.
-
-    Raises:
-      UsageError: a setting has no effect.
-    """
+    """Refuses a setting that `form_option` declares, if no extractor with that setting takes the setting's form."""
     for extractor in extractors:
         for setting, form in extractor.form_settings().items():
             value, default = getattr(extractor, setting), getattr(type(extractor), setting)
@@ -317,11 +281,7 @@ hyper_parameters = _catalogue.hyper_parameters
 
 
 def get(name: str) -> type[Extractor]:
-    """The class of the extractor `name`. Unlike `split_name`, it accepts `onnx` without a file after it.
-
-    Raises:
-      UsageError: there is no such class, or it is not an `Extractor`.
-    """
+    """The class of the extractor `name`. Unlike `split_name`, it accepts `onnx` without a file after it."""
     return _catalogue.get(name) if name in _catalogue.names() else split_name(name)[0]
 
 
@@ -330,9 +290,6 @@ def split_name(name: str) -> tuple[type[Extractor], str]:
 
     Returns:
       (the class of the extractor, the path or name after the colon: `clip.onnx`; empty if the class takes none).
-
-    Raises:
-      UsageError: there is no such class, it is not an `Extractor`, or it needs a path after its name.
     """
     kind, _, file = name.partition(":")
     if name.count("/") == 1 and ":" not in name:
@@ -357,9 +314,6 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> Extractor:
     Args:
       name: the name, such as `inception`, `onnx:FILE` or `package.module:Class`.
       settings: {field: value}; other fields have their defaults.
-
-    Raises:
-      UsageError: there is no such extractor or setting, or a value is not allowed.
     """
     cls, file = split_name(name)
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in (settings or {}).items()}

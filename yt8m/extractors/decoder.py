@@ -35,16 +35,7 @@ _MOST_DELAYED = 64  # largest number of frames that a decoder holds back before 
 
 
 class VideoDecoder:
-    """Decodes a part of a video, in one pass over an open container.
-
-    Args:
-      container: the open container.
-      request: what to decode.
-      states_length: see `containers.states_length`; if False, the message `end` notes that the file is perhaps cut.
-
-    Raises:
-      DecodeError: the container has neither pictures nor sound.
-    """
+    """Decodes a part of a video, in one pass over an open container."""
 
     def __init__(self, container: Any, request: Request, states_length: bool) -> None:
         self._container, self._request, self._states_length = container, request, states_length
@@ -112,10 +103,6 @@ class VideoDecoder:
         """The stream to decode; None, with a note, if no stream has a known codec.
 
         Of several such streams, this is FFmpeg's choice, or the first one if FFmpeg chooses none of them.
-
-        Args:
-          kind: `video` or `audio`.
-          streams: the streams of this kind.
         """
         usable = [stream for stream in streams if stream.codec_context is not None]
         if not usable:
@@ -208,11 +195,7 @@ class VideoDecoder:
                 self._decoding_times.popleft()
 
     def messages(self) -> Iterator[Message]:
-        """Decodes the requested part; yields its messages, the last of which is `end`.
-
-        Raises:
-          DecodeError: the file is cut, or nothing could be decoded in the part.
-        """
+        """Decodes the requested part; yields its messages, the last of which is `end`."""
         is_at_end = True
         # All streams are read, because the length of the container is that of the longest stream.
         for packet in self._container.demux():
@@ -339,12 +322,7 @@ class VideoDecoder:
             raise DecodeError(f"it is cut: it has {end:.1f} of {stated_end:.1f} seconds")
 
     def _end_message(self, rows: int, is_at_end: bool) -> Message:
-        """The last message.
-
-        Args:
-          rows: number of rows with a picture.
-          is_at_end: whether the whole file was read.
-        """
+        """The last message."""
         seconds = max((self._ends.get(stream.index, 0.0) for stream in self._streams), default=0.0)
         sound = max((window.end for window in self._windows), default=0.0)
         if self._video is None or not rows:
@@ -381,12 +359,7 @@ class VideoDecoder:
         return min(self._request.most, int(np.ceil(seconds * self._request.per_second - 1e-9)))
 
     def _continues_after(self, rows: int, is_at_end: bool) -> bool:
-        """Whether the requested part of the video has further rows, which were left out.
-
-        Args:
-          rows: number of rows that were taken.
-          is_at_end: whether the whole file was read.
-        """
+        """Whether the requested part of the video has further rows, which were left out."""
         start, per_second = self._request.start, self._request.per_second
         ends = [self._request.end] if self._request.end is not None else []
         duration = self._container.duration  # in microseconds; None if it is not known

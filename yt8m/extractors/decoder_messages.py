@@ -27,17 +27,11 @@ class Request(NamedTuple):
     """The video to decode, and the forms of the pictures, clips and windows of sound to make from it (see `base.Form`).
 
     Attributes:
-      path: local path of the video.
       per_second: frames to take per second; frame k is the frame of the video nearest to second
         `start + k / per_second`.
       most: the largest number of frames, which are the rows of the features.
       start, end: the part of the video in seconds; `end` is None for the end of the video.
       pictures: for each form of pictures, how to scale them; None for the video's own size.
-      sounds: the forms of sound.
-      threads: number of threads of the decoder.
-      clips: the forms of clips.
-      rule: the rule of rows and times, see `sampling_rules`.
-      max_bad_packets: number of packets that may be left out because they cannot be decoded.
     """
 
     path: str
@@ -78,9 +72,6 @@ class Message(NamedTuple):
     """A part of a decoded video.
 
     Attributes:
-      kind: `picture`, `clip`, `sound`, `end`, or `error`.
-      form_index: for a picture, clip or sound, the index of its form in `Request.pictures`, `clips` or `sounds`.
-      row: for a picture, the number of its frame; for a clip, its number; for sound, the number of the first window.
       values: picture uint8 [H, W, 3] (RGB), clip uint8 [frames, H, W, 3], or sound float32 [n, window]; else None.
       details: for `end`, {"rows": number of frames, "seconds": decoded seconds, "notes": texts that say what was
         unusual}; for `error`, {"reason": text}; else None.

@@ -291,11 +291,7 @@ class _Child:
 
 
 class _DecoderCheck:
-    """Finds out whether any video can be decoded, once a child has failed; the result is kept.
-
-    Args:
-      limits: the limits of a child.
-    """
+    """Finds out whether any video can be decoded, once a child has failed; the result is kept."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._lock = limits, threading.Lock()

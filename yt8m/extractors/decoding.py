@@ -27,11 +27,7 @@ _FORMATS = (
 
 
 def require_av() -> None:
-    """Checks that the libraries for decoding are installed, without importing them: only the decoders need them.
-
-    Raises:
-      UsageError: PyAV is not installed, or soxr, which resamples sound, is not.
-    """
+    """Checks that the libraries for decoding are installed, without importing them: only the decoders need them."""
     if any(importlib.util.find_spec(name) is None for name in ("av", "soxr")):
         raise missing_extra("reading video files", "PyAV (av) and soxr", "video")
 
@@ -45,12 +41,7 @@ def import_av() -> Any:
 
 
 def decode(request: Request) -> Iterator[Message]:
-    """Yields the pictures, clips and windows of a video as messages, each once it is complete, then one message `end`.
-
-    Raises:
-      UsageError: the libraries for decoding are not installed.
-      DecodeError: the file cannot be read, is empty, damaged, cut, or not a video; or it needs too much memory.
-    """
+    """Yields the pictures, clips and windows of a video as messages, each once it is complete, then `end`."""
     av = import_av()
     try:
         if storage.is_special(request.path):

@@ -78,13 +78,9 @@ def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.flo
     Args:
       path: path of the arrays mean [D], eigenvals [D] and eigenvecs [D, D], with a component in each row; see
         `read_arrays`.
-      size: number of components to keep.
 
     Returns:
       (mean [D], matrix [D, size] such that the feature is (x - mean) @ matrix).
-
-    Raises:
-      UsageError: the arrays cannot be read, or have other shapes.
     """
     mean, values, vectors = read_arrays(path, ("mean", "eigenvals", "eigenvecs"))
     width = mean.size
@@ -211,7 +207,6 @@ def mel_filter_bank(bins: int, rate: float, bands: int, lowest: float, highest: 
     Args:
       bins: number of bins of the spectrum, from 0 Hz to half of `rate`.
       rate: samples per second.
-      bands: number of mel bands.
       lowest: the lower limit of the lowest band in Hz.
       highest: the upper limit of the highest band in Hz.
     """
@@ -236,15 +231,10 @@ def open_frozen(content: bytes, path: str, feed: str, fetch: str, shape: Sequenc
     """Loads a frozen graph; yields the function from values of the tensor `feed` to the values of the tensor `fetch`.
 
     Args:
-      content: the serialized GraphDef.
-      path: path of the graph, for messages.
       feed: name of the tensor in the graph that gets values, such as `ExpandDims:0`.
       fetch: name of the tensor in the graph whose values are computed, such as `pool_3:0`.
       shape: shape of the values of `feed`; None for a dimension of any size. A placeholder of this shape replaces
         `feed`, because the published graph declares a batch of 1.
-
-    Raises:
-      UsageError: `content` is not a frozen graph, or it lacks one of the tensors.
     """
 
     def build() -> tuple[tf.Tensor, tf.Tensor]:
@@ -264,13 +254,6 @@ def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -
 
     The session uses a GPU if there is one, and allocates GPU memory as needed. The function raises `RunError` if
     TensorFlow fails, for example because memory is short.
-
-    Args:
-      build: builds the graph; returns (input, output).
-      problem: the start of the message if `build` fails: what is wrong with the file.
-
-    Raises:
-      UsageError: `build` fails.
     """
     graph = tf.Graph()
     with graph.as_default():
@@ -303,7 +286,6 @@ def project(network: Compute, mean: NDArray[np.float64], matrix: NDArray[np.floa
       network: maps N inputs to values [N, D].
       mean: [D].
       matrix: [D, size].
-      path: path of the file with mean and matrix, for messages.
 
     Returns:
       The function, from N inputs to float32 [N, size]. It raises `UsageError` if D is not that of the network.
@@ -322,16 +304,7 @@ def project(network: Compute, mean: NDArray[np.float64], matrix: NDArray[np.floa
 
 
 def archive_member(path: str, name: str) -> bytes:
-    """Reads a file of weights, which may be in an archive.
-
-    Args:
-      path: path of an archive (.tgz, .tar.gz), or of the file itself.
-      name: the name of the file in the archive.
-
-    Raises:
-      UsageError: the archive is damaged, or lacks the file.
-      RunError: the file `path` cannot be read.
-    """
+    """Reads a file of weights, which may be in an archive."""
     if not path.lower().endswith(ARCHIVES):
         return storage.read_bytes(path)
     with storage.open_read(path) as file:
@@ -346,15 +319,7 @@ def archive_member(path: str, name: str) -> bytes:
 
 
 def read_arrays(path: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """Reads arrays as float64.
-
-    Args:
-      path: path of an .npz file, or of an archive (.tgz, .tar.gz) or a folder of .npy files.
-      names: the names of the arrays; they are returned in this order.
-
-    Raises:
-      UsageError: an array is missing or cannot be read.
-    """
+    """Reads arrays as float64."""
     try:
         if path.lower().endswith(".npz"):
             with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as file:

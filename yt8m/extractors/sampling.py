@@ -44,10 +44,6 @@ class NearestFrames(Generic[F]):
 
         Args:
           time: the time of the frame in seconds.
-          frame: the frame.
-
-        Yields:
-          (k, the frame nearest to the k-th time).
         """
         last = self._last
         while self._next is not None and (second := self._next[1]) <= time:
@@ -85,9 +81,6 @@ class WholeRows(Generic[F]):
 
     Row k gets the frame nearest to second `start + k / per_second`. It is given once a frame shows that the video has
     half of the row. The first row always counts.
-
-    Args:
-      per_second, start, end, most: as for `nearest_rows`.
     """
 
     def __init__(self, per_second: float, start: float, end: float | None, most: int) -> None:
@@ -129,7 +122,6 @@ def clip_of_row(row: int, per_second: float, hop: float) -> int:
     """The number of the clip whose middle is nearest to the time of a row; if two are equally near, the earlier one.
 
     Args:
-      row: number of the row.
       per_second: rows per second.
       hop: seconds from the middle of a clip to the middle of the next one.
     """
@@ -137,13 +129,7 @@ def clip_of_row(row: int, per_second: float, hop: float) -> int:
 
 
 class _OpenClip(Generic[F, P]):
-    """A clip whose pictures are being chosen.
-
-    Args:
-      row: the first row of the feature that gets this clip.
-      number: the number of the clip.
-      seconds: the times of its pictures.
-    """
+    """A clip whose pictures are being chosen."""
 
     def __init__(self, row: int, number: int, seconds: Sequence[float]) -> None:
         self.row, self.number, self.first = row, number, seconds[0]
@@ -169,12 +155,10 @@ class NearestClips(Generic[F, P]):
     some row of the feature is nearest to it.
 
     Args:
-      clips: the form of the clips.
       per_second: rows of the feature per second.
       start: the second at which the part of the video begins.
       end: the second at which the part ends; None for the end of the video.
       most: the largest number of rows.
-      picture_of: makes the picture of a frame; the picture is kept until its clips are complete.
     """
 
     def __init__(
@@ -214,11 +198,7 @@ class NearestClips(Generic[F, P]):
         yield from ((clip.number, clip.pictures) for clip in complete)
 
     def finish(self, rows: int) -> Iterator[tuple[int, list[P]]]:
-        """Yields (j, pictures) for each remaining clip j. Call it after the last frame was added.
-
-        Args:
-          rows: number of rows of the feature; clips for later rows are left out.
-        """
+        """Yields (j, pictures) for each remaining clip j. Call it after the last frame was added."""
         while self._last is not None and self._next is not None and self._next.row < rows:
             self._next.add(*self._last, self._picture_of)
             self._open.append(self._next)
@@ -237,14 +217,10 @@ class Windows:
     the change gets a new resampler.
 
     Args:
-      sound: the form of the windows.
       start: the second of the video at which window 0 begins.
       seconds: windows that begin this many seconds after the start, or later, are left out.
       least_share: the share of a hop that the sound must still have at the start of a window, else the window is left
         out; window 0 is always made.
-
-    Attributes:
-      has_changed_rate: whether the sample rate has changed within the sound.
     """
 
     def __init__(self, sound: Sound, start: float, seconds: float, least_share: float = 0.0) -> None:
@@ -286,9 +262,6 @@ class Windows:
 
         Yields:
           (number of the first window, windows float32 [n, window]).
-
-        Raises:
-          ValueError: the rate is 0.
         """
         if not self._input_rate:
             self._input_rate = rate

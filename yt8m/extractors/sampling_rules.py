@@ -29,7 +29,6 @@ class SamplingRule(NamedTuple):
 
     Attributes:
       counts_whole: whether the rows are counted as in `whole-2`.
-      checks_times: whether time stamps are checked.
       squares_pixels: whether pictures with pixels that are not square are scaled to the size at which they are shown.
     """
 
@@ -54,7 +53,6 @@ def rule_of(version: int, usual: Iterable[str]) -> str:
 
     Args:
       version: 1 or 2.
-      usual: the usual rule of each extractor (`Extractor.sampling`): the published one wins over the other.
     """
     if version == 1:
         return EARLIER
@@ -62,11 +60,7 @@ def rule_of(version: int, usual: Iterable[str]) -> str:
 
 
 def rule_of_entry(entry: Mapping[str, Any]) -> str:
-    """The rule by which the rows were made that an entry of a manifest or of a run describes.
-
-    Raises:
-      UsageError: a later version of this project has made them, by a rule that this version does not know.
-    """
+    """The rule by which the rows were made that an entry of a manifest or of a run describes."""
     name = str(entry.get("sampling", EARLIER))
     if name not in RULES:
         raise UsageError(

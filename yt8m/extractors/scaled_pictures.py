@@ -26,9 +26,7 @@ class ScaledPicture:
     """A decoded frame as a picture, which is computed once for each scaling that is requested.
 
     Args:
-      frame: PyAV's frame.
       pixel_width: how wide a pixel is shown, relative to its height.
-      reformatters: see `new_reformatters`.
     """
 
     def __init__(self, frame: Any, pixel_width: float, reformatters: Reformatters) -> None:
@@ -62,7 +60,6 @@ def shown_size(width: int, height: int, pixel_width: float) -> tuple[int, int]:
     Neither side becomes shorter, as in browsers, so that no detail is lost.
 
     Args:
-      width, height: the size at which the picture is stored.
       pixel_width: how wide a pixel is shown, relative to its height.
     """
     if pixel_width >= 1:

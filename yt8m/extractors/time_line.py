@@ -33,10 +33,6 @@ class _StreamTimes:
     Attributes:
       last: the decoding time stamp of the last packet; None before the first one.
       longest: the longest interval between two packets, without jumps.
-      interval: the last such interval.
-      packets: number of packets.
-      end: the time at which the last packet ends, after it was moved.
-      jumps: number of jumps so far.
     """
 
     last: float | None = None
@@ -51,9 +47,7 @@ class TimeLine:
     """Moves the packets of a file, in the order in which the container gives them.
 
     Args:
-      has_discontinuities: whether the format may have discontinuities.
       origin: the container's time, in seconds, at which the video starts, for messages.
-      note: is called with a text about each jump.
     """
 
     def __init__(self, has_discontinuities: bool, origin: float, note: Callable[[str], None]) -> None:
@@ -62,11 +56,7 @@ class TimeLine:
         self._shifts = [0.0]  # seconds by which packets are moved, before the first jump and after each one
 
     def move(self, packet: Any) -> None:
-        """Moves a packet of PyAV, whose stamps are changed.
-
-        Raises:
-          DecodeError: the stamps go back or jump, and the format has no discontinuities.
-        """
+        """Moves a packet of PyAV, whose stamps are changed."""
         if packet.dts is None:
             stream = self._streams.get(packet.stream.index)
             self._shift(packet, self._shifts[stream.jumps] if stream else 0.0)

@@ -17,7 +17,6 @@ class FoundVideos(NamedTuple):
     """Video files, sorted by path.
 
     Attributes:
-      paths: the paths.
       folder: the folder that the user named, to which ids are relative. For a pattern it is the part before the first
         component with a wildcard; for several patterns, the deepest folder that has the folders of all.
       passed_over: {ending: number of files}, for the files in a folder that may be videos, but whose ending is not
@@ -41,9 +40,6 @@ def find(patterns: str | Sequence[str]) -> FoundVideos:
       patterns: files, folders or patterns; one or several with commas between them, or a list of such texts. Files that
         are named, or that match a pattern, are taken whatever their ending; of a folder, and of all folders below it,
         the files with the endings of videos are taken, but no hidden ones.
-
-    Raises:
-      UsageError: no pattern is given, or a pattern matches no video.
     """
     passed_over, folders = Counter[str](), list[str]()
 

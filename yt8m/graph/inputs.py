@@ -76,9 +76,6 @@ def reduce_reports(reports: Sequence[Mapping[str, Report]], shares: Sequence[Row
 
     Returns:
       {name: tensor, reduced as the report declares}.
-
-    Raises:
-      UsageError: a report cannot be reduced so. It is refused for one tower too, although nothing is reduced then.
     """
     for name, report in reports[0].items():
         _check_reduction(name, report)

@@ -264,7 +264,7 @@ class VariableStart(NamedTuple):
     """How a variable of a model starts from the weights of another run.
 
     Attributes:
-      shape: its shape.
+      shape: the shape that the model gives it.
       problem: why the variable keeps its initial value; empty if its value was copied from the other run.
       is_average: whether the other run's checkpoint has a moving average of the variable; if so, the variable starts
         from this average.

@@ -21,11 +21,7 @@ _ROWS_AT_ONCE = 8192  # number of videos whose addresses are read at a time
 
 
 def with_records(config: AuditConfig) -> AuditConfig:
-    """Extracts the features of the videos that a config names; returns a config that names their records.
-
-    Raises:
-      UsageError, RunError: see `extract.make`.
-    """
+    """Extracts the features of the videos that a config names; returns a config that names their records."""
     folder = storage.join(config.out, RECORDS)
     labels = "column" if is_table(config.videos) else "folder"
     extraction = extract.ExtractConfig(

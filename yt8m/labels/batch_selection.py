@@ -92,8 +92,6 @@ class UnlabelledVideos(NamedTuple):
     """N videos to choose from.
 
     Attributes:
-      ids: the text of each id.
-      best: the scores and the _CLASSES best-scored classes of each video, best first.
       mean_scores: float64 [C], the mean score of each class over all videos of `--data`.
       directions: float32 [N, D], the features of each, scaled to length 1, see `directions_of`.
     """
@@ -114,10 +112,8 @@ class LabelledVideos(NamedTuple):
     """Videos with labels.
 
     Attributes:
-      number: how many there are.
       counts: int64 [C], the number of labels of each class.
       directions: float32 [M, D], the features of the first M videos, scaled to length 1; M is at most _MOST_LABELLED.
-      among_candidates: the ids of the labelled videos that are also among the videos to choose from.
     """
 
     number: int
@@ -190,12 +186,7 @@ def directions_of(batch: NumpyBatch) -> Floats32:
 
 
 def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
-    """Reads the videos to choose from, and scores them by the model.
-
-    Raises:
-      UsageError: there is no video, or the videos do not have the features that the model takes.
-      RunError: a record is damaged.
-    """
+    """Reads the videos to choose from, and scores them by the model."""
     ids, scores, classes, directions = list[str](), [], [], []
     total = np.zeros(scorer.num_classes)
     records = read_records(pattern, num_classes=scorer.num_classes)
@@ -220,7 +211,6 @@ def refuse_other_numbers(scorer: Scorer, labelled_names: Vocabulary) -> None:
     The vocabulary of the videos may have further classes at its end: those of records that were made later.
 
     Args:
-      scorer: the model.
       labelled_names: the vocabulary of the labelled videos; empty if they have none.
     """
     names = scorer.shown_names
@@ -230,17 +220,7 @@ def refuse_other_numbers(scorer: Scorer, labelled_names: Vocabulary) -> None:
 
 
 def read_labelled(scorer: Scorer, data: OpenedData, candidates: Collection[str] = ()) -> LabelledVideos:
-    """Reads the videos with labels.
-
-    Args:
-      scorer: the model; the features of the videos must be those that it takes.
-      data: the videos.
-      candidates: the ids of the videos to choose from; `LabelledVideos.among_candidates` is chosen from them.
-
-    Raises:
-      UsageError: `data` are no files, there is no video, or the videos do not have the features that the model takes.
-      RunError: a record is damaged.
-    """
+    """Reads the videos with labels."""
     if not data.files:
         raise UsageError(
             "the run does not say which videos it was trained on; name the files of labelled videos by --labelled."
@@ -299,7 +279,6 @@ def _choose_greedily(
       values: [N], the value of each candidate.
       directions: [N, D], the features of the candidates, of length 1.
       labelled: [M, D], the features of the labelled videos, of length 1.
-      number: number of videos to choose.
 
     Returns:
       int64 [number], the index of each chosen video; and float64 [number], its distance from the nearest video that is
@@ -327,8 +306,6 @@ def tags_of(best: TopK, labelled: LabelledVideos, tagger: Tagger | None) -> Bool
     classes: the one at which a video has as many tags, on average, as a labelled video has labels.
 
     Args:
-      best: the K best classes of each video.
-      labelled: the labelled videos.
       tagger: has the thresholds of the model; None if it has none.
 
     Returns:
@@ -350,10 +327,6 @@ def write_selection(
     `<Video name="video" value="$video"/>` and `<Choices name="classes" toName="video" choice="multiple">`.
 
     Args:
-      config: the path, the format, the table of addresses (--media), and the name of the model.
-      candidates: the videos to choose from.
-      selection: which of them were chosen.
-      names: the names of the classes.
       are_tags: bool [N, K], which of the best classes of the candidates are tags.
     """
     ids, best = candidates.ids, candidates.best
@@ -385,14 +358,7 @@ def _classes(best: TopK, index: int, names: Vocabulary) -> Iterator[tuple[str, f
 
 
 def _task(video: str, address: str, model: str, tags: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """A task for Label Studio, with the tags of the video as its prediction; without tags it has no prediction.
-
-    Args:
-      video: the id of the video.
-      address: the address of the video, or its id if no address is known.
-      model: the folder of the run, as `model_version` of the prediction.
-      tags: (name, score) of each tag.
-    """
+    """A task for Label Studio, with the tags of the video as its prediction; without tags it has no prediction."""
     choices = {"choices": [label for label, _ in tags]}
     result = {"from_name": human_labels.CONTROL, "to_name": "video", "type": "choices", "value": choices}
     prediction = {"model_version": model, "score": max((score for _, score in tags), default=0.0), "result": [result]}

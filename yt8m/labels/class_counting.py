@@ -82,18 +82,6 @@ def _sum_scores(scorer: Scorer, data: OpenedData, flag: str, ids_of_labelled: se
 
     The videos to count must not be among the labelled ones: the intervals assume that the sample is independent of the
     videos that are counted, and would otherwise be too narrow.
-
-    Args:
-      scorer: the model.
-      data: the files that a flag names.
-      flag: the name of this flag, `labelled` or `data`.
-      ids_of_labelled: the ids of the labelled videos. With `has_labels` the ids of this call are added; otherwise an id
-        that is among them is an error.
-      has_labels: whether these are the labelled videos.
-
-    Raises:
-      UsageError: no file fits the pattern, or the records are not of the kind that the model takes.
-      RunError: a record is damaged, there is no video, or a video to count is among the labelled ones.
     """
     sums, records = ScoreSums(scorer.num_classes), scorer.records(data)
     scorer.check(records)

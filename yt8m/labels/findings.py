@@ -45,7 +45,6 @@ class LabelIssues(NamedTuple):
     Attributes:
       videos: int64, the index of the video.
       classes: int64, the class of the label.
-      is_missing: bool, True for a label that may be missing, False for one that may be wrong.
       chances: float64, the estimated chance that the label is missing or wrong.
     """
 
@@ -71,11 +70,6 @@ def find_issues(scores: FoldScores, noise: LabelNoise, least: float = 0.0) -> La
     which may be missing. Both kinds are sorted together by the log-odds of the error, high to low. If the chances of
     the two kinds cannot be compared (`LabelNoise.is_comparable`), labels are listed as wrong that come before the last
     one that is listed as missing, whatever their chance.
-
-    Args:
-      scores: the scores of the audit.
-      noise: the estimate from these scores.
-      least: issues with a smaller chance are left out.
     """
     rows, columns = np.nonzero(~is_label(scores))
     owners, classes = scores.owners(), scores.labels.astype(np.int64)
@@ -115,12 +109,6 @@ def write_issues(path: str, issues: LabelIssues, ids: Sequence[str], names: Voca
     """Writes the table `issues.csv`, one row for each issue, with the columns of `HEADER`.
 
     Ids and names that a spreadsheet would evaluate as formulas are escaped by `spreadsheet_text`.
-
-    Args:
-      path: the file.
-      issues: the issues.
-      ids: the text of the id of each video.
-      names: the names of the classes.
     """
     write_table(path, HEADER, _rows(issues, ids, names))
 
@@ -130,13 +118,6 @@ def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: V
 
     If the file exists, it is replaced, but its decisions are kept, even those on labels that are no issues any more;
     these are the last rows. The arguments are those of `write_issues`.
-
-    Raises:
-      UsageError: the existing file lacks a column.
-      RunError: a row of the existing file cannot be read, such as a decision that is neither yes nor no.
-
-    Returns:
-      The number of decisions that were kept.
     """
     rows_before = read_decisions(path) if storage.exists(path) else ()
     decisions = [decision for decision in rows_before if decision.is_right is not None]
@@ -177,7 +158,6 @@ class ClassFinding(NamedTuple):
     """Something odd about a class, or about two.
 
     Attributes:
-      finding: TOGETHER, APART, CONFUSED or FEW.
       label, other: the texts of the classes; `other` is empty for FEW, which is about one class.
       split: for FEW, the split that has too few videos of the class; otherwise empty.
       videos: for TOGETHER and APART the number of videos with both classes, for CONFUSED the numbers of videos of
@@ -201,7 +181,6 @@ class _PairCounts(NamedTuple):
 
     Attributes:
       first, second: the classes.
-      videos: number of videos that count for the pair.
     """
 
     first: Ints64
@@ -210,13 +189,7 @@ class _PairCounts(NamedTuple):
 
 
 def find_odd_classes(scores: FoldScores, videos: AuditedVideos, names: Vocabulary) -> list[ClassFinding]:
-    """All findings on classes: first TOGETHER, then APART, CONFUSED and FEW.
-
-    Args:
-      scores: the scores of the audit.
-      videos: the videos of the audit.
-      names: the names of the classes.
-    """
+    """All findings on classes: first TOGETHER, then APART, CONFUSED and FEW."""
     num_classes = len(scores.counts.labelled)
     totals = np.bincount(scores.labels, minlength=num_classes).astype(np.int64)
     texts = [class_text(names, number) for number in range(num_classes)]
@@ -252,9 +225,7 @@ def _find_together(both: _PairCounts, totals: Ints64, texts: Sequence[str]) -> I
     """Finds pairs that almost always occur in the same videos, those with the most videos first.
 
     Args:
-      both: the number of videos with both classes.
       totals: [C], number of videos of each class.
-      texts: the texts of the classes.
     """
     share = both.videos / np.maximum(totals[both.first], totals[both.second])
     is_odd = (share >= _TOGETHER_SHARE) & (both.videos >= _FEWEST_VIDEOS)
@@ -268,10 +239,7 @@ def _find_apart(both: _PairCounts, totals: Ints64, videos: int, texts: Sequence[
     may contradict each other. The pairs that independent classes would have most often come first.
 
     Args:
-      both: the number of videos with both classes.
       totals: [C], number of videos of each class.
-      videos: number of all videos.
-      texts: the texts of the classes.
     """
     expected = totals[both.first] * totals[both.second] / max(videos, 1)
     is_odd = (expected >= _EXPECTED) & (both.videos <= _APART_SHARE * expected)
@@ -284,12 +252,9 @@ def _list_odd_pairs(
     """Lists the odd pairs among P pairs, at most _MOST_PAIRS.
 
     Args:
-      finding: TOGETHER or APART.
-      both: the pairs.
       is_odd: [P], which pairs are listed.
       ranks: [P]; pairs with larger numbers come first.
       values: [P], `ClassFinding.value` of each pair.
-      texts: the texts of the classes.
     """
     indices = np.flatnonzero(is_odd)
     for index in indices[np.argsort(-ranks[indices], kind="stable")][:_MOST_PAIRS].tolist():
@@ -303,9 +268,7 @@ def _find_confused(scores: FoldScores, totals: Ints64, texts: Sequence[str]) -> 
     In many videos of each of the two classes, the other one has the higher score without being a label.
 
     Args:
-      scores: the scores of the audit.
       totals: [C], number of videos of each class.
-      texts: the texts of the classes.
     """
     num_classes, owners = len(totals), scores.owners()
     higher = (scores.best_scores[owners] > scores.label_scores[:, np.newaxis]) & ~is_label(scores)[owners]

@@ -50,9 +50,7 @@ class AuditedVideos(NamedTuple):
     """The N videos of an audit, in the order of the data.
 
     Attributes:
-      ids: the text of the id of each video.
       splits: int32 [N], index in `split_names` of the split of each video.
-      split_names: the names of the splits.
       folds: int32 [N], number of the fold of each video.
     """
 
@@ -79,10 +77,6 @@ def read_groups(table: str, column: str) -> Mapping[str, str]:
     """Reads {id as text: group} from the columns `id` and `column` of a table; {} if `table` is an empty string.
 
     If an id is in several rows, the last one counts.
-
-    Raises:
-      UsageError: the table or a column is missing, or the table is neither CSV nor Parquet.
-      RunError: the table cannot be read.
     """
     if not table:
         return {}
@@ -100,12 +94,7 @@ def fold_of(text: str, folds: int) -> int:
 
 
 class FoldSets:
-    """The folds of an audit, as shards in one folder.
-
-    Args:
-      folder: the folder; it has nothing but the folds.
-      folds: number of folds.
-    """
+    """The folds of an audit, as shards in one folder."""
 
     def __init__(self, folder: str, folds: int) -> None:
         self._folder, self._folds = folder, folds
@@ -130,13 +119,7 @@ class FoldSets:
         """Writes all videos into the shards of their folds, with a manifest and the vocabulary of the data.
 
         Args:
-          records: the videos.
           groups: {id as text: group}; if empty, each video is a group of its own.
-          on_batch: called with each batch of videos.
-
-        Raises:
-          UsageError: a video is in no group, or a fold has no video.
-          RunError: a record is damaged.
         """
         names = list(dict.fromkeys(map(split_of, records.files)))
         split_indices = {path: names.index(split_of(path)) for path in records.files}
@@ -167,12 +150,7 @@ class FoldSets:
             )
 
     def _write_metadata(self, records: Records, written: Mapping[str, Shard]) -> None:
-        """Writes the vocabulary of the data, if there is one, and last the manifest: it marks the folds as complete.
-
-        Args:
-          records: the data that were divided.
-          written: {path: content} of the shards.
-        """
+        """Writes the vocabulary of the data, if there is one, and last the manifest: it marks the folds as complete."""
         if names := records.data.vocabulary:
             storage.write(storage.join(self._folder, vocabulary.NAME), storage.read_bytes(names.path))
         data, extractors = records.format._replace(positives=None), records.data.manifest.extractors
@@ -189,12 +167,7 @@ def _group(video: str, groups: Mapping[str, str]) -> str:
 
 
 class _Writers:
-    """The shards that are being written.
-
-    Args:
-      folder: the folder of the shards.
-      stack: closes the shards when it is left; only then their files get their names.
-    """
+    """The shards that are being written."""
 
     def __init__(self, folder: str, stack: contextlib.ExitStack) -> None:
         self._folder, self._stack = folder, stack
@@ -248,7 +221,6 @@ class FoldScores(NamedTuple):
       label_scores: float32 [L], the score of each label.
       best: int32 [N, at most BEST], the classes with the best scores of each video, best first.
       best_scores: float32, of the same shape, their scores.
-      counts: how often each score occurs in each class.
     """
 
     num_labels: Ints32
@@ -277,11 +249,7 @@ def score_videos(scorer: Scorer, batches: Iterable[NumpyBatch]) -> FoldScores:
 
 
 def join_folds(folds: Iterable[tuple[Ints64, FoldScores]]) -> FoldScores:
-    """Joins the scores of all folds, in the order of the videos.
-
-    Args:
-      folds: for each fold the indices of its videos among all videos, and their scores.
-    """
+    """Joins the scores of all folds, in the order of the videos."""
     indices, scores = zip(*folds, strict=True)
     *columns, counts = zip(*scores, strict=True)
     lengths, labels, label_scores, best, best_scores = map(np.concatenate, columns)
@@ -310,8 +278,6 @@ def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, 
     """A copy of the config of a training with a batch size and a number of passes.
 
     Args:
-      config: the config of the training.
-      videos: number of videos that it reads in a pass.
       batch_size: examples per step; None: a 64th of the videos, rounded down to a power of two, from 16 to 1024.
       epochs: number of passes; None: so many that there are about _USUAL_STEPS steps, but from _LEAST_PASSES to
         _MOST_PASSES.
@@ -335,16 +301,7 @@ def _quiet_log() -> Iterator[None]:
 
 
 def score_fold(config: TrainConfig, held_out: Sequence[str]) -> FoldScores:
-    """Trains a run to its end, and scores videos by it.
-
-    Args:
-      config: the config of the training, with its folder.
-      held_out: patterns of the shards whose videos are scored.
-
-    Raises:
-      KeyboardInterrupt, Terminated: a signal stopped the training.
-      RunError: the training failed.
-    """
+    """Trains a run to its end, and scores videos by it."""
     with _quiet_log():
         _, outcome = training_run.train(config)
     if outcome.status is runner.Status.STOPPED:

@@ -59,11 +59,6 @@ _NUMBER_COLUMNS = ("rank", "chance", "similarity", "videos", "value")  # columns
 def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
     """Audits the data, writes the files of the audit to `config.out` and prints a summary; returns the exit status.
 
-    Args:
-      config: the data and the flags of the audit.
-      training: how the models are trained; its data are all of the data to audit.
-      data: the data to audit.
-
     Raises:
       UsageError: the folder has an audit of other data or flags, a table lacks a column or a group, or the data have no
         label, or too few videos or groups for the folds.
@@ -124,13 +119,7 @@ class LabelAudit:
             storage.remove_tree(self._in_work(name))
 
     def _open_work_area(self) -> None:
-        """Prepares the work area: writes the hash of data and flags; removes the files of an audit with another hash.
-
-        Raises:
-          UsageError: the folder has an audit of other data or flags, and --overwrite is not set; or its table of
-            decisions lacks a column.
-          RunError: its table of decisions has a row that cannot be read, such as a decision that is neither yes nor no.
-        """
+        """Writes the hash of data and flags into the work area; removes the files of an audit with another hash."""
         if storage.exists(self._path(DECISIONS)):
             read_decisions(self._path(DECISIONS))  # raises now rather than at the end of the audit
         digest, path = self._hash_inputs(), self._in_work(_INPUTS)
@@ -162,10 +151,6 @@ class LabelAudit:
         """Reads the list of videos; if it or a fold that is still needed is missing, divides the data into folds.
 
         Dividing the data writes the list, the folds, the vectors, and the pairs of exact copies.
-
-        Raises:
-          UsageError: no video has a label, a fold has no video, or the table of groups does not fit the data.
-          RunError: a record is damaged.
         """
         path = self._in_work(_VIDEOS)
         if storage.exists(path) and (self._folds.is_complete or not self._find_unscored_folds()):
@@ -202,8 +187,6 @@ class LabelAudit:
         """The entries of summary.json about copies; may train a model to measure their effect on GAP.
 
         Args:
-          pairs: the pairs of copies.
-          videos: the N videos of the audit.
           seen: [N], whether a video of another split has a copy in the training split.
         """
         across = videos.splits[pairs.first] != videos.splits[pairs.second]
@@ -220,9 +203,6 @@ class LabelAudit:
         """Measures the effect of copies on the GAP of the other splits, by a model of the training split.
 
         If the scores of that model are not saved yet, it trains the model and saves them.
-
-        Args:
-          videos, seen: as for `_summarise_copies`.
         """
         training_files = [path for path in self._files if video_copies.is_training_split(folds.split_of(path))]
         other_files = [path for path in self._files if path not in set(training_files)]
@@ -265,13 +245,7 @@ class LabelAudit:
             yield indices, read_scores(self._scores_path(fold))
 
     def _config_of_training(self, pattern: str, folder: str, videos: int) -> TrainConfig:
-        """The config of a training on some of the data, in a folder of the work area.
-
-        Args:
-          pattern: the shards to train on.
-          folder: name of the run's folder in the work area.
-          videos: number of videos in the shards.
-        """
+        """The config of a training on some of the data, in a folder of the work area."""
         data = dataclasses.replace(self._training.data, data_pattern=pattern)
         training = dataclasses.replace(self._training, train_dir=self._in_work(folder), data=data)
         return folds.with_usual_length(training, videos, self._config.batch_size, self._config.num_epochs)
@@ -356,8 +330,6 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
     Without Jinja2 it writes no page and logs a warning.
 
     Args:
-      folder: the folder of the audit.
-      summary: the content of summary.json.
       tables: {heading: name of a CSV file in the folder}.
       media: path of the table of addresses of videos; an empty string if there is none.
     """

@@ -60,7 +60,6 @@ class LabelNoise:
       joint: both shares by the confident joint.
       class_wrong, class_missing: float64 [C], the shares for each class.
       curves: the curves of the classes, with the shares a and b that the rates have corrected.
-      is_comparable: whether a chance that a label is wrong can be compared with one that a label is missing.
       doubt: how many times as large as the doubts of the curves the chances of wrong labels are, if they cannot be
         compared.
     """
@@ -78,7 +77,6 @@ class LabelNoise:
         """The log-odds by which labels are ranked as wrong.
 
         Args:
-          classes: the classes of the labels.
           scores: the scores of the labels, of the same shape.
         """
         return (
@@ -91,7 +89,6 @@ class LabelNoise:
         """The log-odds by which labels are ranked as missing.
 
         Args:
-          classes: classes of videos that do not have them as labels.
           scores: the scores of these classes, of the same shape.
         """
         return _missing_odds(self.curves, classes, scores) if self.is_comparable else np.asarray(scores, np.float64)
@@ -148,9 +145,7 @@ class _Rate(NamedTuple):
     """How many errors there are, beside the number that the curves expect; step 2 at the top of this file.
 
     Attributes:
-      factor: the number of errors divided by the expected one.
       share: the share of errors.
-      is_known: False if the scores say too little; the share is then _LEAST_SHARE.
     """
 
     factor: float
@@ -165,7 +160,6 @@ class _Rate(NamedTuple):
           suspicion: [C, B], the log-odds by which the pairs of each bin are ranked as errors.
           seen: [C, B], number of pairs that may be errors.
           expected: [C, B], the number of errors among them that the curves expect.
-          total: number of pairs of which the share is given.
         """
         pairs, errors = (np.cumsum(sums) for sums in _sums_by_position(-suspicion, seen, expected))
         bounds = _upper_bounds(pairs) / np.maximum(errors, _LEAST)

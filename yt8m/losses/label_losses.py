@@ -370,9 +370,6 @@ class LogitAdjustmentLoss(ClassLoss):
 
         Args:
           scores: [B, C], from whose shape C is taken.
-
-        Raises:
-          UsageError: the number of given counts is not C, one is negative, or all are 0.
         """
         classes = int(scores.shape[1])
         if not self.class_counts:

@@ -65,22 +65,15 @@ class BatchQueue(Inputter):
         """Stores the arguments; the files are listed when they are needed.
 
         Args:
-          reader: parses the records.
           pattern: file patterns, local or gs://, separated by commas or in a list.
           batch_size: number of examples of a batch. In a training with several towers, each tower gets one batch per
             step.
           num_epochs: number of passes over the files; None for no end.
-          shuffle: whether files and records are shuffled.
           shuffle_buffer: number of records from which the next one is drawn; None for 4096 at video level, 256 at frame
             level.
-          num_readers: number of files that are interleaved if `shuffle`.
-          seed: seed of the shuffling.
           max_bad_records: number of damaged records that are tolerated; the rest of the shard after each is skipped. If
             it is 0, the first damaged record is an error.
           cache: folder of the cache of parsed records; empty for no cache.
-
-        Raises:
-          UsageError: a number is below 1.
         """
         self.reader = reader
         self.batch_size = at_least_one("batch_size", batch_size)
@@ -330,11 +323,7 @@ class BatchQueue(Inputter):
             self._cache = CachedInput(records, self.reader, self.tolerance)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
-        """Parses records into batches, and sets the options of the dataset.
-
-        Args:
-          records, parse, batch_size: as for `pipeline.parse_in_batches`.
-        """
+        """Parses records into batches, and sets the options of the dataset."""
         batches = pipeline.parse_in_batches(
             *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
             starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,
@@ -368,13 +357,7 @@ class BatchQueue(Inputter):
         return self._own(paths.flat_map(self._all_records))
 
     def _shuffled_epoch(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
-        """The records of one epoch, shuffled, as pairs (record, number of its shard).
-
-        Args:
-          paths: the paths of the shards in the order of the epoch.
-          numbers: the number of each of these shards, int64.
-          epoch: int64 scalar, the number of the epoch.
-        """
+        """The records of one epoch, shuffled, as pairs (record, number of its shard)."""
         records = tf.data.Dataset.zip((self._announced(paths), numbers)).interleave(
             lambda path, number: pipeline.with_shard_number(self._read(path), number),
             cycle_length=self._num_readers,
@@ -430,12 +413,7 @@ def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
 
 
 class Threads(NamedTuple):
-    """How many batches are prepared in advance.
-
-    Attributes:
-      parse_calls: number of batches that are parsed in parallel.
-      prefetch: number of parsed batches that wait for a training step, in addition to those that are being parsed.
-    """
+    """How many batches are prepared in advance."""
 
     parse_calls: int
     prefetch: int
@@ -450,8 +428,6 @@ def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, pref
     Its step takes little time compared with parsing, and its batches are small, so all cores parse, at most 8.
 
     Args:
-      reader: parses the records.
-      shuffle: whether the records are shuffled, as in training.
       parse_calls: number of batches parsed in parallel; None for the default.
       prefetch: number of prefetched batches; None for the default.
     """
@@ -475,7 +451,6 @@ def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
 
     Args:
       patterns: the file patterns, local or gs://.
-      num_readers: number of files that are interleaved.
     """
     if pipeline.has_remote(patterns):
         return num_readers

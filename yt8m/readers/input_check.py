@@ -28,8 +28,6 @@ class CountedShards:
     Shards in buckets are not counted at the start: their numbers come from a manifest, or from the first pass.
 
     Args:
-      opened: the shards, with the manifests that say how many records a shard must have.
-      data: the data config of the run.
       counts: {path: number of records} of the local shards.
       stamps: {path: size and modification time}, taken before the records were counted.
     """
@@ -43,12 +41,7 @@ class CountedShards:
         self._counts = dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
     def check_unchanged(self) -> None:
-        """Recounts the records of shards whose size or modification time has changed; call it before each further pass.
-
-        Raises:
-          RunError: a shard is gone, damaged, holds another number of records or differs from the manifest, or was
-            rewritten while its earlier number of records is unknown; the message names the shard.
-        """
+        """Recounts the records of shards that have changed; call it before each further pass."""
         stamps = storage.stamps(self._files)
         changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
         still_existing = [path for path in changed if path in stamps]
@@ -66,10 +59,6 @@ class CountedShards:
 
         Args:
           inputter: the inputter of the pass; it reads all data, or the share of one process.
-
-        Raises:
-          RunError: more or fewer records were read than a shard holds, or a shard whose number of records is unknown
-            has changed; the message names the shard.
         """
         read, expected = inputter.reads(), inputter.reads_of(self._counts)
         unknown = [path for path, count in expected.items() if count is None]
@@ -88,10 +77,6 @@ class CountedShards:
         """Describes how a rewritten shard differs in its number of records, or that the earlier number is unknown.
 
         Returns an empty text if the number is the same, or if the shard is now damaged and the run tolerates damage.
-
-        Args:
-          path: the shard.
-          counts: {path: number of records now}; it lacks the shard if that is damaged and the run tolerates damage.
         """
         if path not in self._counts:
             return f"{path} was rewritten, and its earlier number of records is not known"
@@ -121,16 +106,8 @@ def check_input(
     compared with the manifest.
 
     Args:
-      inputter: the inputter to check.
-      data: the data config of the run.
-      is_training: whether the inputter is that of a training.
       are_copies: whether this program has just copied the records into these shards; then nothing is logged if there is
         no manifest.
-
-    Raises:
-      UsageError: no file matches, or the manifest that was named does not exist.
-      RunError: a shard is damaged and no bad records are tolerated; or, except in training, a shard differs from the
-        manifest or is missing. The message says what the shard holds and should hold.
     """
     opened = inputter.keep_opened()
     files, expected = opened.files, opened.manifest
@@ -159,12 +136,6 @@ def _pass_counts(inputter: BatchQueue, data: DataConfig, counts: Mapping[str, in
 
     Does nothing if an epoch may have another number of examples than the shards have records (segments, or classes that
     are read more often), or if the number of records of a shard is unknown.
-
-    Args:
-      inputter: the inputter.
-      data: the data config of the run.
-      counts: {path: number of records} of the shards that were counted.
-      expected: the manifest; for a shard that it does not list, the counted number is also the expected one.
     """
     files = inputter.files()
     if data.segment_labels or inputter.class_weights is not None or counts.keys() != set(files):
@@ -201,14 +172,7 @@ def _refuse_damaged(counts: Mapping[str, int | BaseException], may_be_damaged: b
 def _describe_differences(
     files: Sequence[str], counts: Mapping[str, int], expected: Manifest, must_be_listed: bool
 ) -> list[str]:
-    """Describes the first difference between each shard and the manifest; one text for all unlisted shards together.
-
-    Args:
-      files: the shards.
-      counts: {path: number of records} of the shards that were counted.
-      expected: the manifest.
-      must_be_listed: whether it is a difference if the manifest does not list a shard; otherwise this is only logged.
-    """
+    """Describes the first difference between each shard and the manifest; one text for all unlisted shards together."""
     differences: list[str] = []
     unlisted_shards = [path for path in files if expected.expected(path) is None]
     if unlisted_shards and must_be_listed:
@@ -227,13 +191,7 @@ def _describe_differences(
 
 
 def _missing_shards(files: Sequence[str], expected: Manifest, data: DataConfig) -> list[str]:
-    """Describes each shard that the manifest lists and the pattern matches, but that does not exist.
-
-    Args:
-      files: the existing shards.
-      expected: the manifest.
-      data: the data config of the run, which has the pattern.
-    """
+    """Describes each shard that the manifest lists and the pattern matches, but that does not exist."""
     patterns = [storage.absolute(piece) for piece, _ in storage.paths_by_pattern(data.data_pattern)]
     existing = set(map(storage.absolute, files))
     return [

@@ -159,7 +159,6 @@ def whole_number(value: Any, minimum: int = 0, name: str = "a number") -> int:
 
     Args:
       minimum: the smallest number that is valid.
-      name: what the number is, for the message.
     """
     number = int(value)
     if isinstance(value, bool) or (isinstance(value, float) and value != number) or number < minimum:

@@ -35,7 +35,6 @@ class FilmWindows(NamedTuple):
     """How films are divided.
 
     Attributes:
-      size: number of frames of a window.
       longest: the largest number of frames of a training video; a video with more frames is a film.
     """
 
@@ -50,7 +49,6 @@ class FilmWindows(NamedTuple):
         """The windows of `count` frames; without cuts, the last one ends with the last frame.
 
         Args:
-          count: the number of frames.
           cuts: the frames with which new scenes begin, ascending, without frame 0; see `find_cuts`.
         """
         size = min(self.size, count)
@@ -90,13 +88,8 @@ def windows_for(format: DataFormat, folder: str = "", tags_of: str = "") -> Film
     """The windows in which a model scores films; None if it scores every video as a whole.
 
     Args:
-      format: the format of the input of the model.
-      folder: the model, for the error message.
       tags_of: the value of --tags_of; empty for windows, unless the features are those of YouTube-8M, or the lengths of
         the training videos are not known.
-
-    Raises:
-      UsageError: windows are asked for, but the lengths of the training videos are not known.
     """
     lengths = format.video_frames
     if tags_of == WHOLE or (not tags_of and (lengths is None or set(format.sizes()) <= KNOWN_SIZES.keys())):

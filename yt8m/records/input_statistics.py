@@ -38,12 +38,8 @@ def of_batches(batches: Iterable[NumpyBatch], names: Sequence[str], *, zeroes_un
     """Computes the statistics over all videos, or at frame level over all frames of all videos, in one pass.
 
     Args:
-      batches: dequantised batches.
       names: the names of the features, in the order in which they are joined.
       zeroes_unfit: whether a value that is NaN, infinite or too large counts as 0 (--nan_policy=zero).
-
-    Raises:
-      RunError: there is no vector, or a value is NaN, infinite or too large and `zeroes_unfit` is False.
     """
     moments = Moments()
     for batch in batches:
@@ -77,9 +73,6 @@ class Moments:
 
         The pooled deviation is the geometric mean over the values, so that it does not depend on those of the largest
         scale alone.
-
-        Raises:
-          RunError: no vector was added.
         """
         if not self.count:
             raise RunError("the data hold no video with features, so their values cannot be standardised.")

@@ -26,10 +26,6 @@ def describe_problem(opened: OpenedData, feature: str = LABELS) -> str:
 
     The manifest is asked first. If it does not know, the first 1,000 videos of up to ten files are read, or fewer if
     one of them has a label. Records that are damaged are left to the program that reads all.
-
-    Args:
-      opened: the data.
-      feature: the feature with the labels: `LABELS`, or `RATINGS` for rated segments.
     """
     files = opened.files
     if not files:
@@ -60,8 +56,6 @@ def warn(data: OpenedData, feature: str = LABELS, *, are_needed: bool = True) ->
     """Logs a warning with the problem that `describe_problem` finds, if there is one.
 
     Args:
-      data: the data.
-      feature: as for `describe_problem`.
       are_needed: whether the program needs labels; if not, videos may have none.
     """
     problem = describe_problem(data, feature)

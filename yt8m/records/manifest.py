@@ -56,13 +56,7 @@ REMEDY = "Fetch the shards again, or rewrite the manifest (yt8m verify --update)
 
 
 class Shard(NamedTuple):
-    """What a manifest says about the content of a shard.
-
-    Attributes:
-      records: number of records.
-      bytes: size of the file.
-      crc32c: checksum of the file, eight hexadecimal digits.
-    """
+    """What a manifest says about the content of a shard."""
 
     records: int
     bytes: int
@@ -112,12 +106,7 @@ class Manifest(NamedTuple):
 
 
 def read(path: str) -> Manifest:
-    """Reads one manifest file.
-
-    Raises:
-      RunError: the file is not a valid manifest, or has a newer format.
-      NotFoundError: there is no such file.
-    """
+    """Reads one manifest file."""
     folder = os.path.dirname(path)
 
     def refusal(error: Exception) -> RunError:
@@ -146,15 +135,7 @@ def read(path: str) -> Manifest:
 
 
 def find(files: Sequence[str]) -> Manifest:
-    """Reads and joins the manifests in the folders of some shards; the result has no shards if there is no manifest.
-
-    Args:
-      files: the paths of the shards.
-
-    Raises:
-      RunError: a file is not a valid manifest or has a newer format, or two manifests contradict each other about the
-        format of the records, or about the rule by which the rows of a feature were made.
-    """
+    """Reads and joins the manifests in the folders of some shards; the result has no shards if there is no manifest."""
     paths = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
     manifests = [read(path) for path in paths if storage.exists(path)]
     shards = {name: shard for part in manifests for name, shard in part.shards.items()}
@@ -195,15 +176,10 @@ def write(
     """Writes a manifest file; an existing one is replaced.
 
     Args:
-      path: the file to write.
       shards: {path of a shard: its content}.
       data: the format of the records; None if unknown.
       extractors, split, corrections: the entries of these names, which the text at the top of this module describes; an
         empty one is left out.
-
-    Raises:
-      UsageError: the manifest is in a bucket and a shard is not, or the other way round.
-      RunError: the file cannot be written.
     """
     folder = os.path.dirname(storage.absolute(path))
     shards_by_name: dict[str, Any] = {}
@@ -224,11 +200,7 @@ def write(
 
 
 class ShardWriter:
-    """Writes serialized records into an open file, and computes the manifest's entry for the file.
-
-    Args:
-      file: the file, open for writing in binary mode; the caller closes it.
-    """
+    """Writes serialized records into an open file, and computes the manifest's entry for the file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._records, self._bytes, self._crc = file, 0, 0, 0
@@ -246,18 +218,7 @@ class ShardWriter:
 
 
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
-    """Writes serialized records into a shard atomically; an existing file is replaced.
-
-    Args:
-      path: the shard to write.
-      payloads: the serialized records.
-
-    Returns:
-      The manifest's entry for the shard.
-
-    Raises:
-      RunError: the shard cannot be written.
-    """
+    """Writes serialized records into a shard atomically; an existing file is replaced."""
     with storage.write_atomic(path) as file:
         writer = ShardWriter(file)
         for payload in payloads:
@@ -266,12 +227,7 @@ def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
 
 
 def count_records(path: str) -> int:
-    """Counts the records of a shard; a shard in a bucket is downloaded first.
-
-    Raises:
-      DamagedError: the shard is empty or cut short, or the lengths of its records do not add up to its size.
-      RunError: the shard cannot be read.
-    """
+    """Counts the records of a shard; a shard in a bucket is downloaded first."""
     with storage.open_read(path) as file:
         count = _count_headers(file)
     if count == 0:

@@ -43,7 +43,6 @@ class DiscoveredFormat(NamedTuple):
 
     Attributes:
       format: the format. If it is that of one record, `num_classes`, `max_frames` and `positives` are None.
-      source: the path of the manifest, or of the shard whose first record was read.
       is_declared: whether a manifest declares the format. If not, it is that of one record, and other records may have
         further features.
       extractors: the entry `extractors` of the manifest, which `yt8m.records.manifest` describes: the networks that
@@ -305,12 +304,6 @@ def _shards_among(paths: list[str]) -> list[str]:
     """Removes the manifests from the paths that match one pattern, and refuses paths that cannot be shards.
 
     A folder among several paths is kept: the program that reads the files later reports it as a damaged one.
-
-    Args:
-      paths: the files and folders that match the pattern.
-
-    Raises:
-      UsageError: the only path is a folder, or a path is a pipe or a device.
     """
     # Paths in buckets are not checked: each check would be a request.
     if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
@@ -337,10 +330,6 @@ def _refuse_renumbering(renamed: Vocabulary, beside: Vocabulary) -> None:
     """Raises a `UsageError` if a class has another number in the data's own vocabulary than in that of --vocabulary.
 
     A name that one of the two has more than once is not compared.
-
-    Args:
-      renamed: the vocabulary that --vocabulary names.
-      beside: the vocabulary beside the data.
     """
     numbers, counts = {name: index for index, name in enumerate(renamed.names)}, Counter(renamed.names)
     counts_beside = Counter(beside.names)

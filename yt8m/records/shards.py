@@ -185,13 +185,7 @@ def _unescape(text: bytes) -> bytes:
 
 
 def read_shard(path: str) -> Iterator[bytes]:
-    """Yields the serialized records of a TFRecord file.
-
-    Raises:
-      DamagedError: a record is damaged or cut short, or there is none; the message names the file and the record's
-        number, from 0.
-      RunError: the file cannot be read.
-    """
+    """Yields the serialized records of a TFRecord file."""
     is_empty = True
     with storage.open_read(path) as file:
         for payload in read_records(file, path):
@@ -202,12 +196,7 @@ def read_shard(path: str) -> Iterator[bytes]:
 
 
 def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
-    """Yields (serialized record, the record parsed without its feature lists) for each record of a TFRecord file.
-
-    Raises:
-      DamagedError: a record is damaged, cut short, or neither an Example nor a SequenceExample; the message names the
-        file and the record's number, from 0.
-    """
+    """Yields (serialized record, the record parsed without its feature lists) for each record of a TFRecord file."""
     for number, payload in enumerate(read_shard(path)):
         try:
             yield payload, parse(payload, with_lists=False)
@@ -219,8 +208,6 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
     """Yields the serialized records of an open shard, from the current position to the end; raises like `read_shard`.
 
     Args:
-      file: an open file, positioned at the beginning of a record.
-      path: the path that error messages name.
       number: number of the next record in the shard, from 0.
     """
     while header := file.read(12):
@@ -283,12 +270,6 @@ def _parse_block(data: bytes) -> tuple[list[bytes], int]:
 def _sound_records(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) -> tuple[list[bytes], int]:
     """The records before the first one with a wrong checksum.
 
-    Args:
-      data: the frames of the records, one after the other.
-      records: the payloads.
-      crcs: the CRC-32C of each payload.
-      ends: the offset in `data` at which each payload ends.
-
     Returns:
       (the sound records, the number of bytes of their frames).
     """
@@ -325,11 +306,7 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
     """Decodes a serialized Example or SequenceExample.
 
     Args:
-      payload: one serialized record.
       with_lists: whether the frames (the feature lists) are decoded; if False, `lists` of the result is empty.
-
-    Raises:
-      ValueError: protobuf cannot parse `payload` as such a message.
     """
     from google.protobuf.message import DecodeError
 
@@ -398,13 +375,6 @@ def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[in
     """Yields 1 for each field of a serialized message, or for a field of integers their count; builds no objects.
 
     The sum of these numbers estimates the work of parsing the message. A caller can stop when the sum is too large.
-
-    Args:
-      content: the serialized message.
-      message: the type of the message, one of `_MESSAGES`.
-
-    Raises:
-      ValueError: `content` is not such a message; the error is raised when the iteration reaches the damage.
     """
     declarations = dict(enumerate(_MESSAGES.get(message, ()), 1))
     for number, value in _fields(content):
@@ -417,11 +387,7 @@ def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[in
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields (number, content) of each length-delimited field of a message, and (0, b"") for each other field.
-
-    Raises:
-      ValueError: `content` is not a message.
-    """
+    """Yields (number, content) of each length-delimited field of a message, and (0, b"") for each other field."""
     offset, end = 0, len(content)
     while offset < end:
         key, offset = _varint(content, offset)
@@ -474,7 +440,6 @@ def head(number: int, size: int) -> bytes:
     """The bytes before the content of an encoded field of bytes, text or a message (wire type 2).
 
     Args:
-      number: the number of the field.
       size: the number of bytes of the content.
     """
     return varint(number << 3 | 2) + varint(size)

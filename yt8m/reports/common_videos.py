@@ -19,7 +19,6 @@ class CommonVideos(NamedTuple):
     """What two runs that were evaluated on different videos have in common.
 
     Attributes:
-      why: why the figures of all videos are not comparable, in words.
       first, other: both runs with only the common videos that have the same labels in both; None if there are none.
     """
 

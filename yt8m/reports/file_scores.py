@@ -47,13 +47,7 @@ class ScoreConfig(options.Checked):
 
 
 def score_predictions(config: ScoreConfig) -> int:
-    """Prints the metrics, one per line; returns the exit status 0.
-
-    Raises:
-      UsageError: no file matches --data, or --num_classes contradicts the vocabulary by the records.
-      RunError: there is no file of predictions, the predictions or the records are damaged (the message names the line
-        or record), a prediction is for a video that the records lack, or the records have no label.
-    """
+    """Prints the metrics, one per line; returns the exit status 0."""
     data = open_data(config.eval_data_pattern, flag="data")
     num_classes = ground_truth.class_count(config.num_classes, data)
     truth = ground_truth.video_labels(data, num_classes)
@@ -85,14 +79,7 @@ def score(
     A video that has no predictions counts too: all of its labels are missed.
 
     Args:
-      rows: the predictions, one row per video.
-      truth: the videos with their labels.
-      num_classes: number of classes, C.
-      top_k: number of best predictions of each video that count.
       class_counts: int64 [C], number of training videos of each class; None if it is not known.
-
-    Raises:
-      RunError: a prediction is for a video that is not in the records; the message names the line.
     """
     accumulated = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
     for batch in terminal.with_progress(_batches(rows, truth), len(truth.rows), "videos", len):
@@ -105,11 +92,7 @@ _VideoPredictions = tuple[int, np.ndarray, np.ndarray]
 
 
 def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_VideoPredictions]]:
-    """Yields the predictions of all videos in batches. Videos without predictions come last.
-
-    Raises:
-      RunError: a prediction is for a video that is not in the records; the message names the line.
-    """
+    """Yields the predictions of all videos in batches. Videos without predictions come last."""
     is_missing = np.ones(len(truth.rows), np.bool_)
     batch: list[_VideoPredictions] = []
     for row in rows:
@@ -186,14 +169,7 @@ class SegmentEvalConfig(options.Checked):
 
 
 def score_segments(config: SegmentEvalConfig) -> int:
-    """Prints `MAP@n: x`; returns the exit status 0.
-
-    Raises:
-      UsageError: no file matches --data.
-      RunError: there is no submission or no file of classes; the submission, the records, the cache or the file of
-        classes are damaged (the message names the line or record); or no class that counts has a segment that was rated
-        as positive.
-    """
+    """Prints `MAP@n: x`; returns the exit status 0."""
     ratings = load_ratings(config.eval_data_pattern, config.label_cache)
     classes = read_segment_classes(config.segment_label_ids_file) | set(ratings.classes.tolist())
     # If a rated segment starts at a second that is not a multiple of 5, submitted ones may too.
@@ -215,10 +191,6 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
     """The ratings: from the file `cache` if it exists, else from the records that match `pattern`.
 
     Ratings from records are written to `cache`, for the next time. If `cache` is empty, there is no such file.
-
-    Raises:
-      UsageError: no file matches `pattern`.
-      RunError: the file `cache` or a record is damaged, the records have no rating, or `cache` cannot be written.
     """
     if cache and storage.exists(cache):
         if pattern:
@@ -236,10 +208,7 @@ def evaluate_submission(
     """MAP@n of a segment submission, and the AP of each class.
 
     Args:
-      lines: the lines of the submission, one per class.
-      ratings: the ratings of segments.
       top_n: number of segments of each line that count; None for all.
-      only_submitted: average over the submitted classes only, as the published evaluator does.
     """
     rated_segments: dict[int, set[bytes]] = {}  # by class
     for segment, number in zip(ratings.segments, ratings.classes.tolist(), strict=True):

@@ -62,11 +62,7 @@ def run(config: ReportConfig, folders: Sequence[str]) -> None:
 
 
 def require_libraries() -> None:
-    """Checks that the libraries of the report are installed.
-
-    Raises:
-      UsageError: a library is missing; the message says what to install.
-    """
+    """Checks that the libraries of the report are installed."""
     for name in ("matplotlib", "jinja2"):
         if importlib.util.find_spec(name) is None:
             raise missing_extra("the report", name, "reports")
@@ -76,11 +72,6 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     """Writes the page of the runs in these folders; returns its path.
 
     For a single run, a CSV file of the labels that look wrong or missing is written into the folder of the page too.
-
-    Raises:
-      UsageError: a run does not exist or is named twice; the table of --media does not exist or lacks a column; or
-        matplotlib or Jinja2 is not installed.
-      RunError: a run has no evaluation with --report, a file is damaged, or the page cannot be written.
     """
     config = config or ReportConfig()
     require_libraries()
@@ -129,8 +120,6 @@ class _Figure(NamedTuple):
     """A metric in its card on the page, as texts.
 
     Attributes:
-      name: name of the metric.
-      value: its value.
       interval: its 95 % interval; UNDEFINED if the videos are too few for one; the reason if it has no value.
       left: where the bar that shows the interval begins on the scale from 0 to 1, in percent; empty if there is no bar.
       width: width of that bar, in percent; empty if there is no bar.
@@ -157,20 +146,7 @@ class _View(NamedTuple):
     """What the page shows of one run.
 
     Attributes:
-      run: the run.
-      names: its vocabulary.
-      about: one line: model, step, number of videos.
-      figures: the metrics that have a card.
-      facts: one line: the other metrics.
-      origin: (name, value) of the folder, of the checkpoint and of the versions.
-      best: the classes with the best AP.
-      worst: the classes with the worst AP.
-      differing: (class, same class in the first run) for the classes whose AP differs most.
-      confused: the pairs of classes that are confused most often.
-      classes: all classes.
       guarantee: what the thresholds guarantee, as in report.json; None if nothing.
-      divided: the metrics of parts of the videos and of the classes, see `slices`.
-      worst_videos: the videos with the largest loss.
     """
 
     run: Run
@@ -193,9 +169,6 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
     """The HTML for one run, or for several side by side.
 
     Args:
-      runs: the runs.
-      names: the vocabulary of each run.
-      counts: how often each class of each run occurs.
       links: a function that returns {id: link} for the ids of the videos that the page names.
     """
     by_class = [

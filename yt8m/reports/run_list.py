@@ -337,7 +337,6 @@ def not_comparable(runs: Sequence[ListedRun], metric: str) -> str:
     Validations of a training are left out, since their videos are not recorded.
 
     Args:
-      runs: the runs of the table.
       metric: the metric that they are sorted by; empty for none.
     """
     groups: dict[tuple[int, str], list[str]] = {}

@@ -50,7 +50,6 @@ class _Row(NamedTuple):
     """A row of the page.
 
     Attributes:
-      name: name of the class.
       cells: (score in percent, score as a text, whether it reaches the threshold of the class) of each part.
     """
 
@@ -64,16 +63,8 @@ def write(
     """Writes the page, an HTML file that loads no other file.
 
     Args:
-      path: path of the page.
-      video: path of the video.
-      timeline: the scores.
-      names: the classes.
       tags: names of the tags of the whole video, the classes whose scores reach their thresholds; may be empty.
       tagger: the thresholds; None if there are none, so that no cell is marked.
-
-    Raises:
-      UsageError: jinja2 is not installed.
-      RunError: the page cannot be written, or the video cannot be fetched from its bucket.
     """
     template = templates.environment("--timeline").get_template("timeline.html.jinja")
     page = template.render(

@@ -35,10 +35,6 @@ class SearchConfig(options.Checked):
 def run(config: SearchConfig, words: Sequence[str]) -> int:
     """Prints the classes that match a text; returns the exit status.
 
-    Args:
-      config: the flags.
-      words: the words of the command line that are not flags: `search`, then the text.
-
     Raises:
       UsageError: no text is given; or there is no such run, or its classes have no names.
       RunError: no class matches; the message has the closest names.
@@ -82,10 +78,6 @@ def search(text: str, names: Vocabulary) -> list[int]:
     From the best match to the worst, the text is the index of the class, is its name, begins the name, begins a word
     of the name, occurs in the name, or occurs in the name of its vertical (its subject, such as Games).
 
-    Args:
-      text: the text to search for.
-      names: the vocabulary.
-
     Returns:
       The indices of the matching classes, best match first. Of equally good matches, the class with more training
       videos comes first.
@@ -117,12 +109,7 @@ def _suggest_closest(text: str, names: Vocabulary) -> str:
 
 
 def _print_classes(matches: list[int], names: Vocabulary) -> None:
-    """Prints a table of classes. Columns for which the vocabulary has no value are left out.
-
-    Args:
-      matches: the indices of the classes.
-      names: the vocabulary.
-    """
+    """Prints a table of classes. Columns for which the vocabulary has no value are left out."""
     rated = set(vocabulary.segment_classes().tolist() if names.is_youtube8m else ())
     columns: dict[str, list[str]] = {
         "class": [str(index) for index in matches],

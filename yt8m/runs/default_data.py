@@ -17,14 +17,6 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
     """Returns `data` with the shards of one split of the sample data as its files.
 
     The first call generates the sample data and writes them into the user's cache folder.
-
-    Args:
-      data: the data config of a run that names no files; it decides the level of the sample data.
-      split: `train`, `validate` or `test`.
-
-    Raises:
-      UsageError: the run cannot read the sample data: it has a reader of its own, or a vocabulary of other classes.
-      RunError: the cache folder cannot be written.
     """
     # Imported here, because this package imports rich for a progress bar, and most runs name their files.
     from yt8m.datasets import sample_data

@@ -30,8 +30,6 @@ class FittedData(NamedTuple):
     """Data that fit a run.
 
     Attributes:
-      config: the data config by which they are read.
-      opened: the data.
       names: the vocabulary of the run, or else of the data; empty if there is neither.
     """
 
@@ -47,10 +45,7 @@ class OpenedRun:
     Each call that needs the checkpoints lists them again, because a training may still add and remove some.
 
     Attributes:
-      folder: the folder of the run, or of an unpacked archive.
-      config: the config of the training; for a run of the published code, completed by flags (see `open_run`).
       names: the run's own vocabulary; empty if it has none.
-      is_own: whether this user is known to have trained the run on this machine.
     """
 
     folder: str
@@ -69,11 +64,7 @@ class OpenedRun:
         return self.config.data.extractors
 
     def newest_checkpoint(self) -> str:
-        """The path of the newest checkpoint that can be read.
-
-        Raises:
-          RunError: no checkpoint can be read.
-        """
+        """The path of the newest checkpoint that can be read."""
         newest = checkpoints.newest_readable(self.folder)
         if newest is None:
             raise RunError(f"no checkpoint in {self.folder}: train first, or name another --train_dir.")
@@ -94,10 +85,6 @@ class OpenedRun:
 
         Args:
           choice: `last`, `best`, or a step; empty for the one that the run means (see `choice`).
-
-        Raises:
-          UsageError: there is no such checkpoint; the message lists the steps that exist.
-          RunError: the checkpoint cannot be read, or the run has none at all.
         """
         choice = self.choice(choice)
         if choice == "last":
@@ -124,17 +111,7 @@ class OpenedRun:
     def data_for(
         self, config: EvalConfig | InferenceConfig | ExportConfig, pattern: str, segment_labels: bool
     ) -> DataConfig:
-        """Returns the data config of an evaluation, inference or export; features and classes are the run's.
-
-        Args:
-          config: the config of the program, which has the batch size, the number of readers and the limits.
-          pattern: the pattern of the files.
-          segment_labels: whether segments of the videos are evaluated or predicted.
-
-        Raises:
-          UsageError: segments are requested, but the model takes video-level features; or --cache cannot be used for
-            these files, with the run's reader, or with --nan_policy=zero.
-        """
+        """Returns the data config of an evaluation, inference or export; features and classes are the run's."""
         data = self.config.data
         if segment_labels and not data.frame_features:
             raise UsageError(
@@ -160,7 +137,6 @@ class OpenedRun:
         """What the model of the run takes.
 
         Args:
-          data: the data config that `data_for` returned.
           where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
         """
         return Takes(data, self.names, where or self.folder)
@@ -180,16 +156,8 @@ class OpenedRun:
 
         Args:
           data: the data config that `data_for` returned; without a pattern no file is opened.
-          flag: the name of the flag that names the files.
           flags: {flag: value} of flags that describe the records, see `data_fit.fit`.
-          opened: the files, if they are open.
-          is_rated: whether the records must have rated segments.
-          where: as for `takes`.
           remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
-
-        Raises:
-          UsageError: no file matches, or the records or their vocabulary do not fit the model.
-          RunError: a manifest or the vocabulary of the data is not valid.
         """
         opened, takes = opened or data_fit.open_for(data, flag), self.takes(data, where)
         names = takes.names_on(opened, remedy)
@@ -207,12 +175,6 @@ def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: boo
       flags: the flags of the program. They complete a run of the published code, which has only model_flags.json: the
         hyper-parameters come from the flags, and the number of classes from the flags, from a meta-graph in the folder,
         or from the vocabulary that the flags name. None for no flags.
-      trust_code: whether code that the run names may be imported, see `run_dir.read`.
-
-    Raises:
-      RunError: the folder holds no run, or its files cannot be read.
-      UsageError: there is no such folder, the model has no such hyper-parameter, its code is not trusted, or the number
-        of classes differs from that of the run's vocabulary.
     """
     folder = find_folder(train_dir)
     config = config_of(folder, flags or PassConfig(), trust_code)
@@ -220,11 +182,7 @@ def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: boo
 
 
 def find_folder(train_dir: str) -> str:
-    """Returns `train_dir`, or the folder of the newest run under runs/ if `train_dir` is empty.
-
-    Raises:
-      UsageError: there is no folder `train_dir`, or no run under runs/.
-    """
+    """Returns `train_dir`, or the folder of the newest run under runs/ if `train_dir` is empty."""
     if train_dir:
         if not storage.is_dir(train_dir):
             raise UsageError(f"{train_dir}: {storage.why_no_folder(train_dir)}; name the folder of a run.")

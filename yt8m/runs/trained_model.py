@@ -34,8 +34,6 @@ class TrainedModel:
     """The model of a run with certain weights.
 
     Attributes:
-      run: the run, or an unpacked archive.
-      weights: the path prefix of the files of a checkpoint, or of an inference model.
       is_file: whether the graph is read from the meta-graph file of an inference model; otherwise the model's code
         builds it.
     """
@@ -53,17 +51,7 @@ class TrainedModel:
         return int(reader.get_tensor(_STEP)) if reader.has_tensor(_STEP) else 0
 
     def modeler(self, data: DataConfig, mode: str, top_k: int = 20) -> VideoModeler:
-        """Creates the modeler, which builds the graph of the model.
-
-        Args:
-          data: the config of the data.
-          mode: infer, or eval for a graph with labels and a loss.
-          top_k: number of best classes of each video that the graph reports for predictions and for ranking metrics.
-
-        Raises:
-          UsageError: the model is to get the mean of the video beside each segment, and is an inference model, which
-            has no input for that.
-        """
+        """Creates the modeler, which builds the graph of the model."""
         if not self.is_file:
             return workload.create_modeler(data, self.run.config.model, mode, top_k)
         if data.film_mean and data.segment_labels:
@@ -78,7 +66,6 @@ class TrainedModel:
         """Returns the config of a runner with these weights.
 
         Args:
-          mode: eval for an evaluation, infer for an inference.
           config: the config of the program; if it is None, the runner writes no log lines and shows no progress.
         """
         return RunnerConfig.for_run(
@@ -126,13 +113,8 @@ def of_run(run: OpenedRun, choice: str = "") -> TrainedModel:
     """Returns the model of a run with the weights of a checkpoint.
 
     Args:
-      run: the run.
       choice: `last`, `best`, or a step; empty for the one that the run means (`OpenedRun.choice`). In a folder
         without checkpoints, `last` is its inference model.
-
-    Raises:
-      UsageError: there is no such checkpoint.
-      RunError: the checkpoint cannot be read, or there is neither a checkpoint nor an inference model.
     """
     choice = run.choice(choice)
     if choice != "last":
@@ -151,13 +133,6 @@ def of_archive(tgz: str, folder: str, *, trust_code: bool = False, is_unpacked: 
     Args:
       tgz: the path of the archive, local or gs://.
       folder: the local folder to unpack into, which must be new or empty.
-      trust_code: whether code that the config in the archive names may be imported, see `run_dir.read`.
-      is_unpacked: whether the archive was unpacked into the folder before.
-
-    Raises:
-      UsageError: the archive or the folder is refused, see `archive.safe_extract`; the vocabulary has another number of
-        classes; or the code that the config names is not trusted.
-      RunError: the archive does not exist, holds no model, or is damaged.
     """
     if not is_unpacked:
         archive.safe_extract(tgz, folder)

@@ -70,7 +70,6 @@ class Results(NamedTuple):
     """Where an evaluation writes its results, and which checkpoints did not meet the conditions of --require.
 
     Attributes:
-      folder: the folder of the run, or --eval_dir; the files in it have the same names in both cases.
       events: the event file of TensorBoard that all checkpoints share.
       missed: {path of an evaluated checkpoint: number of conditions of --require that its metrics do not fulfil}.
     """
@@ -84,18 +83,11 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data:
     """Evaluates the checkpoints of a run, or an exported model, and writes the results.
 
     Args:
-      config: the config of the evaluation.
       checkpoints: the paths of the checkpoints to evaluate; by default those that `config` selects.
-      data: the data, if they are open.
 
     Returns:
       The exit status: 0; 1 if a checkpoint does not fulfil a condition of --require; that of the first evaluation that
       failed; or 128 plus the number of a signal that ended the evaluation.
-
-    Raises:
-      UsageError: a flag is wrong, there is no such run, or no file of the data matches or fits the run.
-      RunError: the folder holds no checkpoint that can be read, a shard is damaged or changed, the data hold no
-        example, or a result cannot be written.
     """
     if is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config, data)
@@ -132,12 +124,7 @@ def _has_model_alone(folder: str) -> bool:
 
 
 def _evaluate_export(config: EvalConfig, data: OpenedData | None) -> int:
-    """Evaluates an exported model, which has no loss, and writes the results; returns the exit status, 0.
-
-    Raises:
-      UsageError: an option needs a run, no data or no folder for the results is named, or the data do not fit.
-      RunError: the model or the data cannot be read.
-    """
+    """Evaluates an exported model, which has no loss, and writes the results; returns the exit status, 0."""
     refuse_run_options(config)
     if not config.eval_data_pattern:
         raise UsageError(
@@ -167,18 +154,7 @@ def _evaluate_export(config: EvalConfig, data: OpenedData | None) -> int:
 def evaluate_with(
     scorer: scoring.Scorer, batches: Iterator[Videos], settings: EvaluationSettings, metric_names: Sequence[str]
 ) -> EvaluationResult:
-    """Computes the metrics of a model on batches with labels.
-
-    Args:
-      scorer: the model.
-      batches: videos with labels, as `Scorer.batches` returns them.
-      settings: how batches are evaluated.
-      metric_names: metrics of the user, as package.module:Class, besides the built-in ones.
-
-    Raises:
-      UsageError: a metric cannot be imported, or the model cannot be evaluated on such videos.
-      RunError: the batches hold no video, or the model fails on one.
-    """
+    """Computes the metrics of a model on batches with labels."""
     metric_classes = metrics.load(tuple(metric_names), RESERVED_KEYS)
     evaluation = Evaluation(scorer, settings, metric_classes)
     for videos in terminal.with_bar(batches, "evaluating"):
@@ -197,17 +173,8 @@ def _evaluate_and_write(
     Stores in `results.missed`, under the path of the checkpoint, how many conditions of --require it does not fulfil.
     If the evaluation itself fails, nothing is written or stored.
 
-    Args:
-      config: the config of the evaluation.
-      model: the run with the checkpoint.
-      task: the parts of the evaluation that are the same for every checkpoint.
-      results: where the results are written.
-
     Returns:
       How the evaluation ended; None if training deleted the checkpoint during the evaluation.
-
-    Raises:
-      RunError: a shard changed, the data hold no example, or a result cannot be written.
     """
     outcome, checkpoint, run = None, model.weights, model.run.config
     try:
@@ -255,15 +222,7 @@ def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
 
 
 class EvaluationTask(NamedTuple):
-    """The parts of an evaluation that are the same for every checkpoint.
-
-    Attributes:
-      inputter: reads the records in batches.
-      modeler: builds the graph of the model and of the metrics.
-      counted_shards: the shards and their record counts at the start, so that a later change is noticed.
-      fitted: the data, and the vocabulary of the run, or else of the data.
-      requirements: the conditions of --require.
-    """
+    """The parts of an evaluation that are the same for every checkpoint."""
 
     inputter: readers.BatchQueue
     modeler: VideoModeler
@@ -273,12 +232,7 @@ class EvaluationTask(NamedTuple):
 
 
 def prepare(config: EvalConfig, data: OpenedData | None = None) -> tuple[OpenedRun, EvaluationTask]:
-    """Checks all flags and the folder of the results, opens the run, and creates the parts of its evaluation.
-
-    Raises:
-      UsageError: a flag is wrong, there is no such run, or no file of the data matches or fits the run.
-      RunError: the run or a shard is damaged.
-    """
+    """Checks all flags and the folder of the results, opens the run, and creates the parts of its evaluation."""
     if config.report:
         report_writer.require_libraries()
         media_links.check(config.media)
@@ -317,17 +271,10 @@ def create_task(
     """Checks the data of an evaluation, and creates the parts that are the same for every checkpoint.
 
     Args:
-      config: the config of the evaluation.
-      run: the run.
-      data: the data, if they are open.
       where: the folder or file with the run's vocabulary, which error messages name; by default the run's folder.
       sample: gets the data, and returns a config that reads a copy of some of the videos; by default all videos are
         read from the files themselves.
       remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
-
-    Raises:
-      UsageError: the data do not fit the run, or no file matches.
-      RunError: a shard is damaged.
     """
     fitted = _fit_data(config, run, data, where, remedy)
     read_data, training_data = sample(fitted), run.config.data
@@ -375,15 +322,6 @@ def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[
 
     With --run_once or --checkpoint, one checkpoint is yielded: the newest, or the one that --checkpoint names. Only if
     training deleted that checkpoint before it was evaluated, the newest one follows.
-
-    Args:
-      run: the run.
-      config: the config of the evaluation.
-      deleted: checkpoints that training deleted while they were evaluated. The caller adds a checkpoint to this set
-        before it asks for the next one.
-
-    Raises:
-      RunError: no checkpoint can be read, or training deleted a checkpoint and no newer one can be read.
     """
     train_dir, last = run.folder, run.checkpoint(config.checkpoint)
     yield last
@@ -425,9 +363,6 @@ def _replacement_of_deleted(deleted: str, train_dir: str) -> Iterator[str]:
 
     `copies.hold` keeps the yielded checkpoint readable, even if training deletes it during the evaluation. If training
     deletes a checkpoint before `copies.hold` has its files, the one that is newest then is taken.
-
-    Raises:
-      RunError: no checkpoint newer than the deleted one can be read.
     """
     while True:
         newest = checkpoints.newest_readable(train_dir)
@@ -444,20 +379,7 @@ def _replacement_of_deleted(deleted: str, train_dir: str) -> Iterator[str]:
 
 
 def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
-    """Evaluates one checkpoint in this process.
-
-    Args:
-      config: the config of the evaluation.
-      model: the run with the checkpoint.
-      task: the parts of the evaluation that are the same for every checkpoint.
-      events: the event file, to which the metrics of the logged batches are written.
-
-    Returns:
-      How the evaluation ended; if it failed, the error is in the log, and the status is `FAILED`.
-
-    Raises:
-      RunError: a shard changed since its records were counted; the message names the shard.
-    """
+    """Evaluates one checkpoint in this process."""
     task.counted_shards.check_unchanged()
     model.log()
     summary = {"events": events, "scope": _tag_scope(_is_of_segments(config, model.run.config))}
@@ -474,9 +396,6 @@ def _write_report(folder: str, result: EvaluationResult, run: TrainConfig, media
     Nothing is written if no video was sampled, and no thresholds if no class has a label in the data.
 
     Args:
-      folder: the folder of the results.
-      result: the result of the evaluation, with the sampled videos.
-      run: the config of the run.
       media: the CSV file with addresses of videos (--media); empty if there is none.
     """
     samples = result.samples(run)

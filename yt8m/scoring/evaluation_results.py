@@ -109,7 +109,6 @@ def write(folder: str, events: EventFile, result: EvaluationResult, model: str, 
 
     Args:
       model: name of the model class, such as `LogisticModel`.
-      scope: how the tags in TensorBoard begin.
     """
     write_report(storage.join(folder, eval_samples.FOLDER, "report.json"), result, model)
     _add_to_history(storage.join(folder, eval_samples.FOLDER, metric_files.METRICS), result)

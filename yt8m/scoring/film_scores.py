@@ -17,13 +17,7 @@ def score_films(scorer: Scorer, batch: NumpyBatch, scores: NDArray[np.float32], 
     """Replaces the scores of the films in a batch of frames by those of their best windows.
 
     Args:
-      scorer: the model.
-      batch: the batch.
       scores: float32 [B, C], the scores of the batch, which are changed.
-      windows: how films are divided.
-
-    Returns:
-      The rows of the films.
     """
     films = [row for row, count in enumerate(batch.num_frames.tolist()) if windows.are_for(count)]
     features = batch.dequantize().features if films else {}

@@ -24,11 +24,6 @@ def choose(config: EvalConfig, model: TrainedModel, data: OpenedData) -> Operati
     """The thresholds with the best F1 on the evaluated videos, if some of them are films; None if none is.
 
     The videos are read and scored once more, with the frames of films at hand.
-
-    Args:
-      config: the config of the evaluation.
-      model: the evaluated model.
-      data: the evaluated data.
     """
     declared = data.format
     if not config.report or config.target is not None or model.is_file or model.run.config.data.segment_labels:

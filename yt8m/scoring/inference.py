@@ -41,14 +41,6 @@ def infer(config: InferenceConfig, data: OpenedData | None = None) -> int:
     """Writes the predictions of a model for files, packs the model into an archive, or both; returns the exit status.
 
     If training deletes the checkpoint while it is read, a newer one is used.
-
-    Args:
-      config: the config of the inference.
-      data: the data, if they are open.
-
-    Raises:
-      UsageError: there is no such model or no data, or no output is named for an archive's model.
-      RunError: the model or the data cannot be read.
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
@@ -160,15 +152,7 @@ def _pack_model(path: str, model: TrainedModel, modeler: VideoModeler, names: Vo
 
 
 class _InferenceTask(NamedTuple):
-    """The parts of an inference that `_rank_segments` and `_predict_videos` share.
-
-    Attributes:
-      config: the flags of the inference.
-      model: the run with chosen weights.
-      data: the config for reading the data.
-      opened: the data.
-      modeler: builds the graph of the model.
-    """
+    """The parts of an inference that `_rank_segments` and `_predict_videos` share."""
 
     config: InferenceConfig
     model: TrainedModel
@@ -199,13 +183,7 @@ def new_segment_ranking(
     If the model has none of those 1000, or a vocabulary of other classes than YouTube-8M's, all its classes are listed.
 
     Args:
-      config: the config of the inference.
-      num_classes: number of classes of the model.
       names: the vocabulary of the model; None or empty if it has none.
-      segment_size: number of frames of a segment.
-
-    Raises:
-      UsageError: a class of --segment_label_ids_file is not a class of the model.
     """
     path = config.segment_label_ids_file
     classes = sorted(read_segment_classes(path))
@@ -220,16 +198,7 @@ def new_segment_ranking(
 
 
 def segment_reader(data: DataConfig, context: int, shifts: Sequence[int]) -> readers.EverySegmentReader:
-    """Creates a reader of every segment of every video.
-
-    Args:
-      data: the config of the data.
-      context: number of frames before, and also after, each segment that the model gets too.
-      shifts: frames by which the window of a segment is shifted; each segment is read once for each shift.
-
-    Raises:
-      UsageError: the run has a custom reader.
-    """
+    """Creates a reader of every segment of every video."""
     if data.reader:
         raise UsageError(
             f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
@@ -250,9 +219,7 @@ def segment_consumer(
     """Returns a function that adds the reports of one step (ids and class scores) to the ranking.
 
     Args:
-      ranking: the ranking.
       candidates: for each video the classes for which its segments may be listed; None for all classes.
-      windows: number of windows of each segment; the score of a segment is the mean over its windows.
     """
     means = WindowMeans(windows)
 
@@ -264,11 +231,7 @@ def segment_consumer(
 
 
 def _predict_videos(task: _InferenceTask) -> None:
-    """Writes the predictions, one line per video; the output file appears only when it is complete.
-
-    Raises:
-      RunError: the data hold no record, or for the reasons of `_run_model`.
-    """
+    """Writes the predictions, one line per video; the output file appears only when it is complete."""
     inputter = readers.BatchQueue.for_config(task.data, "infer", opened=task.opened)
     with storage.write_atomic(task.config.output_file, "w") as file:
         writer = PredictionWriter(file, task.config.top_k)
@@ -281,11 +244,7 @@ def _predict_videos(task: _InferenceTask) -> None:
 
 
 def _run_model(task: _InferenceTask, inputter: readers.BatchQueue, consumer: Any) -> None:
-    """Runs the model on all data and passes the predictions of each step to `consumer`.
-
-    Raises:
-      RunError: the runner failed or was stopped (the error has the `exit_code` of its outcome), or a shard changed.
-    """
+    """Runs the model on all data and passes the predictions of each step to `consumer`."""
     config = task.config
     counted_shards = input_check.check_input(inputter, task.data)
     inputter.log_settings()

@@ -40,11 +40,8 @@ class ModelInput:
     """What a model takes as input.
 
     Attributes:
-      folder: the folder of the model, which error messages name.
       format: level, features (names, sizes, ranges) in the order of the model, and number of classes.
       extractors: the extractors of the features, as manifests describe them; empty if they are unknown.
-      is_own: whether this user is known to have trained the model on this machine.
-      has_own_reader: whether a custom reader reads the records, so that their format is not known here.
     """
 
     folder: str
@@ -113,9 +110,6 @@ class ModelInput:
 
         They are the features of the model, in its order, as uint8 if the batch has bytes with the range of YouTube-8M,
         else as float32. A batch without labels gets labels that are all false.
-
-        Raises:
-          UsageError: features are missing or have other shapes, or the labels have another number of classes.
         """
         features = batch.features
         if any(batch.ranges.get(name, PUBLISHED) != PUBLISHED for name in features):
@@ -157,24 +151,14 @@ class ModelInput:
 
 
 def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
-    """Describes the input of the model of a run.
-
-    Args:
-      data: the data config of the run.
-      folder: the folder of the run.
-      is_own: whether this user is known to have trained the run on this machine.
-    """
+    """Describes the input of the model of a run."""
     from yt8m.config.data_fit import Takes  # slow to import, and only a run has such a config
 
     return ModelInput(folder, Takes(data).format, data.extractors, is_own, bool(data.reader))
 
 
 def batches_of(data: Any) -> Iterable[NumpyBatch]:
-    """Turns a batch, an iterable of batches, or a dict of arrays by the names of the features into batches.
-
-    Raises:
-      UsageError: `data` is none of these.
-    """
+    """Turns a batch, an iterable of batches, or a dict of arrays by the names of the features into batches."""
     if isinstance(data, Mapping):
         return _split_arrays(data)
     is_batch_or_unfit = isinstance(data, NumpyBatch) or not isinstance(data, Iterable)
@@ -206,11 +190,7 @@ def padded(videos: Videos, rows: int) -> Any:
 
 
 def refuse_nan_in(videos: Videos) -> None:
-    """Refuses arrays with NaN or an infinity; the message names the array and the video. Records are not checked.
-
-    Raises:
-      UsageError: there is such an array.
-    """
+    """Refuses arrays with NaN or an infinity; the message names the array and the video. Records are not checked."""
     if not isinstance(videos, NumpyBatch):
         return
     for name, values in videos.features.items():
@@ -230,9 +210,6 @@ def _split_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
 
     Args:
       arrays_by_name: {name of a feature: [videos, size] or [videos, frames, size]}.
-
-    Raises:
-      UsageError: an array has no numbers or another shape, or the arrays differ in the number of videos or frames.
     """
     arrays = {name: _as_array(values) for name, values in arrays_by_name.items()}
     shapes = {values.shape[:-1] for values in arrays.values() if values.dtype.kind in "fiu"}

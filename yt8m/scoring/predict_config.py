@@ -81,10 +81,6 @@ def tagger_for(config: PredictConfig, scorer: Scorer) -> thresholds.Tagger | Non
 
     No tags are shown if neither --tags nor --timeline is given, or if --timeline alone is given and the model has no
     thresholds.
-
-    Raises:
-      UsageError: --tags is given and there are no thresholds, or the file that --thresholds names does not exist.
-      RunError: the file of thresholds is damaged or for another number of classes.
     """
     if not (config.tags or config.timeline):
         return None

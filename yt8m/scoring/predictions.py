@@ -28,9 +28,7 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
     """Prints the best classes of videos, or of the first records in files; returns the exit status.
 
     Args:
-      config: the flags.
       settings: {name: value} of settings of the extractors, for videos.
-      patterns: paths or patterns of video files, folders of them, or paths or patterns of TFRecord files.
 
     Raises:
       UsageError: there is no such model or file, the records do not fit the model, or the extractors of a video cannot
@@ -57,11 +55,7 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
 
 
 def _open_files(config: PredictConfig, patterns: Sequence[str]) -> OpenedData:
-    """The files that the patterns name. In folders these are the videos; stderr says how many files are passed over.
-
-    Raises:
-      UsageError: a pattern matches no file, or a folder has no videos.
-    """
+    """The files that the patterns name. In folders these are the videos; stderr says how many files are passed over."""
     if not video_paths.has_folder(patterns):
         return open_data(patterns, vocabulary=config.vocabulary)
     try:
@@ -74,11 +68,7 @@ def _open_files(config: PredictConfig, patterns: Sequence[str]) -> OpenedData:
 
 
 def _are_videos(paths: Sequence[str]) -> bool:
-    """Whether the files are videos, by their endings.
-
-    Raises:
-      UsageError: only some of them are.
-    """
+    """Whether the files are videos, by their endings."""
     videos = [path for path in paths if path.lower().endswith(ENDINGS)]
     if videos and len(videos) < len(paths):
         other = next(path for path in paths if path not in videos)
@@ -87,16 +77,7 @@ def _are_videos(paths: Sequence[str]) -> bool:
 
 
 def _show_records(config: PredictConfig, data: OpenedData, where: str) -> int:
-    """Prints the best classes or the tags of the first records in files; returns the exit status, 0.
-
-    Args:
-      config: the flags.
-      data: the records.
-      where: the files as the user named them, for the error message.
-
-    Raises:
-      UsageError, RunError: for the reasons of `run`.
-    """
+    """Prints the best classes or the tags of the first records in files; returns the exit status, 0."""
     raws = list(itertools.islice(_read_records(data.files, config.video_id), config.count))
     if not raws:
         missing = f"no video {config.video_id!r}" if config.video_id else "no record"
@@ -139,10 +120,7 @@ def _print_record(
     A star marks the classes that are labels of the record.
 
     Args:
-      payload: the serialized record.
       scores: the scores of the record, float32 [C].
-      top_k: number of classes in the table, if there is no tagger.
-      names: the names of the classes.
       tagger: the thresholds of the classes; None to show the best classes.
     """
     record = shards.parse(payload, with_lists=False)

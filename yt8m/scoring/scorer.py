@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 
 
 class EvaluationSettings(NamedTuple):
-    """How batches are evaluated.
-
-    Attributes:
-      top_k: number of best classes of each video that the ranking metrics use.
-      segment_labels: whether frame records are evaluated on their rated segments.
-    """
+    """How batches are evaluated."""
 
     top_k: int = 20
     segment_labels: bool = False
@@ -55,7 +50,6 @@ class EvaluatedStep(NamedTuple):
     Attributes:
       reports: {name: array} from which the evaluator (`VideoEvaluator`) computes the metrics.
       loss: the mean loss of the batch; None if the model has no loss.
-      examples: number of videos, or of rated segments, in the batch.
     """
 
     reports: Mapping[str, NDArray[Any]]
@@ -69,17 +63,10 @@ class Scorer(Closing, abc.ABC):
     Each kind of file has a subclass, which sets the attributes and implements `compute`, `evaluated` and `close`.
 
     Args:
-      path: the path that the user named.
-      takes: the input of the model.
       names: the model's own vocabulary; empty if it has none.
 
-    Raises:
-      RunError: the vocabulary names another number of classes than the model has.
-
     Attributes:
-      path, takes, names: the arguments.
       model: the name of the model; empty if the file does not say it.
-      weights: the path of the weights.
       step: the training step at which the weights were saved; 0 if the file does not say it.
     """
 
@@ -118,12 +105,7 @@ class Scorer(Closing, abc.ABC):
         return self.names.shown(self.num_classes)
 
     def names_for(self, data: OpenedData) -> Vocabulary:
-        """The class names to show for predictions on some data.
-
-        Raises:
-          UsageError: the vocabulary of the data does not exist, or numbers the classes differently than the model's.
-          RunError: a vocabulary is damaged.
-        """
+        """The class names to show for predictions on some data."""
         return data.names_for(self.names, self.num_classes, self.takes.folder).shown(self.num_classes)
 
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
@@ -134,10 +116,6 @@ class Scorer(Closing, abc.ABC):
 
         Returns:
           The thresholds; None if the model has none and no file is named.
-
-        Raises:
-          UsageError: there is no such file.
-          RunError: the file is damaged, or has thresholds of another number of classes.
         """
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
@@ -153,10 +131,6 @@ class Scorer(Closing, abc.ABC):
           data: a file pattern, opened files, the result of `read_records`, batches, or arrays by the names of the
             features.
           batch_size: number of videos in a batch, if `data` are files; None for `videos_in_batch`.
-
-        Raises:
-          UsageError: `data` is none of these, no file matches, or features or vocabulary differ from the model's.
-            Unfit arrays and batches are refused only when the iterator comes to them.
         """
         if isinstance(data, str | os.PathLike | OpenedData):
             data = self.records(data, batch_size)
@@ -166,15 +140,7 @@ class Scorer(Closing, abc.ABC):
         return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
 
     def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:
-        """Parses some records of `data` into a batch; a model with a custom reader gets them serialized.
-
-        Args:
-          raws: the serialized records.
-          data: the opened files from which `raws` were read; their format says how to parse the records.
-
-        Raises:
-          UsageError: features or vocabulary differ from the model's.
-        """
+        """Parses some records of `data` into a batch; a model with a custom reader gets them serialized."""
         self.check(data)
         return raws if self.takes.has_own_reader else self.takes.arranged(data.parsed(raws))
 
@@ -182,11 +148,7 @@ class Scorer(Closing, abc.ABC):
         """The records of files in batches.
 
         Args:
-          files: the files, opened or not yet.
           batch_size: number of videos in a batch; None for `videos_in_batch`.
-
-        Raises:
-          UsageError: no file matches.
         """
         data = files if isinstance(files, OpenedData) else open_data(files)
         most, batch_size = self.takes.max_frames, batch_size or self.videos_in_batch()
@@ -210,17 +172,11 @@ class Scorer(Closing, abc.ABC):
         """Scores B videos.
 
         Args:
-          videos: the videos.
           rows: number of rows that the model computes; if it exceeds B, the last video is repeated. If `rows` is the
             same in every call, the scores of a video do not depend on B. 0 for B rows.
 
         Returns:
           The ids of the videos, and the scores of all classes, float32 [B, C].
-
-        Raises:
-          DamagedError: a record cannot be parsed; the message names file and record.
-          UsageError: a score is NaN or infinite, and an array holds NaN or an infinity.
-          RunError: the model fails on the videos, or a score is NaN or infinite for another reason.
         """
         ids, scores = self.compute(videos, rows)
         if not np.isfinite(scores).all():
@@ -236,30 +192,13 @@ class Scorer(Closing, abc.ABC):
 
     @abc.abstractmethod
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
-        """Computes what an evaluator needs from a batch with labels.
-
-        Args:
-          videos: as for `scores`.
-          rows: as for `scores`.
-          settings: how the batch is evaluated.
-
-        Raises:
-          DamagedError, RunError: for the reasons of `scores`.
-          UsageError: the model cannot be evaluated on such videos or with such settings.
-        """
+        """Computes what an evaluator needs from a batch with labels."""
 
 
 class ArrayScorer(Scorer):
     """A scorer whose graph has no labels and no loss: that of an export or of an ONNX file.
 
     It can be evaluated on parsed records, but not on rated segments.
-
-    Args:
-      path: as for `Scorer`.
-      takes: as for `Scorer`.
-      names: as for `Scorer`.
-      weights: the path of the weights.
-      about: the description of the model in its file, with the keys `model`, `step` and `is_averaged`.
     """
 
     def __init__(self, path: str, takes: ModelInput, names: Vocabulary, weights: str, about: Mapping[str, Any]) -> None:

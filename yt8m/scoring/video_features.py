@@ -41,12 +41,8 @@ class VideoFeatures(Closing):
     """Extracts the features of videos. Use it in a `with` block.
 
     Args:
-      entries: the extractors, as manifests describe them.
-      located: the same extractors, with their weights.
-      jobs: number of processes that decode.
       is_scored: whether videos are to be scored in windows. Then the features of whole videos are extracted, of at
         most 100,000 frames; otherwise only those of the first `max_frames` frames.
-      max_bad_packets: see `Settings`.
 
     Attributes:
       per_second: number of frames a second.
@@ -89,9 +85,7 @@ class VideoFeatures(Closing):
         """Makes a batch out of parts of a video, one row for each part.
 
         Args:
-          takes: the input of the model.
           arrays: the features of the video, float32 [T, size] for each extractor.
-          windows: (first frame, frame after the last one) of each part.
         """
         by_name = {
             f"{prefix}{entry['feature']}": values
@@ -131,17 +125,8 @@ def for_model(
     Without `names`, it uses exactly the extractors that made the model's training data, with the same weights.
 
     Args:
-      takes: the input of the model.
       flags: {name: value} of settings of the extractors and of paths of their weights; they take precedence over those
         that the model names.
-      names: names of extractors to use in place of those that the model names; needed if the model names none.
-      trust_code: whether to import the code, or load the SavedModels, that the model names.
-      max_bad_packets: see `Settings`.
-
-    Raises:
-      UsageError: the extractors are unknown, are not trusted, have other weights or settings than in the training, or
-        lack a feature of the model.
-      RunError: weights cannot be fetched.
     """
     if names or not takes.extractors:
         entries, located = _choose_by_name(takes, names, flags)
@@ -157,11 +142,7 @@ def for_model(
 def _choose_by_name(
     takes: ModelInput, names: Sequence[str], flags: Mapping[str, Any]
 ) -> tuple[Sequence[Entry], list[LocatedExtractor]]:
-    """Opens the extractors that the user names; the arguments and errors are those of `for_model`.
-
-    Returns:
-      The extractors as manifests describe them, and the same extractors with their weights.
-    """
+    """Opens the extractors that the user names; the arguments and errors are those of `for_model`."""
     if not names:
         raise UsageError(
             f"{takes.folder} does not name the extractors of its features {', '.join(takes.format.sizes())}, "
@@ -181,11 +162,7 @@ def _usual_rule(located: Sequence[LocatedExtractor]) -> str:
 
 
 def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
-    """Selects the entries of the extractors whose features the model takes, in the order of the model's features.
-
-    Raises:
-      UsageError: the model takes a feature that none of the extractors computes.
-    """
+    """Selects the entries of the extractors whose features the model takes, in the order of the model's features."""
     matching_entries = []
     for name in takes.format.sizes():
         match = entry_of(name, entries)
@@ -200,17 +177,7 @@ def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _recreate_extractor(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> ChosenExtractor:
-    """Creates the extractor that an entry describes.
-
-    Args:
-      takes: the input of the model, for error messages.
-      entry: the description of the extractor.
-      flags: {name: value} that may change the paths of the weights, and settings that do not change the features, such
-        as the device.
-
-    Raises:
-      UsageError: another setting differs from that of the training data.
-    """
+    """Creates the extractor that an entry describes."""
     name = str(entry["name"])
     extractor = extractors.create(name, entry["settings"])
     changeable = {key for key in flags if key in extractor.weight_files() or key in extractor.free_settings}
@@ -228,14 +195,8 @@ def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any],
     """Refuses extractors that are SavedModels or networks with code of their own, if the run is not trusted.
 
     Args:
-      folder: the run that names the extractors.
-      entries: the extractors, as manifests describe them.
       flags: {name: value} of the flags that the user gave. A SavedModel that `saved_model_dir` names is not refused,
         because the user chose it.
-      is_trusted: whether the code that the run names may be imported.
-
-    Raises:
-      UsageError: there is such an extractor.
     """
     registry.set_trust(registry.names_of_code(list(entries)), folder, is_trusted=is_trusted)
     for entry in () if is_trusted else entries:
@@ -252,9 +213,7 @@ def refuse_other_weights(folder: str, entry: Entry, own_weights: weights.Weights
     """Raises `UsageError` if weights differ, by their sha256, from those that made the training data.
 
     Args:
-      folder: the run, for the error message.
       entry: the extractor, as the manifest of the training data describes it, with the sha256 of each file.
-      own_weights: the files on this machine.
     """
     for field, expected in entry["weights"].items():
         if own_weights.sha256.get(field) != expected:
@@ -271,16 +230,8 @@ def extract(
     """Yields (path of a video, its features, the names of the features); the values are not rounded to bytes.
 
     Args:
-      paths: the videos.
-      names: names of the extractors.
       flags: {name: value} of settings of the extractors and of paths of their weights.
       settings: frames per second, and the largest number of frames of a video.
-      jobs: number of processes that decode.
-
-    Raises:
-      UsageError: an extractor or a setting is unknown, extractors do not fit each other, or a path of weights is
-        missing or wrong.
-      RunError: weights cannot be fetched.
     """
     located = locate(choose(names, flags))
     entries = describe_extractors(located, [None for _ in located], settings._replace(rule=_usual_rule(located)))

@@ -30,14 +30,11 @@ class VideoScores(NamedTuple):
     """The scores of a video, or the reason why it has none.
 
     Attributes:
-      path: the video.
       scores: float32 [C]; empty if the video is bad.
       seconds: length of the scored part of the video, which has at most 100,000 frames.
       window_seconds: length of the windows of a film, of which `scores` has the best one for each class; 0 for a video
         that was scored as a whole.
-      is_film: whether the video is longer than all videos of the training; False if their lengths are not known.
       bad: why the video has no scores; empty if it has scores.
-      notes: texts that say what is unusual about the video.
       over_time: the scores of each part of the video; None unless the caller of `predict` asks for them.
     """
 
@@ -68,14 +65,7 @@ def predict(
     by their numbers of frames.
 
     Args:
-      scorer: the model.
-      source: the extraction for this model.
-      paths: the videos.
       seconds: length of the parts in `VideoScores.over_time`; 0 if `over_time` is to be None.
-      tags_of: see `PredictConfig`.
-
-    Raises:
-      UsageError, RunError: for the reasons of `Scorer.scores`, such as scores that are NaN.
     """
     film_windows = windows_for(scorer.takes.format, scorer.takes.folder, tags_of)
     for path, features in source.extract_features(paths):
@@ -124,10 +114,7 @@ def _score_windows(
     """Scores parts of a video; returns float32 [parts, C].
 
     Args:
-      scorer: the model.
-      source: the extraction for this model.
       arrays: the features of the video, float32 [T, size] for each extractor.
-      windows: the parts.
     """
     batches = (windows[first : first + _PARTS_AT_ONCE] for first in range(0, len(windows), _PARTS_AT_ONCE))
     return np.concatenate([scorer.scores(source.batch(scorer.takes, arrays, batch))[1] for batch in batches])
@@ -141,7 +128,6 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
     Args:
       config: the flags of `yt8m predict`.
       flags: {name: value} of settings of the extractors and of paths of their weights.
-      paths: the video files.
 
     Raises:
       UsageError: the model does not fit, or its extractors cannot be used.
@@ -182,8 +168,6 @@ class _Shown(NamedTuple):
     """What is shown of videos.
 
     Attributes:
-      config: the flags.
-      names: the names of the classes.
       tagger: the thresholds; None if no tags are shown.
     """
 

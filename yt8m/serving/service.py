@@ -45,9 +45,6 @@ class CallThread:
     """A thread that makes calls in the order of the requests, and passes the results to the event loop of the caller.
 
     An executor would do the same with two futures per call, which triples the time of a short call.
-
-    Args:
-      name: the name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -59,7 +56,6 @@ class CallThread:
         """Calls `compute` in the thread, then `on_result` in the event loop of the caller, unless that loop was closed.
 
         Args:
-          compute: the function to call.
           on_result: called with (the result of `compute`, None) or, if `compute` failed, with (None, its error).
         """
         loop = asyncio.get_running_loop()
@@ -90,15 +86,7 @@ class CallThread:
 
 
 class BatchedRequest(asyncio.Future[list[A]], Generic[T, A]):
-    """A request: a future whose result is one answer for each item. Cannot be cancelled while a call computes these.
-
-    Args:
-      items: the items to compute answers for.
-
-    Attributes:
-      items: the argument of this name.
-      is_computed: whether a call computes the answers, or has computed them.
-    """
+    """A request: a future whose result is one answer for each item. Cannot be cancelled while a call computes these."""
 
     def __init__(self, items: Sequence[T]) -> None:
         super().__init__()
@@ -113,9 +101,7 @@ class Batcher(Generic[T, A]):
     """Joins the items of concurrent requests into calls. If no call is in progress, a request starts a call at once.
 
     Args:
-      compute: returns one answer for each item; called in `thread`.
       most: largest number of items per call; a request with more items gets a call of its own.
-      thread: makes the calls, one at a time.
     """
 
     def __init__(self, compute: Callable[[list[T]], list[A]], most: int, thread: CallThread) -> None:
@@ -194,23 +180,7 @@ class FilmAnswer(tuple[str, NDArray[np.float32]]):
 
 
 class Service:
-    """Parses the bodies of requests, and computes the predictions for their videos.
-
-    Args:
-      scorer: the model.
-      config: the flags.
-
-    Attributes:
-      config, scorer: the arguments of these names.
-      limits: the limits of a body.
-      monitor: the metrics of the service.
-      at_work: number of requests in progress, including timed-out requests whose work has not ended.
-      answered: number of requests that have got predictions so far; refused requests do not count.
-
-    Raises:
-      UsageError: there is no such vocabulary or file of thresholds, or the vocabulary does not fit the model.
-      RunError: the vocabulary or the thresholds cannot be read, or the children that parse do not start.
-    """
+    """Parses the bodies of requests, and computes the predictions for their videos."""
 
     def __init__(self, scorer: Scorer, config: ServeConfig) -> None:
         self.config, self.scorer = config, scorer
@@ -251,16 +221,11 @@ class Service:
         A light body is parsed here, because a child would need half a millisecond more, as long as a small model takes.
 
         Args:
-          content_type: `JSON`, or one of `RECORDS`.
           body: the bytes.
 
         Returns:
           A future of one answer for each video. If it is cancelled, it ends only when no thread or child works on the
           body any more.
-
-        Raises:
-          RefusedError: the body is light, and parsing refuses it. If a child or the model refuses the body, the future
-            ends with this error instead.
         """
         if not bodies.is_light(content_type, body):
             return asyncio.create_task(self._parse_in_child(content_type, body))
@@ -284,12 +249,7 @@ class Service:
         return self._features.ask(list(zip(parsed.ids, parsed.features, strict=True)))
 
     def content_of(self, answers: Sequence[Answer], top_k: int) -> dict[str, Any]:
-        """Counts an answer of /predict, and returns its content, to be sent as JSON.
-
-        Args:
-          answers: the answer for each video.
-          top_k: number of classes to list for each video.
-        """
+        """Counts an answer of /predict, and returns its content, to be sent as JSON."""
         self.answered += 1
         return {"videos": [self._as_json(answer, top_k) for answer in answers]}
 

@@ -135,11 +135,6 @@ def named_files(
     Args:
       patterns: one or several patterns with commas between them, or a list of such texts.
       choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
-      kind: the kind of file, for the message.
-      by_name: whether a file with two names counts twice.
-
-    Raises:
-      UsageError: no pattern is given, or `choose` returns no file for a pattern.
     """
     texts = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
     unique_files: dict[str, None] = {}
@@ -162,8 +157,6 @@ def refuse_missing(path: Path, flag: str, hint: str = "") -> None:
     """Raises a `UsageError` if the file that a flag names does not exist.
 
     Args:
-      path: the value of the flag.
-      flag: the name of the flag.
       hint: the end of the message, for example how to make such a file; empty for none.
     """
     if not exists(path):
@@ -181,15 +174,7 @@ def why_no_folder(path: Path) -> str:
 
 
 def refuse_unusable_folder(folder: Path, flag: str) -> None:
-    """Refuses a local folder for outputs in which this process cannot make files; the folder may not exist yet.
-
-    Args:
-      folder: the path of the folder. Folders in buckets are not checked.
-      flag: the flag that names it, for the message.
-
-    Raises:
-      UsageError: the path, or the beginning of it, is a file, or the folder is not writable.
-    """
+    """Refuses a local folder for outputs in which this process cannot make files; the folder may not exist yet."""
     if is_remote(folder):
         return
     try:
@@ -206,12 +191,7 @@ def is_special(path: Path) -> bool:
 
 
 def open_read(path: Path) -> AbstractContextManager[BinaryIO]:
-    """Opens a file for reading bytes; the file is seekable.
-
-    Raises:
-      NotFoundError: there is no such file.
-      RunError: the file cannot be read.
-    """
+    """Opens a file for reading bytes; the file is seekable."""
     return _store(path).open_read(os.fspath(path))
 
 
@@ -230,22 +210,12 @@ def read_start(path: Path, count: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Reads a UTF-8 text file, with its line ends unchanged.
-
-    Raises:
-      NotFoundError, RunError: as for `open_read`.
-      UnicodeDecodeError: the content is not UTF-8.
-    """
+    """Reads a UTF-8 text file, with its line ends unchanged."""
     return read_bytes(path).decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """Reads the value in a JSON file.
-
-    Raises:
-      NotFoundError, RunError: as for `open_read`.
-      ValueError: the content is not JSON, or is nested too deeply.
-    """
+    """Reads the value in a JSON file."""
     return parse_json(read_bytes(path))
 
 
@@ -259,10 +229,6 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
       path: the file to write; an existing file is replaced.
       mode: "wb" for bytes, "w" for UTF-8 text with `\\n` line ends. Where the name of a file has a byte HH that is not
         UTF-8, Python puts the character U+DCHH; it is written as `\\udcHH`, which JSON reads as that character.
-
-    Raises:
-      RunError: the file cannot be written (full disk, no permission). No temporary file remains.
-      ValueError: `mode` is neither "wb" nor "w".
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode is 'wb' or 'w', not {mode!r}")
@@ -273,7 +239,6 @@ def write(path: Path, content: str | bytes) -> None:
     """Writes a file, whole or not at all; an existing file is replaced. Raises like `write_atomic`.
 
     Args:
-      path: the file to write.
       content: bytes, or text, which is written as in the mode "w" of `write_atomic`.
     """
     with write_atomic(path, "w" if isinstance(content, str) else "wb") as file:
@@ -301,9 +266,6 @@ def append_line(path: Path, line: str) -> None:
 
     Several processes may append to a local file. An object in a bucket is written again as a whole, so only one process
     may write it at a time.
-
-    Raises:
-      RunError: the file cannot be written.
     """
     _store(path).append(os.fspath(path), f"{line}\n".encode("utf-8", "backslashreplace"))
 
@@ -314,22 +276,14 @@ def write_at(path: Path, offset: int, data: Iterable[Any]) -> None:
     Several threads may write parts of one file. The file and its folder are made if they do not exist.
 
     Args:
-      path: the local file.
       offset: the offset in bytes of the first written byte.
       data: pieces of bytes (bytes, or NumPy arrays), which are written one after the other.
-
-    Raises:
-      RunError: the file cannot be written.
     """
     LocalStore().write_at(os.fspath(path), offset, data)
 
 
 def truncate(path: Path, size: int) -> None:
-    """Cuts a local file to its first `size` bytes.
-
-    Raises:
-      RunError: the file has fewer bytes, or cannot be written.
-    """
+    """Cuts a local file to its first `size` bytes."""
     LocalStore().truncate(os.fspath(path), size)
 
 
@@ -338,10 +292,6 @@ def sync(paths: Iterable[str]) -> None:
 
     Call this for files that other libraries wrote, before another file refers to them. `write_atomic` and `rename` sync
     by themselves. Paths in buckets are ignored.
-
-    Raises:
-      NotFoundError: there is no such file.
-      RunError: the disk reports an error.
     """
     LocalStore().sync(path for path in paths if not is_remote(path))
 
@@ -362,11 +312,7 @@ def names_in(path: Path) -> list[str]:
 
 
 def times(path: Path) -> dict[str, float]:
-    """{name: time of the last write, in seconds since 1970} of the files directly in a folder.
-
-    Raises:
-      NotFoundError: there is no such local folder; for a folder that a bucket lacks, the result is empty.
-    """
+    """{name: time of the last write, in seconds since 1970} of the files directly in a folder."""
     return _store(path).times(os.fspath(path))
 
 
@@ -396,10 +342,6 @@ def tree(folder: Path) -> dict[str, list[str]]:
 
     Hidden folders are left out. Links to folders are followed, but each folder is listed once. A folder below `folder`
     that cannot be listed is left out, with a warning in the log.
-
-    Raises:
-      NotFoundError: there is no such folder.
-      RunError: `folder` itself cannot be listed.
     """
     return _store(folder).tree(os.fspath(folder))
 
@@ -419,10 +361,6 @@ def rename(source: Path, target: Path) -> None:
 
     A local rename is atomic; before it, the content is synced to the disk. In a bucket, each object is copied and then
     deleted.
-
-    Raises:
-      NotFoundError: the source does not exist.
-      UsageError: one path is local and the other is not.
     """
     if is_remote(source) != is_remote(target):
         raise UsageError(f"cannot rename {source} to {target}: one is local and the other in a bucket; copy it instead")
@@ -457,20 +395,12 @@ def lock(path: Path) -> AbstractContextManager[None]:
     If this process dies, the kernel releases a local lock. A lock in a bucket is taken over by the next process that
     asks for it, if the holder was a process of the same machine that died, or has not renewed it for
     `gcs.LEASE_SECONDS`.
-
-    Raises:
-      Locked: another process holds the lock; the message names that process, its host and since when it holds the lock.
-      RunError: the lock file cannot be made.
     """
     return _store(path).lock(os.fspath(path))
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a running process holds the lock file `path`; `lock` says when a lock in a bucket is free.
-
-    Raises:
-      RunError: the file cannot be read.
-    """
+    """Whether a running process holds the lock file `path`; `lock` says when a lock in a bucket is free."""
     return _store(path).is_locked(os.fspath(path))
 
 

@@ -27,12 +27,8 @@ class Locked(RunError):  # noqa: N818 - the name tells the state of the file, ra
     """Another process holds the lock.
 
     Args:
-      path: the lock file.
       holder: the content of the lock file, {"pid": ..., "host": ..., "since": ...}; empty if the holder has not written
         it yet.
-
-    Attributes:
-      holder: the argument of this name.
     """
 
     def __init__(self, path: str, holder: dict[str, Any], remedy: str = "") -> None:
@@ -44,11 +40,7 @@ class Locked(RunError):  # noqa: N818 - the name tells the state of the file, ra
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Like `json.loads`, but refuses JSON that is nested so deeply that recursive functions would fail on it.
-
-    Raises:
-      ValueError: `text` is not JSON, is not valid Unicode, or is nested too deeply.
-    """
+    """Like `json.loads`, but refuses JSON that is nested so deeply that recursive functions would fail on it."""
     with contextlib.suppress(RecursionError):
         value = json.loads(text)
         level = [value]
@@ -97,7 +89,6 @@ class Stamp(NamedTuple):
     """Identifies a version of a file.
 
     Attributes:
-      bytes: the size of the file.
       version: modification time in ns since 1970; for an object in a bucket, its generation, a number that the server
         changes with each write.
       status: the inode of a local file and the time at which that changed, which no program can set. They differ if
@@ -121,7 +112,6 @@ class BucketSettings:
     Attributes:
       cache_dir: local folder for copies of objects; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
       stage_cache_bytes: largest number of bytes of all copies of shards in that folder.
-      gs_reading: how shards are read: `staged` from local copies in that folder, or `direct` by TensorFlow.
       gs_retry_seconds: seconds for which a request is retried after transient errors.
     """
 

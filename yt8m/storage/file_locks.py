@@ -28,11 +28,7 @@ _warned: set[str] = set()  # the folders without locks of which the log has warn
 
 
 def acquire(path: str) -> int:
-    """Makes and locks the file `path`; returns its open descriptor, which holds the lock until it is closed.
-
-    Raises:
-      Locked: another process has the lock.
-    """
+    """Makes and locks the file `path`; returns its open descriptor, which holds the lock until it is closed."""
     attempts = itertools.count()
     while True:
         descriptor, is_new = _open(path)

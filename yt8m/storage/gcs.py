@@ -195,8 +195,6 @@ def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
 
     Args:
       folder: the folder, gs://bucket/name.
-      start: only objects directly in the folder whose names begin with this are listed.
-      deep: whether all objects below the folder are listed, at any depth, whatever `start` is.
 
     Returns:
       {path of the object relative to the folder: generation}.
@@ -231,11 +229,6 @@ def _folder(path: str) -> str:
 def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
     """Lists the objects and folders directly in a folder.
 
-    Args:
-      path: gs://bucket or a path in it; it names the bucket, and error messages name it.
-      folder: the folder as `_folder` returns it.
-      start: only names that begin with this are listed.
-
     Returns:
       (name in the folder, blob) of each entry; the blob of a folder is None.
     """
@@ -259,13 +252,7 @@ def _blobs_below(path: str, limit: int | None = None) -> list[Any]:
 
 
 def _matches(path: str, folder: str, components: list[str]) -> Iterator[str]:
-    """Yields the names in the bucket of the objects and folders below a folder that match a pattern.
-
-    Args:
-      path: the whole pattern, gs://...; it names the bucket, and error messages name it.
-      folder: the folder as `_folder` returns it.
-      components: the part of the pattern after the folder, split at `/`.
-    """
+    """Yields the names in the bucket of the objects and folders below a folder that match a pattern."""
     part, deeper = components[0], components[1:]
     for name, blob in _children(path, folder, WILD.split(part)[0]):
         is_hidden = name.startswith(".") and not part.startswith(".")
@@ -282,11 +269,6 @@ def _remove(action: str, path: str, blob: Any) -> None:
 
     In a retry, a missing object is no error: the first request may have removed the object although the server's answer
     was lost.
-
-    Args:
-      action: the verb for error messages.
-      path: the path for error messages.
-      blob: the blob of the object.
     """
     attempts = itertools.count()
 
@@ -302,13 +284,7 @@ def _remove(action: str, path: str, blob: Any) -> None:
 
 
 def _move(path: str, source: Any, target: Any) -> None:
-    """Copies an object, then removes the original.
-
-    Args:
-      path: the path for error messages.
-      source: the blob of the object.
-      target: the blob of the copy.
-    """
+    """Copies an object, then removes the original."""
     with_retries("rename", path, lambda: source.bucket.copy_blob(source, target.bucket, target.name, retry=None))
     _remove("rename", path, source)
 
@@ -317,16 +293,6 @@ def _acquire_lock(path: str, content: bytes) -> int:
     """Makes the lock object, unless another process holds the lock; removes an abandoned one first.
 
     It may be called again with the same content if the answer of the server was lost.
-
-    Args:
-      path: the path of the lock.
-      content: the content of the object, which names this process and is unique.
-
-    Returns:
-      The generation of the object.
-
-    Raises:
-      Locked: another process has the lock.
     """
     blob = blob_at(path)
     former_content, generation = _read_lock(blob)  # read first, because some servers ignore the precondition below
@@ -359,13 +325,7 @@ def _read_lock(blob: Any) -> tuple[bytes, int]:
 
 
 def _renew_lock(path: str, generation: int, is_released: threading.Event) -> None:
-    """Renews a lock every `BEAT_SECONDS`, until this process releases it or another process takes it.
-
-    Args:
-      path: the path of the lock.
-      generation: the generation of the lock object that this process made.
-      is_released: set when this process releases the lock.
-    """
+    """Renews a lock every `BEAT_SECONDS`, until this process releases it or another process takes it."""
     while not is_released.wait(BEAT_SECONDS):
         blob = blob_at(path)
         blob.metadata = {_BEAT: _now().isoformat()}
@@ -395,13 +355,7 @@ def _delete_lock(path: str, generation: int) -> None:
 
 
 def _is_abandoned(path: str, holder: dict[str, Any], blob: Any) -> bool:
-    """Whether the holder of a lock is a process of this machine that has ended, or has not renewed the lock in time.
-
-    Args:
-      path: the path of the lock.
-      holder: the holder that the lock object names.
-      blob: the blob of the lock object, with its metadata.
-    """
+    """Whether the holder of a lock is a process of this machine that has ended, or has not renewed the lock in time."""
     pid = holder.get("pid")
     if pid == os.getpid() and holder.get("host") == socket.gethostname():
         return path not in _held

@@ -56,7 +56,6 @@ class Location(NamedTuple):
     """The two parts of a path in a bucket.
 
     Attributes:
-      bucket: the name of the bucket.
       name: the name of an object in it; empty for the bucket itself.
     """
 
@@ -111,13 +110,6 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
 
     Args:
       action: a verb for messages, such as `read`.
-      path: the path for messages.
-      call: the function, which must be safe to repeat.
-
-    Raises:
-      NotFoundError: there is no such object.
-      UsageError: there is no such bucket, or no permission.
-      RunError: the last call failed after a transient error, or a call failed for a reason that a retry cannot cure.
     """
     end = datetime.datetime.now() + datetime.timedelta(seconds=base.retry_seconds())
     has_warned = False
@@ -150,10 +142,6 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 
     Args:
       action: a verb, such as `read`.
-      path: the path of the object.
-
-    Raises:
-      NotFoundError, UsageError, RunError: as for `with_retries`.
     """
     try:
         yield
@@ -179,12 +167,7 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 
 
 def _retry_error(action: str, path: str, error: BaseException) -> RunError:
-    """The error for a request that `with_retries` gave up because it failed for too long.
-
-    Args:
-      action, path: as for `with_retries`.
-      error: the error of the last try.
-    """
+    """The error for a request that `with_retries` gave up because it failed for too long."""
     if isinstance(error, _DAMAGED):
         problem = f"it arrives damaged ({_short(error)})"
     elif isinstance(error, _BROKEN_OFF):
@@ -224,11 +207,7 @@ def refuse_missing_bucket(path: str) -> None:
 
 
 def blob_at(path: str) -> Any:
-    """The blob of the object `path`: the client library's handle, which can be made before the object exists.
-
-    Raises:
-      UsageError: the path names a whole bucket, or no bucket.
-    """
+    """The blob of the object `path`: the client library's handle, which can be made before the object exists."""
     location = parse(path)
     if not location.name:
         raise UsageError(f"cannot use {path} as a file: it names a whole bucket; add the name of an object")
@@ -237,9 +216,6 @@ def blob_at(path: str) -> Any:
 
 class _ChecksumWriter:
     """Writes to a file, and computes the checksum of the written bytes.
-
-    Args:
-      file: the file.
 
     Attributes:
       checksum: the CRC-32C of all bytes written so far.
@@ -264,20 +240,7 @@ def crc32c_of(blob: Any) -> int:
 
 
 def download(path: str, file: IO[bytes]) -> Any:
-    """Fetches an object into an open file, whose content is replaced.
-
-    Args:
-      path: the path of the object.
-      file: the file, open for writing in binary mode.
-
-    Returns:
-      The blob with its metadata.
-
-    Raises:
-      NotFoundError: there is no such object.
-      UsageError: there is no such bucket, or no permission.
-      RunError: the object cannot be fetched in time.
-    """
+    """Fetches an object into an open file, whose content is replaced."""
     return with_retries("read", path, lambda: _download_once(path, file))
 
 
@@ -306,11 +269,7 @@ def fetch(path: str, local: str) -> None:
     """Copies an object to a local file, whole or not at all; the file gets the object's time of the last change.
 
     Args:
-      path: the path of the object.
       local: the path of the local file; an existing one is replaced.
-
-    Raises:
-      NotFoundError, UsageError, RunError: as for `download`; RunError also if the file cannot be written.
     """
     with LocalStore().write_atomic(local, "wb") as file:
         blob = download(path, file)
@@ -320,12 +279,7 @@ def fetch(path: str, local: str) -> None:
 
 
 def generation_of(path: str) -> int:
-    """The generation of an object; 0 if there is no such object.
-
-    Raises:
-      UsageError: there is no such bucket, or no permission.
-      RunError: the server cannot be reached.
-    """
+    """The generation of an object; 0 if there is no such object."""
 
     def request_generation() -> int:
         blob = blob_at(path)
@@ -350,17 +304,8 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
     """Uploads a file as an object, whole or not at all.
 
     Args:
-      path: the path of the object.
-      file: the file to upload, which must be seekable.
       generation: the generation of the object that is replaced; 0 if there must be no object. If the object has another
         generation, another program wrote it; then the upload fails, and that object is kept.
-
-    Returns:
-      The generation of the new object.
-
-    Raises:
-      RunError: another program has written the object, or the file cannot be sent in time.
-      UsageError: there is no such bucket, or no permission.
     """
     checksum = google_crc32c.Checksum()
     file.seek(0)

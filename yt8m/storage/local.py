@@ -36,11 +36,6 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 
     Args:
       action: a verb, such as `read`.
-      path: the file or folder.
-
-    Raises:
-      NotFoundError: a file or folder does not exist.
-      RunError: another error.
     """
     try:
         yield
@@ -286,15 +281,7 @@ def is_special(path: str) -> bool:
 
 
 def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
-    """Yields an open file to the caller's block, then syncs it to the disk and closes it.
-
-    Args:
-      file: the file, open for writing.
-      path: the path that error messages name.
-
-    Raises:
-      RunError: the file cannot be written, or the caller's block failed because the disk is full.
-    """
+    """Yields an open file to the caller's block, then syncs it to the disk and closes it."""
     try:
         yield file
         with naming_errors("write", path):
@@ -311,14 +298,7 @@ def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
 
 
 def _replace_folder(target: str, new: str, former: str) -> None:
-    """Renames the folder `new` to `target`.
-
-    Args:
-      target: the final path. If there is an old folder, it is renamed to `former`, and removed at the end; if the new
-        one cannot be renamed, the old one gets its name back.
-      new: the path of the new folder.
-      former: a free path beside `target`.
-    """
+    """Renames the folder `new` to `target`."""
     if not os.path.isdir(target):
         os.rename(new, target)
         sync_folder(os.path.dirname(target))
@@ -337,23 +317,14 @@ def _replace_folder(target: str, new: str, former: str) -> None:
 
 
 def free_bytes(folder: str) -> int:
-    """The number of bytes that are free on the file system of `folder`, which may not exist yet.
-
-    Raises:
-      UsageError: `folder` is a file, or lies below one.
-      RunError: the file system does not report its free space.
-    """
+    """The number of bytes that are free on the file system of `folder`, which may not exist yet."""
     existing = _existing_folder(folder)
     with naming_errors("determine the free space of", existing):
         return shutil.disk_usage(existing).free
 
 
 def is_writable(folder: str) -> bool:
-    """Whether this process may make files in `folder`, which may not exist yet.
-
-    Raises:
-      UsageError: `folder` is a file, or lies below one.
-    """
+    """Whether this process may make files in `folder`, which may not exist yet."""
     return os.access(_existing_folder(folder), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 

@@ -27,14 +27,6 @@ def new_output(path: str, command: str, flag: str = "out") -> Iterator[bool]:
 
     Yields whether the output is complete, because an earlier start of this command was killed after it had written it.
     The log then says so.
-
-    Args:
-      path: the path that the user named.
-      command: a text that is the same for each start of the same command, and for no other.
-      flag: the flag by which the user named the path.
-
-    Raises:
-      UsageError: the path exists, and no earlier start of this command was killed when it made it.
     """
     exists = storage.exists(path) or storage.is_dir(path)
     if exists and not was_begun(path, command):

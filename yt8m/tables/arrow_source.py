@@ -18,12 +18,7 @@ _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 
 
 class ArrowSource:
-    """A Parquet, Arrow or Feather file. A column of lists of numbers is in `arrays` as well as in `columns`.
-
-    Raises:
-      UsageError: the package pyarrow is not installed, or two columns have the same name.
-      RunError: the file is damaged; `batches` raises this too.
-    """
+    """A Parquet, Arrow or Feather file. A column of lists of numbers is in `arrays` as well as in `columns`."""
 
     def __init__(self, path: str) -> None:
         try:

@@ -19,13 +19,8 @@ class TableColumns:
     """The columns of a source.
 
     Args:
-      source: the rows.
-      facts: what the cells of its columns are.
       chosen: {meaning: column} as the user or the form of the file names them.
       reserved: columns that are used otherwise.
-
-    Attributes:
-      taken: the columns that have a meaning already.
     """
 
     def __init__(

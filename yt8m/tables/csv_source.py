@@ -21,10 +21,6 @@ class CsvSource:
     If rows may lack their last fields (`pads_rows`), these are empty. If the last column may hold fields that its
     delimiter has cut (`joins_last`), the fields beyond the header are joined to it; else a row with too many fields is
     bad.
-
-    Raises:
-      UsageError: the header names a column twice.
-      RunError: the file is not CSV, or its encoding is not known; `batches` raises this too.
     """
 
     arrays: Sequence[str] = ()
@@ -90,11 +86,7 @@ class CsvSource:
 
     @contextlib.contextmanager
     def _open_rows(self) -> Iterator[tuple[Iterator[list[str]], Any]]:
-        """Opens the file; yields an iterator over the rows of data, and the reader, which counts lines.
-
-        Raises:
-          RunError: a line that the block reads is not CSV, or cannot be decoded; the message has its number.
-        """
+        """Opens the file; yields an iterator over the rows of data, and the reader, which counts lines."""
         dialect = self.dialect
         with encodings.open_text(self.path, self._encoding.name) as text:
             for _ in range(dialect.first_line):

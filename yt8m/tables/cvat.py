@@ -10,12 +10,7 @@ from yt8m.tables.sources import MemorySource
 
 
 def read_cvat(path: str) -> MemorySource:
-    """The rows of a file of CVAT's form for images: the name of each, and the labels of its tags and shapes.
-
-    Raises:
-      UsageError: the file has another root or no images.
-      RunError: the file is not XML.
-    """
+    """The rows of a file of CVAT's form for images: the name of each, and the labels of its tags and shapes."""
     with open_bytes(path) as file:
         try:
             root = xml.etree.ElementTree.parse(file).getroot()

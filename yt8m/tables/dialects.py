@@ -24,14 +24,7 @@ class Dialect(NamedTuple):
 
     Attributes:
       delimiter: the character between two fields.
-      header: the names of the columns.
-      skipped: number of rows before the first row of data: the header, and the titles above it.
-      first_line: number of lines before these: comments and `sep=;`.
-      quote: the character around a field that holds a delimiter.
       escape: the character before a quote in a field; None if such a quote is written twice.
-      skips_blanks: whether blanks after a delimiter belong to no field.
-      has_comments: whether rows that begin with `#` are comments.
-      is_headerless: whether the names of the columns were made up.
     """
 
     delimiter: str
@@ -58,12 +51,7 @@ class Dialect(NamedTuple):
 
 
 def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
-    """Finds the dialect of a file.
-
-    Args:
-      sample: the beginning of the text, up to the end of a line.
-      column_names: names of columns that the user has given.
-    """
+    """Finds the dialect of a file."""
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample)
     first, directive, comments = _preamble(lines)
     body = "".join(lines[first:])

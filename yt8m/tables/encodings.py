@@ -30,7 +30,6 @@ class Encoding(NamedTuple):
     """How a file is encoded.
 
     Attributes:
-      name: the name of the encoding, as Python calls it.
       description: the words for a message, such as `in cp1252 (such as "Größe")`; empty for UTF-8.
     """
 
@@ -82,11 +81,7 @@ def decode(content: bytes, path: str) -> str:
 
 
 def detect(path: str) -> Encoding:
-    """Finds the encoding of a file of text; reads all of it.
-
-    Raises:
-      RunError: the text is neither UTF-8, nor UTF-16, nor surely cp1252; the message names a line.
-    """
+    """Finds the encoding of a file of text; reads all of it."""
     with open_bytes(path) as file:
         start = file.read(_BLOCK)
         for mark, name in _BYTE_ORDER_MARKS:

@@ -34,7 +34,6 @@ class Facts:
 
     Attributes:
       counts: {value: number of rows}, at most `_MOST_VALUES` different ones; lists are tuples.
-      rows: number of rows that were counted.
     """
 
     def __init__(self) -> None:

@@ -21,12 +21,7 @@ def read_json_table(path: str, control: str = "") -> MemorySource:
     """Reads the rows of a JSON file.
 
     Args:
-      path: path of the file.
       control: the control of an export of Label Studio whose answers are labels; empty if there is only one.
-
-    Raises:
-      UsageError: the shape of the file is not known, or has two readings.
-      RunError: the file is not JSON.
     """
     text = encodings.read_text(path).removeprefix("\ufeff")
     values, lines = _parse(path, text)

@@ -27,7 +27,6 @@ class LabelColumns(NamedTuple):
     """The columns of the labels.
 
     Attributes:
-      labels: the columns of the labels; one, or several whose labels are joined.
       classes: {column: class}, if there is a column for each class instead.
     """
 
@@ -46,9 +45,6 @@ class LabelFinder:
 
         Args:
           is_needed: whether a table without labels is refused.
-
-        Raises:
-          UsageError: there are several readings, or no column has labels.
         """
         if "labels" in self._columns.chosen:
             text = self._columns.chosen["labels"]

@@ -48,10 +48,8 @@ class LabelForm(NamedTuple):
 
     Attributes:
       description: the words for the summary, such as `separated by ","`; empty for one name in each cell.
-      split: reads the names in a cell, which need not be clean; raises `NotAListError` if the cell has another form.
       separator: the separator between labels in a text; empty for another form.
       has_whole_floats: whether the numbers of classes are written as 3.0.
-      checked: the names from which the form was found.
     """
 
     description: str
@@ -111,12 +109,7 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
 
     Args:
       counts: {cell: number of rows}; lists are tuples here.
-      flag: the value of --label_separator.
       known_names: the names of the vocabulary, if there is one.
-      source: where the cells are, for messages.
-
-    Raises:
-      UsageError: the cells have two readings, or none.
     """
     known_names = {unicodedata.normalize("NFC", name) for name in known_names}
     filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}

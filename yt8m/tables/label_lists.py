@@ -26,11 +26,7 @@ def looks_like_list(text: str) -> bool:
 
 
 def parse_text(text: str) -> list[Any]:
-    """The items of a list in a text, such as `['cat', 'dog']`, `['cat' 'dog']`, `[0 3]`, `{cat,"red fox"}`, `c("cat")`.
-
-    Raises:
-      NotAListError: the text is no such list.
-    """
+    """The items of a list in a text, such as `['cat', 'dog']`, `[0 3]`, `{cat,"red fox"}`, `c("cat")`."""
     text = text[1:] if text.startswith("c(") else text
     if not looks_like_list(text):
         raise NotAListError(text)
@@ -70,9 +66,6 @@ def flatten(value: Any) -> list[Any]:
     """The labels in a value of JSON or Parquet: a list of names or numbers, of objects with a name, or an object.
 
     A list of lists is one of paths, as a taxonomy has them. Of an object {name: true or 1}, the true names count.
-
-    Raises:
-      NotAListError: the value is none of these.
     """
     if isinstance(value, Mapping):
         return _of_object(value)

@@ -31,7 +31,6 @@ class Answer(NamedTuple):
 
     Attributes:
       labels: the classes that more than half of the people chose, sorted.
-      people: number of people who answered.
       disagreement: share of the people whose choice of classes is not exactly `labels`.
     """
 
@@ -48,15 +47,7 @@ def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
 
 
 def choices_by_person(annotations: Any, control: str) -> list[frozenset[str]]:
-    """The classes that each person chose in a task; a person who skipped the task is left out.
-
-    Args:
-      annotations: the value of `annotations` of a task.
-      control: the name of the control whose results are classes.
-
-    Raises:
-      TypeError: the annotations are not a list, or an answer cannot be used; the text says why.
-    """
+    """The classes that each person chose in a task; a person who skipped the task is left out."""
     if not isinstance(annotations, list):
         raise TypeError("the annotations are not a list")
     people: dict[Any, frozenset[str]] = {}
@@ -94,11 +85,7 @@ def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
 
 
 def _chosen_classes(annotation: Mapping[str, Any], control: str) -> frozenset[str]:
-    """The classes chosen in an annotation by a control.
-
-    Raises:
-      TypeError: the answer has results, but none of the control; the control gives no classes; or a class is no text.
-    """
+    """The classes chosen in an annotation by a control."""
     results = annotation["result"]
     results_of_control = [result for result in results if result.get("from_name") == control]
     answers = [result for result in results if result.get("type") in CLASS_TYPES]
@@ -137,11 +124,7 @@ def controls_of(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) -> str:
-    """The control whose answers are labels: the named one, or the only one of the export that gives classes.
-
-    Raises:
-      UsageError: several controls give classes, or those that have answers do not give classes.
-    """
+    """The control whose answers are labels: the named one, or the only one of the export that gives classes."""
     if control:
         return control
     controls = controls_of(tasks)
@@ -158,11 +141,7 @@ def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) 
 
 
 def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
-    """The rows of Label Studio's JSON export; None if the objects are no tasks.
-
-    Raises:
-      UsageError, RunError: the answers cannot be used; the message names the task.
-    """
+    """The rows of Label Studio's JSON export; None if the objects are no tasks."""
     if not all(isinstance(task.get("data"), dict) and "annotations" in task for task in tasks):
         return None
     chosen = choose_control(path, tasks, control)

@@ -116,7 +116,6 @@ def split_name(column: str, cell: Any) -> str:
     """The name of the split that a cell means, such as `validate` for `val`; the cell itself if it is no known word.
 
     Args:
-      column: the name of the cell's column; a true `is_valid` means `validate`.
       cell: the cell; None if it is empty.
     """
     text = "" if cell is None else str(cell).strip()

@@ -22,8 +22,6 @@ class Merged(NamedTuple):
 
     Attributes:
       source: a row for each video, in the order of their first rows; its column `LABELS` has the names.
-      rows: number of rows of the table.
-      is_scattered: whether the rows of a video are not all together.
     """
 
     source: MemorySource
@@ -34,17 +32,7 @@ class Merged(NamedTuple):
 def merge(
     source: Source, roles: Roles, extra_columns: Sequence[str], split_cell: Callable[[Any], tuple[str, ...]]
 ) -> Merged | None:
-    """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row.
-
-    Args:
-      source: the rows.
-      roles: what the columns mean.
-      extra_columns: columns that must be alike in all rows of a video.
-      split_cell: gives the names in a cell of labels.
-
-    Raises:
-      UsageError: rows of one video contradict each other.
-    """
+    """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row."""
     merger = _Merger(source, roles, [*extra_columns])
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
         merger.add(rows.first, {name: rows.cells[name] for name in merger.columns}, split_cell)

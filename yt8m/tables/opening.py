@@ -26,18 +26,7 @@ def is_table(path: str) -> bool:
 
 
 def open_source(flag: str, path: str, column_names: Sequence[str] = (), control: str = "") -> Source:
-    """Opens a table, whatever its form.
-
-    Args:
-      flag: the flag that names the table, with its dashes.
-      path: path of the file; of a workbook, perhaps with `#` and the name of a sheet.
-      column_names: columns that the user has named.
-      control: the control of Label Studio that the user has named.
-
-    Raises:
-      UsageError: there is no such file, its ending is unknown, or a package is missing.
-      RunError: the file cannot be read.
-    """
+    """Opens a table, whatever its form."""
     path, sheet = _split_sheet(path)
     ending = _ending(path)
     if ending not in ENDINGS:

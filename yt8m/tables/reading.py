@@ -18,9 +18,7 @@ class Row(NamedTuple):
     """One row of a small table.
 
     Attributes:
-      place: `line N`, or `row N` if the file has no lines, for messages.
       cells: {column, as the caller names it: text of the cell}.
-      number: the number of the line, or of the row.
     """
 
     place: str
@@ -29,13 +27,7 @@ class Row(NamedTuple):
 
 
 class ColumnTable:
-    """A table of which only some columns are read; see `open_columns`.
-
-    Attributes:
-      path: path of the table.
-      columns: the columns that the table has, of those that were asked for.
-      source_columns: all columns of the table.
-    """
+    """A table of which only some columns are read; see `open_columns`."""
 
     features: Sequence[str] = ()
 
@@ -54,11 +46,7 @@ class ColumnTable:
         return self._source.line_of(row)
 
     def rows(self) -> Iterator[Row]:
-        """Yields the rows one by one.
-
-        Raises:
-          UsageError: a row has too many or too few fields; the message has its line.
-        """
+        """Yields the rows one by one."""
         lines = self._source.lines()
         for rows in self.batches(_ROWS_AT_ONCE):
             for place, cells in enumerate(zip(*rows.cells.values(), strict=True)):
@@ -75,18 +63,7 @@ def _text(cell: Any) -> str:
 
 
 def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequence[str] = ()) -> ColumnTable:
-    """Opens a table to read some of its columns. Case, blanks and signs in their names do not matter.
-
-    Args:
-      flag: the flag that names the table, with its dashes, for error messages.
-      path: path of the table, in any form that `open_source` reads.
-      columns: the columns that are needed; `id` and others with a known meaning may have another name of this meaning.
-      optional: columns that may be missing.
-
-    Raises:
-      UsageError: the ending is unknown, or the file or a column is missing.
-      RunError: the file cannot be read.
-    """
+    """Opens a table to read some of its columns. Case, blanks and signs in their names do not matter."""
     source = open_source(flag, path, [*columns, *optional])
     if isinstance(source, CsvSource):
         source.pads_rows = True

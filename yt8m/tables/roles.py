@@ -24,13 +24,8 @@ class Roles:
     """What the columns of a table mean; an empty name stands for none.
 
     Attributes:
-      id, path, split, start, end: the columns of these meanings.
-      labels: the columns of the labels; one, or several whose labels are joined.
       classes: {column: class}, if there is a column for each class instead.
-      value: the column that says, of the label of a row, whether the video has it.
       families: {feature: its columns}, of features with a column for each value.
-      lists: the columns whose cells are lists of numbers, which are features.
-      unused: the other columns.
     """
 
     id: str = ""
@@ -53,11 +48,7 @@ class Roles:
 
 
 def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> dict[str, str]:
-    """{meaning: column, or several with `+`} of the value of --columns; an empty column stands for none.
-
-    Raises:
-      UsageError: a meaning or a column is unknown.
-    """
+    """{meaning: column, or several with `+`} of the value of --columns; an empty column stands for none."""
     chosen = {}
     for word in words:
         meaning, equals, column = (text.strip() for text in word.partition("="))
@@ -77,23 +68,13 @@ def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> 
 
 
 class RoleFinder:
-    """Finds the roles of columns.
-
-    Args:
-      columns: the columns; the finder takes those that get a meaning.
-      path_endings: the endings of the files that a column of paths names.
-      split_names: the names of the splits.
-    """
+    """Finds the roles of columns."""
 
     def __init__(self, columns: TableColumns, path_endings: Sequence[str], split_names: Collection[str]) -> None:
         self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
 
     def find(self, needs_labels: bool = True) -> Roles:
-        """The roles of all columns.
-
-        Raises:
-          UsageError: the columns have several readings, or one that is needed is missing.
-        """
+        """The roles of all columns."""
         columns, roles = self._columns, self._take(Roles(), "split", self._find_split())
         for meaning in ("start", "end"):
             roles = self._take(roles, meaning, self._find_time(meaning))

@@ -31,12 +31,7 @@ _NUMBER, _NUMBERS = re.compile(r"\d{1,18}", re.ASCII), re.compile(r"[\d\s;|,]+",
 
 
 class SeparatorVerdict(NamedTuple):
-    """What the cells say of a separator.
-
-    Attributes:
-      kind: `split`, `names`, or `unclear`.
-      example: a cell that has the separator, and does not fit to the other reading.
-    """
+    """What the cells say of a separator."""
 
     kind: str
     example: str = ""
@@ -75,11 +70,6 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
 
     Args:
       cells: {text of a cell: number of cells with this text}, without empty ones.
-      known_names: names that the vocabulary has.
-      source: where the cells are, for a message.
-
-    Raises:
-      UsageError: there are two readings.
     """
     if separator_of_numbers := _between_numbers(cells):
         return separator_of_numbers
@@ -101,13 +91,7 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
 
 
 def refuse_combinations(names: Collection[str], checked: Collection[str], source: str) -> None:
-    """Raises `UsageError` if one of all names of a table seems to be several names with a separator between them.
-
-    Args:
-      names: the labels of all rows.
-      checked: labels that need no check: those from which the separator was found, and names of the vocabulary.
-      source: where the cells are, for a message.
-    """
+    """Raises `UsageError` if one of all names of a table seems to be several names with a separator between them."""
     everything = set(names)
     for name in sorted(everything - set(checked)):
         for separator in USUAL:
@@ -168,17 +152,8 @@ class _Evidence:
     A part is a label of its own if it stands alone in a cell, or is in several cells at different places: as `dog` in
     `cat, dog` and `dog, fox`, but not as `Animal` in `Animal, wild` and `Animal, domestic`.
 
-    Args:
-      separator: the separator.
-      cells: {text of a cell: number of cells}.
-      known_names: names of the vocabulary.
-      combined: {cell with the separator: its parts}.
-
     Attributes:
-      proving: the cells of which all parts are labels of their own.
-      touching: the cells of which a part is.
       uncut: a cell that has the separator, but an empty part; empty if there is none.
-      example: a cell for a message.
     """
 
     def __init__(

@@ -36,9 +36,6 @@ class Source(Protocol):
     """The rows of one file, before anybody has decided what its columns mean.
 
     Attributes:
-      path: path of the file.
-      columns: the names of the columns with cells.
-      arrays: the names of the columns with lists of numbers, which may be features.
       form: a few words on the file, such as `CSV separated by ";", in cp1252`.
       hints: {meaning: column}, if the form of the file says which column means what.
     """
@@ -65,10 +62,7 @@ class MemorySource:
     """Rows that are held in memory: those of a workbook, of JSON, or of an export of another program.
 
     Args:
-      path: path of the file.
       cells: {column: one value per row}.
-      form: see `Source`.
-      hints: see `Source`.
       lines: the line of each row; empty if there are none.
     """
 

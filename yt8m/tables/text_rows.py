@@ -16,15 +16,11 @@ def parse_rows(text: str, path: str, column_names: Sequence[str]) -> tuple[Field
     """Parses a CSV text with a header.
 
     Args:
-      path: the path of the file, for messages.
       column_names: names of columns that the header must have, in lower case; without them it has commas.
 
     Returns:
       (the names of the columns, in lower case; an iterator over the line and the fields of each row with any text).
       Empty fields at the end of a row, beyond the header, are left out.
-
-    Raises:
-      RunError: a line is not CSV; the iterator raises this too.
     """
     text = text.removeprefix("\ufeff")
     first_names = [name.strip().strip('"').lower() for name in text.partition("\n")[0].split(",")]

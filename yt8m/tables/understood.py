@@ -34,12 +34,6 @@ class TableFlags:
     """What the user says of a table.
 
     Attributes:
-      columns: the words `MEANING=COLUMN` of --columns.
-      separator: the value of --label_separator.
-      vocabulary: the names of the classes that are known already.
-      splits: the names of the splits.
-      extra_columns: columns to read besides those with a meaning.
-      path_endings: the endings of the files that a column of paths may name.
       needs_labels: whether a table without labels is refused.
     """
 
@@ -53,13 +47,7 @@ class TableFlags:
 
 
 class Table(Protocol):
-    """A table with a row for each video.
-
-    Attributes:
-      path: path of the table.
-      columns: the meanings that the table has: id, labels, and perhaps path, split, start, end; and extra columns.
-      features: the names of the features in the table itself or in an array beside it.
-    """
+    """A table with a row for each video."""
 
     path: str
     columns: Sequence[str]
@@ -70,8 +58,6 @@ class Table(Protocol):
 
         Args:
           size: largest number of rows of a batch.
-          skip: number of rows to leave out at the beginning.
-          features: the features to read.
         """
 
     def clean_label(self, name: Any) -> str:
@@ -79,17 +65,7 @@ class Table(Protocol):
 
 
 def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
-    """Opens a table, and finds what its columns mean and how its labels are written.
-
-    Args:
-      flag: the flag that names the table, with its dashes.
-      path: the path of the table; the sheet of a workbook may follow after `#`.
-      flags: what the user says of it.
-
-    Raises:
-      UsageError: the table has two readings, or a column that is needed is missing.
-      RunError: the file cannot be read.
-    """
+    """Opens a table, and finds what its columns mean and how its labels are written."""
     column_names = [word.partition("=")[2] for word in flags.columns]
     control = next((word.partition("=")[2] for word in flags.columns if word.startswith("labels=")), "")
     source = open_source(flag, path, column_names, control)
@@ -113,20 +89,6 @@ class UnderstoodTable:
 
     The cells of `labels` are sequences of names as they are written, which `clean_label` makes the names of classes;
     those of `split` are the names that --splits has by default.
-
-    Args:
-      source: the rows.
-      roles: what the columns mean.
-      facts: what the cells of the columns are.
-      flags: what the user says of the table.
-
-    Attributes:
-      form: how the labels are written.
-      source_columns: the columns of the file.
-      is_scattered: whether the rows of a video are not all together, so that the order of the videos is not certain.
-
-    Raises:
-      UsageError: the labels have two readings.
     """
 
     def __init__(self, source: Source, roles: Roles, facts: Mapping[str, Facts], flags: TableFlags) -> None:

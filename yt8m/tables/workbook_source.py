@@ -15,12 +15,7 @@ ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 
 
 def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
-    """Reads the table of a workbook: the only sheet that has cells, or the one that is named.
-
-    Raises:
-      UsageError: the package python-calamine is not installed, or there is not one such sheet.
-      RunError: the file is damaged.
-    """
+    """Reads the table of a workbook: the only sheet that has cells, or the one that is named."""
     sheets = _read_sheets(path)
     filled = {name: rows for name, rows in sheets.items() if any(map(any, rows))}
     if sheet and sheet not in filled:

@@ -58,11 +58,6 @@ def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int
     The checkpoint has the step of the imported one, and the initial state of the optimizer. Evaluation, inference and
     export can read it, and a training in the same folder resumes from it.
 
-    Args:
-      request: the flags of the command.
-      config: the config of the run to write.
-      flag_names: names of the model's hyper-parameters that the user gave, by flags or by --config.
-
     Raises:
       UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
         another number of classes than the checkpoint.
@@ -102,8 +97,6 @@ class Checkpoint(NamedTuple):
     """A checkpoint of TensorFlow 1: in format V2 (files `.index` and `.data`), or in format V1, a single file.
 
     Attributes:
-      path: the prefix of the files, or the path of the single file.
-      reader: TensorFlow's reader of the checkpoint.
       shapes: {name: shape} of its variables.
     """
 
@@ -113,15 +106,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def open(cls, path_in_flag: str) -> Checkpoint:
-        """Opens the checkpoint that --checkpoint names.
-
-        Args:
-          path_in_flag: the prefix of the checkpoint, one of its files, or a folder whose newest checkpoint is opened.
-
-        Raises:
-          UsageError: there is no such checkpoint.
-          RunError: the checkpoint cannot be read.
-        """
+        """Opens the checkpoint that --checkpoint names."""
         path = _find_prefix(path_in_flag)
         is_single = not storage.exists(f"{path}.index")
         if is_single and not storage.exists(path):
@@ -177,11 +162,7 @@ class Checkpoint(NamedTuple):
         return next((transforms[op] for op in sorted(inputs) if op in transforms), "")
 
     def value(self, name: str) -> np.ndarray:
-        """The value of a variable.
-
-        Raises:
-          RunError: the value cannot be read, or is not finite.
-        """
+        """The value of a variable."""
         try:
             value = np.asarray(self.reader.get_tensor(name))
         except Exception as error:  # TensorFlow's reader raises errors of many types
@@ -200,17 +181,7 @@ class Checkpoint(NamedTuple):
 def _with_input_transform(
     config: TrainConfig, network: published.Network, checkpoint: Checkpoint, is_given: bool
 ) -> TrainConfig:
-    """Returns the config with the input transform of the checkpoint's graph, or else with the one that the user gave.
-
-    Args:
-      config: the config of the run to write.
-      network: the published network, with the transforms that its programs use.
-      checkpoint: the checkpoint.
-      is_given: whether the user gave --input_transform.
-
-    Raises:
-      UsageError: neither the graph nor the user names an input transform, or the two differ.
-    """
+    """The config with the input transform of the checkpoint's graph, or else with the one that the user gave."""
     options, in_graph = dict(config.model.hyper_parameters), checkpoint.input_transform()
     if not in_graph and not is_given:
         choices = ", or ".join(f"--input_transform={name} for {code}" for name, code in network.transforms.items())
@@ -229,12 +200,7 @@ def _with_input_transform(
 
 
 def _find_prefix(path_in_flag: str) -> str:
-    """Returns the prefix of the checkpoint that the user names by its prefix, one of its files, or its folder.
-
-    Raises:
-      UsageError: the folder has no checkpoint.
-      RunError: no checkpoint of the folder can be read.
-    """
+    """Returns the prefix of the checkpoint that the user names by its prefix, one of its files, or its folder."""
     if storage.is_dir(path_in_flag):
         newest = checkpoints.newest_readable(path_in_flag)
         if newest is None:
@@ -254,7 +220,6 @@ def _with_class_count(
     If no size depends on it, the number stays that of the config.
 
     Args:
-      config: the config of the run.
       num_classes: the value of --num_classes; None to derive the number from the shapes of the checkpoint.
       checkpoint_shapes: {name: shape} of the checkpoint's variables, in the layout and by the names of the model.
 
@@ -281,7 +246,6 @@ def _possible_class_counts(few: Shapes, with_one_more: Shapes, checkpoint_shapes
 
     Args:
       few: {name: shape} of the variables of a model with `_FEW` classes.
-      with_one_more: the same for a model with one class more.
       checkpoint_shapes: {name: shape} of the checkpoint's variables.
     """
     for name in few.keys() & with_one_more.keys() & checkpoint_shapes.keys():
@@ -302,14 +266,8 @@ def _refuse_misfits(
     """Compares the variables of the checkpoint with those of the model.
 
     Args:
-      checkpoint: the path of the checkpoint.
-      config: the config of the run to write.
-      variables_by_name: {name in the checkpoint: the variable of the model that takes the value}.
       weights: {name: shape} of the checkpoint's variables.
       model_shapes: {name: shape} of the model's variables.
-
-    Raises:
-      RunError: variables do not match; the message names those that only one side has, and those of other shapes.
     """
     takers = Counter(variable.name for variable in variables_by_name.values() if variable.name)
     untaken = [
@@ -344,11 +302,8 @@ def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, 
     Later commands take the run for one that this user made on this machine, so they import the code that it names.
 
     Args:
-      config: the config of the run; `train_dir` is the folder to write.
       values: {name of a variable of the model: value}.
-      step: the step of the checkpoint to write.
       names: the vocabulary of the run; empty if it has none.
-      origin: a few words that say where the weights are from, for the run's ended.json.
     """
     with replaced_folder(config.train_dir.rstrip("/")) as part:
         _save_checkpoint(checkpoints.path_of(part, step), config, values, step)
@@ -361,12 +316,6 @@ def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.nda
     """Saves a checkpoint of the run's training graph, with the given weights and the initial state of the optimizer.
 
     Variables without a given value get the initial values of a training.
-
-    Args:
-      path: the prefix of the checkpoint to write.
-      config: the config of the run.
-      values: {name of a variable of the model: value}; a moving average of the variable gets the same value.
-      step: the global step to save.
     """
     settings, workload = training_run.runner_config(config), training_workload.create_training(config)
     deployment = creation.deployment_for(settings, quiet=True)
@@ -388,14 +337,7 @@ def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.nda
 def _report_import(
     config: TrainConfig, checkpoint: Checkpoint, variables_by_name: Mapping[str, Variable], left_out: Sequence[str]
 ) -> None:
-    """Logs which variables were imported and which were not, and prints what the user can do next.
-
-    Args:
-      config: the config of the run that was written.
-      checkpoint: the imported checkpoint.
-      variables_by_name: {name in the checkpoint: the variable of the model that took the value}.
-      left_out: names of the variables in the checkpoint that are not the network's.
-    """
+    """Logs which variables were imported and which were not, and prints what the user can do next."""
     for name, variable in variables_by_name.items():
         logging.info("%s -> %s", name, variable.name or "left out: it has no effect in the softmax over the frames")
     optimizer_variables = [name for name in left_out if name != STEP]

@@ -67,9 +67,6 @@ def _validation_data(config: AddClassesConfig) -> str:
 
     Returns:
       Their pattern; empty if --eval_data is not given and no files are found.
-
-    Raises:
-      UsageError: the pattern that the user names matches no file.
     """
     if config.eval_data_pattern:
         return open_data(config.eval_data_pattern).pattern
@@ -86,11 +83,7 @@ class Comparison(NamedTuple):
     """How well an old model and a new one, with added classes, find classes in the same videos.
 
     Attributes:
-      videos: number of videos.
-      kept_classes: number of classes of the old model that are a label of some video.
-      added_classes: number of added classes that are a label of some video.
       before: mean average precision (mAP) of the kept classes, by the scores of the old model; None if there are none.
-      after: the same by the scores of the new model.
       added: mAP of the added classes, by the scores of the new model; None if there are none.
     """
 
@@ -119,14 +112,7 @@ def compare(old_run: str, new_run: str, pattern: str, rename: str = "", *, trust
 
     Args:
       old_run: folder of the run without the added classes.
-      new_run: folder of the run with them.
-      pattern: pattern of the TFRecord files.
       rename: CSV file (columns old,new) of classes that have another name in the new run; empty if there are none.
-      trust_code: whether to import the code that the runs name.
-
-    Raises:
-      UsageError: the data do not fit the runs, or a run does not name its classes.
-      RunError: a record is damaged, or a run cannot be read.
     """
     open_scorer = functools.partial(scoring.open, trust_code=trust_code, first_input="parsed records")
     with open_scorer(old_run) as old, open_scorer(new_run) as new:
@@ -154,9 +140,6 @@ def _score_batches(
     """Yields (labels [B, C], (scores of the old model, of the new model) [B, C] each) for the C classes of the new run.
 
     Args:
-      old: the model without the added classes.
-      new: the model with them.
-      pattern: pattern of the TFRecord files.
       sources: [C], the index of each class in the old model; negative for a new class, for which its scores are 0.
     """
     records = read_records(pattern, num_classes=new.num_classes)

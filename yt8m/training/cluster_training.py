@@ -29,12 +29,7 @@ def train(config: TrainConfig, data: OpenedData | None = None) -> int:
     """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
 
     Args:
-      config: the config of the run.
       data: the training data; None if they are not opened yet.
-
-    Raises:
-      UsageError: the cluster in TF_CONFIG is not valid, or a flag is missing or does not fit the cluster.
-      RunError: for the reasons that `training_run.train` lists.
     """
     cluster = clusters.from_environment()
     if cluster is None:
@@ -127,12 +122,7 @@ def _follow_checkpoints(train_dir: str, patience: float, chief: str) -> Iterator
     """Waits for new checkpoints and yields the path of each, until the run marker says that training has ended.
 
     Args:
-      train_dir: the folder of the run.
       patience: seconds to wait without a new checkpoint and without an answer from the chief.
-      chief: `host:port`, where the chief accepts connections while it trains.
-
-    Raises:
-      RunError: the training failed, or the chief did not answer for `patience` seconds.
     """
     last, since = -1, time.monotonic()
     while True:

@@ -22,14 +22,6 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
     """Yields batches of dequantised videos, in the order of the sorted files.
 
     If bad records are tolerated (--max_bad_records), the rest of a file after one is skipped, as in the training.
-
-    Args:
-      data: the config of the data, which describes the records.
-      pattern: the pattern of the files.
-
-    Raises:
-      UsageError: the data have a reader of the user, which this function does not know, or no file matches.
-      RunError: a record is damaged, and none is tolerated.
     """
     if data.reader:
         raise UsageError(

@@ -74,7 +74,6 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
     """Makes a run out of the texts in --classes, writes it to --out, and returns the exit status.
 
     Args:
-      config: the flags.
       settings: {name: value} of the extractor's options.
 
     Raises:
@@ -119,13 +118,7 @@ def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, l
     """{name of a class: its texts} from a table, in the order of the table.
 
     Args:
-      path: a CSV or a Parquet file with the column `name`, and optionally `prompt`. Several rows may have one name.
       template: the text of a class without a prompt; {} stands for the name of the class.
-      flag: the flag that names the table, for error messages.
-
-    Raises:
-      UsageError: there is no such file, it has no column `name` or no rows, or a row has no usable name.
-      RunError: the file cannot be read.
     """
     prompts: dict[str, list[str]] = {}
     for rows in open_columns(f"--{flag}", path, ["name"], optional=["prompt"]).batches(8192):
@@ -149,15 +142,7 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
     Args:
       model: folder of the other run, which must be like one that `yt8m from-text` makes: a LogisticModel on video-level
         features of exactly one extractor hf:NAME.
-      classes: path of the table, see `read_prompts`.
       template: the text of a class without a prompt; {} stands for the name of the class.
-      out: folder of the run to write.
-      trust_code: whether to run code that comes with the network.
-
-    Raises:
-      UsageError: `model` is a run of another kind, or has a class of the table already; its network is not trusted or
-        has other weights; the table cannot be used; or `out` exists.
-      RunError: the run cannot be read, or weights cannot be fetched or read.
     """
     with new_output(out, repr((model, classes, template))) as is_done:
         return 0 if is_done else _grow(model, classes, template, out, trust_code)
@@ -185,17 +170,7 @@ def _grow(model: str, classes: str, template: str, out: str, trust_code: bool) -
 
 
 def _make_classifier(old: OpenedRun, prompts: list[list[str]], trust_code: bool) -> TextClassifier:
-    """Computes the weights of the classes to add, by the network that computed the features of the run.
-
-    Args:
-      old: the run that gets the classes.
-      prompts: the texts of each class.
-      trust_code: whether to run code that comes with the network.
-
-    Raises:
-      UsageError: the run has another model or other features, or the network is not trusted or has other weights.
-      RunError: the weights cannot be fetched or read.
-    """
+    """Computes the weights of the classes to add, by the network that computed the features of the run."""
     entries, data = old.extractors, old.config.data
     has_one_network = len(entries) == 1 and str(entries[0]["name"]).startswith("hf:")
     if not has_one_network or old.config.model.model != "LogisticModel" or data.frame_features:
@@ -221,9 +196,6 @@ def _old_weights(old: OpenedRun) -> tuple[int, list[NDArray[np.float32]]]:
     """Reads the newest checkpoint of a run; returns (step, [weights [D, C], biases [C]]).
 
     If the checkpoint has moving averages of the weights and biases, these are returned.
-
-    Raises:
-      RunError: no checkpoint can be read.
     """
     checkpoint = tf.train.load_checkpoint(copies.copy_of(old.checkpoint()))
     names = [name_of_weights(name, checkpoint.get_variable_to_shape_map()) for name in _VARIABLES]

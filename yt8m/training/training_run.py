@@ -45,10 +45,6 @@ def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> di
     """{option: value} of all options that change the result, for TensorBoard's table of hyper-parameters.
 
     Numbers and truth values stay as they are; all other values become text.
-
-    Args:
-      shaping: what each option of the run affects, see `resume.shaping`.
-      max_steps: the value of --max_steps.
     """
     values = {
         option_value.name.rpartition(".")[2]: option_value.value
@@ -60,12 +56,7 @@ def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> di
 
 
 class Exporter:
-    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving takes that number as the version.
-
-    Args:
-      config: the complete config of the training.
-      workload: the workload, whose `names` are the vocabulary of the run.
-    """
+    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving takes the number as version."""
 
     def __init__(self, config: TrainConfig, workload: Workload) -> None:
         self._config, self._workload = config, workload
@@ -104,19 +95,9 @@ def train(
     """Trains the run of `config`, or resumes it, and writes its folder.
 
     Args:
-      config: the config of the run, which `complete` completes.
       data: the training data; None if they are not opened yet.
       cluster: the cluster, if this process is the chief of several that train together; else None.
       validates: whether this process validates, if the config has validation data and `cluster` is None.
-
-    Returns:
-      The complete config, and how the training ended.
-
-    Raises:
-      UsageError: the folder holds a run of another model, a folder for outputs cannot be used, or no data are found.
-        The run in the folder is unchanged.
-      RunError: another trainer uses the folder, none of the checkpoints in the folder can be read, or the data have no
-        example.
     """
     for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):  # the folders for outputs
         if folder := options.value_at(config, path):
@@ -186,11 +167,7 @@ def _refuse_data_without_labels(data: OpenedData, read_by: DataConfig, distillat
 
 
 def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
-    """Copies the export to `export_dir` if the training succeeded, and logs how the training ended.
-
-    Raises:
-      RunError: the data have no example, so nothing was trained.
-    """
+    """Copies the export to `export_dir` if the training succeeded, and logs how the training ended."""
     if not outcome.exit_code:
         exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
@@ -215,12 +192,7 @@ def _show_choice(config: TrainConfig) -> None:
 
 
 def _describe_results(config: TrainConfig, step: int) -> str:
-    """Returns lines that say where the results of the run are, and which two commands users usually run next.
-
-    Args:
-      config: the complete config of the training.
-      step: the step at which the training ended.
-    """
+    """Returns lines that say where the results of the run are, and which two commands users usually run next."""
     pattern = config.validation.eval_data_pattern or validation_pattern(config.data.data_pattern)
     if config.search.is_refitted:  # the split validate was trained on, and no figure of it would be honest
         pattern = search_outcome.split_beside(config.data.data_pattern.split(",")[0], "test") or pattern
@@ -244,14 +216,7 @@ def validation_pattern(training_pattern: str) -> str:
 
 
 def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:
-    """Returns lines with the two commands that users usually run next, for evaluation and prediction.
-
-    Args:
-      train_dir: the folder of the run.
-      files: pattern of the evaluation files, quoted for the shell.
-      first: a file to predict, quoted for the shell.
-      evaluates_segments: whether the run learned from rated segments, so that its evaluation is to use them too.
-    """
+    """Returns lines with the two commands that users usually run next, for evaluation and prediction."""
     run, segments = shlex.quote(train_dir), " --segment_labels" if evaluates_segments else ""
     return (
         "next:\n"
@@ -296,7 +261,6 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
     signature, by which a resumed run decides whether it can use the saved graph, has the path of the copy.
 
     Args:
-      config: the complete config of the run.
       cluster: the cluster, if this process trains with others; else None.
     """
     local = _local_teacher(config.distillation)
@@ -317,15 +281,7 @@ def complete(config: TrainConfig, data: OpenedData | None = None) -> tuple[Train
     The folder is only named, not made. The seed of the run becomes the seed of the data.
 
     Args:
-      config: the config of the run.
       data: the training data; None if they are not opened yet.
-
-    Returns:
-      The complete config, and the opened data.
-
-    Raises:
-      UsageError: no file matches, or the vocabulary has another number of classes than the config.
-      RunError: the vocabulary is damaged.
     """
     section = dataclasses.replace(config.data, seed=config.seed)
     if not section.data_pattern:
@@ -344,17 +300,8 @@ def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
     An old run in the folder is moved aside with --start_new_model, or if it never took a step and has other options.
     Otherwise an old run of another model is refused.
 
-    Args:
-      config: the complete config.
-      data: the training data.
-
     Returns:
       The vocabulary that the run uses, which is then in its folder; empty if there is none.
-
-    Raises:
-      UsageError: the folder holds a run of another model, or one whose classes have other names; or with
-        --start_new_model it holds files, but no run, or what the new run is to read.
-      RunError: the config or the vocabulary of the old run is damaged.
     """
     if config.checkpoints.start_new_model:
         _refuse_moving_sources(config)

@@ -36,13 +36,7 @@ def teacher_for(distillation: DistillConfig, data: DataConfig, names: Vocabulary
     """Checks the files of the teacher that the config names, and returns the teacher; None if the config names none.
 
     Args:
-      distillation: names the teacher.
-      data: the config of the training data.
       names: the vocabulary of the training data; empty if they have none.
-
-    Raises:
-      UsageError: there is no such file or model, or it has other classes or features than the run.
-      RunError: a line of the predictions is damaged.
     """
     if distillation.distill_from:
         return _open_predictions(distillation.distill_from, data.num_classes)
@@ -104,13 +98,7 @@ def _open_teacher_model(folder: str, data: DataConfig) -> ModelTeacher:
 
 
 def _refuse_other_features(folder: str, data: DataConfig) -> None:
-    """Refuses a teacher that reads other features than the run, or in another order: its graph knows only their width.
-
-    Args:
-      folder: the folder of --teacher. The config of the teacher is there, or, if `folder` is the inference model in the
-        folder of a run, in that folder. Without a config nothing is refused.
-      data: the data of the training.
-    """
+    """Refuses a teacher with other features than the run, or in another order: its graph knows only their width."""
     saved = run_dir.read(folder) or run_dir.read(folder.rstrip("/").rpartition("/")[0])
     if saved is None:
         return
@@ -134,16 +122,7 @@ def _format_features(data: DataConfig) -> str:
 
 
 def create_training(config: TrainConfig, data: OpenedData | None = None) -> Workload:
-    """Creates the workload of a training run, with the teacher and the augmentation of the config.
-
-    Args:
-      config: the config of the run.
-      data: the training data, if they are open.
-
-    Raises:
-      UsageError: a value in the config is not valid, or for the reasons of `teacher_for`.
-      RunError: the teacher's predictions are damaged.
-    """
+    """Creates the workload of a training run, with the teacher and the augmentation of the config."""
     created = workload.create(config.data, config.model, "train", opened=data)
     plain, teacher = created.modeler, teacher_for(config.distillation, config.data, created.names)
     plain.trains_new_only = bool(config.train_only)
@@ -170,10 +149,6 @@ def find_checkpoint(config: TrainConfig) -> str:
 
     If that run has other features, or has them in another order, the log warns, since weights are taken by the names of
     variables alone: those of the first layer may fit in shape and belong to other features.
-
-    Raises:
-      UsageError: there is no such folder.
-      RunError: the folder holds no checkpoint that can be read.
     """
     folder = config.init_from
     if not storage.is_dir(folder):
@@ -208,15 +183,8 @@ def _refuse_train_only(old_run: str, matching: Matching | None) -> NoReturn:
 def map_classes(config: TrainConfig, workload: Workload) -> ClassMap | None:
     """Maps each class of the training to a class of the run of --init_from, and logs the result.
 
-    Args:
-      config: the config of the training.
-      workload: the workload of the training.
-
     Returns:
       The map; None if both have the same classes in the same order, or if the names of the classes are not known.
-
-    Raises:
-      UsageError: as for `_match_classes`, or --train_only is given and no class is new.
     """
     matching = _match_classes(config, workload.names)
     if config.train_only and (matching is None or NEW not in matching.sources):
@@ -240,17 +208,11 @@ def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
     """Finds the classes of the training among those of --init_from by their names.
 
     Args:
-      config: the config of the training.
       names: the vocabulary of the training data; empty if they have none.
 
     Returns:
       The matching, in which classes that --init_from lacks are new; None if the names of the training's classes are
       not known, or those of the classes of --init_from.
-
-    Raises:
-      UsageError: a vocabulary has a name twice; or --rename is given, and its file cannot be parsed, the names of the
-        old or of the new classes are not known, or the renames do not fit them.
-      RunError: the config or the vocabulary in --init_from is damaged.
     """
     saved = run_dir.read(config.init_from)
     num_classes_there = None if saved is None or saved.published else saved.config.data.num_classes
@@ -269,11 +231,6 @@ def _match_classes(config: TrainConfig, names: Vocabulary) -> Matching | None:
 
 def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
     """Builds a model to find out the shapes of its variables.
-
-    Args:
-      model: an instance of a class of models.
-      data: the data config, with the sizes of the features.
-      num_classes: the number of classes with which the model is built.
 
     Returns:
       {name of a variable: its shape}.

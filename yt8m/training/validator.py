@@ -44,17 +44,7 @@ class Validator:
     The constructor checks the data; if --eval_max_videos is given, it reads all records to draw the videos.
 
     Args:
-      config: the complete config of the training.
-      folder: a local folder for the copies of the videos that --eval_max_videos draws.
       names: the vocabulary of the training data; empty if they have none.
-
-    Attributes:
-      metric: the class of the metric by which the best checkpoint is chosen.
-      data: the description of the validation data that `validation_history.History` takes.
-
-    Raises:
-      UsageError: the data do not fit the training, no file matches, or there is no such metric.
-      RunError: a shard is damaged.
     """
 
     def __init__(self, config: TrainConfig, folder: str, names: Vocabulary) -> None:
@@ -76,15 +66,8 @@ class Validator:
     def __call__(self, checkpoint: str, signals: runner.StopSignals) -> StepValues | None:
         """Evaluates a checkpoint.
 
-        Args:
-          checkpoint: the path of the checkpoint.
-          signals: the signals to the training process, which end the evaluation too.
-
         Returns:
           The loss and the metrics; None if a signal ended the evaluation.
-
-        Raises:
-          RunError: a shard changed since the start of the training, the data have no example, or the evaluation failed.
         """
         counted_shards, inputter = self._task.counted_shards, self._task.inputter
         counted_shards.check_unchanged()
@@ -118,12 +101,7 @@ class Validator:
         return None
 
     def keep(self, checkpoint: str, values: StepValues) -> None:
-        """Copies a checkpoint to best/ in the run's folder, and writes its loss and metrics to best.json there.
-
-        Args:
-          checkpoint: the path of the checkpoint.
-          values: the result of its evaluation.
-        """
+        """Copies a checkpoint to best/ in the run's folder, and writes its loss and metrics to best.json there."""
         figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
@@ -138,7 +116,6 @@ def open_validator(config: TrainConfig, names: Vocabulary) -> Iterator[Validator
     """Opens a `Validator` with a temporary folder, which is removed after the `with` block.
 
     Args:
-      config: the complete config of the training.
       names: the vocabulary of the training data; empty if they have none.
     """
     with copies.private_folder("yt8m-validation-") as folder:
@@ -151,14 +128,7 @@ def _create_task(
     """Returns the run that is being trained, and the parts of its evaluations.
 
     Args:
-      settings: the config of the evaluations.
-      config: the complete config of the training.
-      folder: a local folder for copies of the videos that --eval_max_videos draws.
       names: the vocabulary of the training data; empty if they have none.
-
-    Raises:
-      UsageError: the validation data do not fit the training; the message names the flag.
-      RunError: a shard is damaged.
     """
     most = config.validation.eval_max_videos
 
@@ -180,11 +150,6 @@ def _create_task(
 def _describe_data(validation: ValidationConfig, data: OpenedData, is_sampled: bool) -> dict[str, Any]:
     """Describes the validation data for `validation_history.History`.
 
-    Args:
-      validation: the config of the validation.
-      data: the validation data.
-      is_sampled: whether only some of the videos are evaluated (--eval_max_videos).
-
     Returns:
       `pattern`, the value of --eval_data_pattern; `max_videos`, that of --eval_max_videos, or None if all videos are
       evaluated; and `fingerprint`, a hash of the paths and the sizes of the files and of `max_videos`.
@@ -201,18 +166,9 @@ def _copy_sample(fitted: FittedData, most: int, path: str) -> DataConfig:
 
     So the choice depends only on the ids of the videos, and each validation evaluates the same ones.
 
-    Args:
-      fitted: the validation data.
-      most: the value of --eval_max_videos.
-      path: the path of the shard to write.
-
     Returns:
       The data config with `path` as its only file. If there are at most `most` videos, nothing is copied and the config
       of the data themselves is returned.
-
-    Raises:
-      UsageError: the data have a custom reader, so the ids of their records are not known here.
-      RunError: a record is damaged, and the run tolerates no bad records.
     """
     data, files = fitted.config, fitted.opened.files
     if data.reader:

@@ -50,16 +50,13 @@ class VideoModeler(Modeler):
     """A model and its label loss on video- or frame-level batches.
 
     Args:
-      model: an instance with `create_model`: a registered model, or a custom one, which may return a dict.
       label_loss: an instance with `calculate_loss`; None for inference.
-      num_classes: number of classes, C.
       top_k: number of best scores that are kept of each video for metrics and predictions (at most C).
       feature_sizes: size of each feature, in the order of the batch.
 
     Attributes:
       listed_classes: if set, inference reports the scores of all these classes, as `class_scores`, in place of the
         `top_k` best scores.
-      keeps_videos: whether evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
       calibrates: whether the evaluator also collects the predictions of all videos, to choose thresholds that guarantee
         a precision; needs `keeps_videos`.
       metric_classes: the metrics that its evaluator computes; None for the built-in ones.
@@ -164,11 +161,6 @@ class VideoModeler(Modeler):
         On a CPU the reports have all scores and labels, of which `completed` takes the best. If `listed_classes` is
         set, inference reports the scores of these classes instead. An evaluation on rated pairs (with label weights)
         reports these pairs, and the best scores too only if videos are kept.
-
-        Args:
-          batch: the batch.
-          output: the output of `build` on it.
-          mode: `train`, `eval` or `infer`.
         """
         if mode == "infer":
             return self._inference_reports(batch, output)
@@ -206,9 +198,6 @@ class VideoModeler(Modeler):
         """Replaces all scores, which are reported on a CPU, by the `top_k` best ones; other reports are unchanged.
 
         On a CPU, NumPy takes a third of the time of TensorFlow's op for this.
-
-        Raises:
-          RunError: a score is NaN.
         """
         if "all_scores" in reports:
             reports = {**reports, "all_scores": reports["all_scores"][:, : self.num_classes]}
@@ -271,7 +260,6 @@ class VideoModeler(Modeler):
           num_frames: int [B].
           labels: [B, C]; None if there are none. The model then gets zeros, because published models may compute a loss
             from labels; nothing uses that loss.
-          is_training: whether the model is built for training.
           film: the transformed means of whole videos, float32 [B, D]; None if the model gets none.
         """
         labels = tf.zeros([tf.shape(inputs)[0], self.num_classes]) if labels is None else tf.cast(labels, tf.float32)
@@ -340,11 +328,7 @@ _TOP_K_REPORTS = ("scores", "classes", "hits", "num_labels", "label_counts", "pe
 class VideoEvaluator:
     """Computes metrics from the reports of a `VideoModeler`. The engine calls it; `EvaluationMetrics` does the work.
 
-    Args:
-      modeler: the modeler; its attributes say which metrics are computed, and whether videos are kept.
-
     Attributes:
-      metrics: the metrics of all steps.
       sample: a sample of the videos; None if no videos are kept.
       calibration: all predictions, from which thresholds are chosen; None unless the modeler calibrates.
     """
@@ -406,25 +390,12 @@ def build_graph(
     """Builds a training step in the current graph, with its handles also in the collections of the published code.
 
     Args:
-      reader: parses the records, and defines features and classes.
-      model: an instance with `create_model`.
-      train_data_pattern: pattern of the files; these are fed to `ops.input.files` when `ops.input.initializer` runs.
       label_loss_fn: an instance of a loss; CrossEntropyLoss if None.
-      batch_size: number of examples per tower and step.
-      base_learning_rate: the learning rate at the start.
-      learning_rate_decay_examples: each time after so many examples, the rate is multiplied by `learning_rate_decay`.
-      learning_rate_decay: the factor of this exponential decay.
       optimizer_class: a v1 optimizer, or its name.
       clip_gradient_norm: largest norm of each variable's gradient; 0 for no limit.
-      regularization_penalty: weight of the regularisation loss.
-      num_readers: number of files read in parallel.
       num_epochs: number of passes over the data; None to repeat them forever.
       num_towers: number of towers: one for each GPU, at most as many as there are; without a GPU as many CPU devices
         (the session needs `deploy.local(num_towers, gpus)[0].session_config()`).
-      seed: the seed of all random ops.
-
-    Raises:
-      UsageError: an argument is invalid, or no file matches the pattern.
     """
     queue = readers.BatchQueue(
         reader, train_data_pattern, batch_size, num_epochs, shuffle=True, num_readers=num_readers, seed=seed

@@ -48,18 +48,13 @@ def transform(
     over the training data and divides by its deviation; both are variables.
 
     Args:
-      name: name of the transform.
       raw: float32 [..., D], the joined features.
-      feature_sizes: size of each feature; D is their sum.
       num_frames: int [B], the number of frames of each video; None if there is no padding.
       statistics: the initial values of the variables of standardize, which a training needs; other programs read them
         from a checkpoint.
 
     Returns:
       float32 [..., D].
-
-    Raises:
-      UsageError: there is no such transform, or no feature of size 1024 whose whitening could be reversed.
     """
     if name not in _TRANSFORMS:
         raise UsageError(

@@ -22,9 +22,6 @@ class Workload(NamedTuple):
     """What a program needs to train, to evaluate or to predict.
 
     Attributes:
-      reader: parses the records in an export.
-      inputter: reads the batches.
-      modeler: builds the model and its loss.
       names: the vocabulary that the config names; empty if it names none.
     """
 
@@ -37,18 +34,7 @@ class Workload(NamedTuple):
 def create(
     data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20, opened: OpenedData | None = None
 ) -> Workload:
-    """The workload for one mode (train, eval or infer).
-
-    Args:
-      data: the config of the data.
-      model: the config of the model and its loss.
-      mode: the mode; inference has no loss.
-      top_k: number of best scores that are kept of each video.
-      opened: the data, if they are open.
-
-    Raises:
-      UsageError: a value in the config is not valid, or the data have no counts of the classes that an option needs.
-    """
+    """The workload for one mode (train, eval or infer)."""
     modeler = create_modeler(data, model, mode, top_k, opened)
     names = (opened or open_data(None, vocabulary=data.vocabulary)).vocabulary
     inputter = readers.BatchQueue.for_config(data, mode, opened=opened)
@@ -75,14 +61,9 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None, opened: Open
     """An instance of the label loss.
 
     Args:
-      model: the config, which names the loss.
       data: the training data. If the loss has the hyper-parameter `class_counts`, and that is not set, it is set to the
         number of training videos of each class. None for an evaluation, which needs no counts, because it does not
         adjust predictions.
-      opened: the training data, if they are open.
-
-    Raises:
-      UsageError: the loss needs counts, and neither the vocabulary nor the manifest of the data has them.
     """
     values = dict(model.loss_hyper_parameters)
     if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
@@ -96,13 +77,7 @@ def _require_class_counts(flag: str, data: DataConfig, opened: OpenedData | None
     """The number of training videos of each class.
 
     Args:
-      flag: the flag, with its value, that needs the counts; for the message.
-      data: the config of the training data.
-      opened: these data, if they are open.
       remedy: the end of the message: what the user can do other than name a vocabulary; may be empty.
-
-    Raises:
-      UsageError: neither the vocabulary nor the manifest of the data has the counts.
     """
     names = (opened or open_data(None, vocabulary=data.vocabulary)).vocabulary
     counts = data_fit.training_counts(names.shown(data.num_classes), data, opened)
@@ -120,9 +95,6 @@ def create_model(model: ModelConfig, data: DataConfig) -> Any:
 
     If the model has the hyper-parameter `feature_sizes`, it is set to the sizes of the data. With --film_mean, the
     model gets the mean of the whole video after the features of each frame, so the sizes appear twice.
-
-    Raises:
-      UsageError: there is no such model or hyper-parameter, or a value is not valid.
     """
     values = dict(model.hyper_parameters)
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):

@@ -42,11 +42,7 @@ class BrokenError(Exception):
     """The connection ended early or stalled, or the server is busy; another try may help.
 
     Args:
-      reason: what happened, for error messages.
       wait: seconds that the server asks the client to wait before the next try; 0 if it does not say.
-
-    Attributes:
-      wait: the argument of this name.
     """
 
     def __init__(self, reason: str, wait: float = 0) -> None:
@@ -75,9 +71,6 @@ class Client:
       retries: number of retries in a row that may fail without a byte received, after a first try that failed too.
       backoff_seconds: seconds to wait before the second retry; the wait doubles with each further retry.
       stall_seconds: number of seconds without data after which a connection is closed and opened again.
-
-    Attributes:
-      stop: an event; when it is set, every wait and transfer ends with `StoppedError`.
     """
 
     def __init__(self, retries: int, backoff_seconds: float, stall_seconds: float) -> None:
@@ -100,14 +93,8 @@ class Client:
         """Calls a function until it succeeds, and returns its result.
 
         Args:
-          url: the address, for error messages.
-          work: the function; it raises `BrokenError` if another try may help.
           progress: returns a number that grows with the progress of `work`. If it has grown since the last try, the
             count of failed tries begins again. By default the number never grows.
-
-        Raises:
-          RunError: too many tries in a row made no progress, or `work` raised it.
-          StoppedError: the download was stopped.
         """
         policy, earlier_progress = self._policy, progress()
         while not self.stop.is_set():
@@ -127,12 +114,7 @@ class Client:
         raise StoppedError
 
     def size(self, url: str) -> int | None:
-        """The size of a file in bytes; None if the server does not say.
-
-        Raises:
-          RunError: there is no such file, or the server cannot be reached.
-          StoppedError: the download was stopped.
-        """
+        """The size of a file in bytes; None if the server does not say."""
 
         def request_size() -> int | None:
             with self._open("HEAD", url) as response:
@@ -148,18 +130,8 @@ class Client:
     def blocks(self, url: str, start: int) -> Iterator[tuple[int, bytes]]:
         """Fetches a file over one connection: from byte `start` on, or all if the server sends only whole files.
 
-        Args:
-          url: the address of the file.
-          start: offset of the first byte to fetch.
-
         Yields:
           (offset of the first byte, bytes) of each block that arrives.
-
-        Raises:
-          BrokenError: the transfer ended early; the bytes yielded so far are valid.
-          WrongRangeError: the server cannot continue from byte `start`.
-          RunError: there is no such file.
-          StoppedError: the download was stopped.
         """
         with self._open("GET", url, start) as response:
             is_part = response.status_code == _PARTIAL
@@ -171,13 +143,7 @@ class Client:
                 offset += len(block)
 
     def _open(self, method: str, url: str, start: int = 0) -> requests.Response:
-        """Sends a request for a file from byte `start` on, and returns the response when its header has arrived.
-
-        Raises:
-          BrokenError: there is no answer, or the server is busy.
-          WrongRangeError: the server cannot continue from byte `start`.
-          RunError: the server refuses the request, for example because there is no such file.
-        """
+        """Sends a request for a file from byte `start` on, and returns the response when its header has arrived."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
         try:
             response = self._thread_local.session.request(
@@ -201,12 +167,7 @@ class Client:
         raise BrokenError(answer, wait or 0)
 
     def _body(self, response: requests.Response) -> Iterator[bytes]:
-        """Yields the body of a response as it arrives.
-
-        Raises:
-          BrokenError: the body is shorter than its header Content-Length says, or the connection stalled or broke.
-          StoppedError: the download was stopped.
-        """
+        """Yields the body of a response as it arrives."""
         started, received = time.monotonic(), 0
         self._transfers.add(response)
         try:
@@ -237,8 +198,6 @@ class Job(NamedTuple):
     """One file to fetch.
 
     Attributes:
-      url: address of the file.
-      target: path of the complete file on this machine.
       md5: md5 of the whole content, in hexadecimal.
     """
 
@@ -262,11 +221,7 @@ def is_complete(job: Job, overwrite: bool) -> bool:
     """Whether the file exists with the right content; reads the whole file. Then removes the lock of a killed start.
 
     Args:
-      job: the file.
       overwrite: whether a file of this name with other content may be replaced.
-
-    Raises:
-      RunError: a file of this name has other content, and `overwrite` is False.
     """
     if not storage.exists(job.target):
         return False
@@ -287,14 +242,7 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
     """Fetches a file, checks its md5, and saves it; continues after the bytes that an interrupted download left.
 
     Args:
-      client: sends the requests.
-      job: the file.
       advance: called with the number of bytes received since the last call; negative if bytes are discarded.
-
-    Raises:
-      RunError: the server does not send the file, or twice sends content with another md5.
-      storage.Locked: another process is fetching the file.
-      StoppedError: the download was stopped; the bytes received are kept for the next start.
     """
     with storage.lock(job.lock), contextlib.closing(PartialFile(job.partial)) as file:
         advance(file.size)
@@ -316,10 +264,6 @@ def _fetch_rest(client: Client, job: Job, file: PartialFile, advance: Callable[[
 
     Does nothing if the md5 is already right: then the server announced more bytes than the file has, and the transfer
     seemed to end early.
-
-    Args:
-      client, job, advance: as for `fetch`.
-      file: the unfinished file.
     """
     if file.md5() == job.md5:
         return

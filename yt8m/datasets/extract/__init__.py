@@ -53,7 +53,6 @@ def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
     """Makes the records, or only fetches the weights if --fetch_weights is set; returns the exit status.
 
     Args:
-      config: the flags.
       settings: {name of a flag of an extractor: value}, for the flags that the user gave.
 
     Raises:
@@ -75,16 +74,8 @@ def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, 
 
     If an earlier start with the same inputs was interrupted, continues after the shards that it finished.
 
-    Args:
-      config: the flags.
-      chosen: the extractors.
-
     Returns:
       {level: content of summary.json}.
-
-    Raises:
-      UsageError, RunError: the videos or the table cannot be used, or too many videos are bad.
-      Locked: another process is making records in the same folder.
     """
     extraction = Extraction(config, chosen)
     if config.dry_run:
@@ -98,13 +89,7 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
     """Creates the extractors that the user chose, with their settings.
 
     Args:
-      names: the values of --extractors.
       flags: {setting: value} of the flags that the user gave; an extractor gets the settings that it has.
-
-    Raises:
-      UsageError: there is no such extractor; none of the extractors has one of the settings; a setting would have no
-        effect; or two extractors compute features of the same name, or have settings of the same name with different
-        meanings.
     """
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated:
@@ -135,16 +120,7 @@ def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtract
 
 
 class Extraction:
-    """One run of the command. The constructor reads and checks the table before anything is written.
-
-    Args:
-      config: the flags.
-      chosen: the extractors.
-
-    Raises:
-      UsageError: a flag contradicts the table, or a file is missing.
-      RunError: a row of the table is bad, or weights cannot be fetched.
-    """
+    """One run of the command. The constructor reads and checks the table before anything is written."""
 
     def __init__(self, config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> None:
         config = dataclasses.replace(config, rules=choose_rules(config))
@@ -277,13 +253,7 @@ class Extraction:
     def _extract_missing(
         self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal
     ) -> None:
-        """Extracts the shards that are not finished, one after another, and adds them to the journal.
-
-        Args:
-          unfinished: {shard: the rows of its videos}.
-          extractor: extracts a shard.
-          journal: the journal.
-        """
+        """Extracts the shards that are not finished, one after another, and adds them to the journal."""
         videos = sum(map(len, unfinished.values()))
         with extractor.pool() as pool, ProgressLine(len(self._rows), len(self._rows) - videos) as line:
             for shard, rows in unfinished.items():
@@ -297,13 +267,7 @@ class Extraction:
         return [str([*stamps[path][:2], samples.get(path)]) if path in stamps else "" for path in paths]
 
     def _finish_outputs(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
-        """Quantizes the shards if ranges must be learned, then completes each output.
-
-        Args:
-          journal: the journal with all shards.
-          outputs: {level: its output}.
-          floats: the features at frame level, without ranges.
-        """
+        """Quantizes the shards if ranges must be learned, then completes each output."""
         bad, ranges = journal.bad(), self._ranges
         if LEARNED in ranges:
             ranges = quantize_shards(journal, outputs, floats, ranges, self._reader.splits.training)

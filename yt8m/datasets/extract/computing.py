@@ -48,24 +48,14 @@ _MOST_WAITING = 64  # number of videos that may wait for a batch to fill; if mor
 
 
 class ChosenExtractor(NamedTuple):
-    """An extractor that the user chose.
-
-    Attributes:
-      name: the name by which the user chose it.
-      extractor: the extractor.
-    """
+    """An extractor that the user chose."""
 
     name: str
     extractor: Extractor
 
 
 class LocatedExtractor(NamedTuple):
-    """An extractor whose weights are on this machine.
-
-    Attributes:
-      name, extractor: see `ChosenExtractor`.
-      weights: the files of its weights.
-    """
+    """An extractor whose weights are on this machine."""
 
     name: str
     extractor: Extractor
@@ -73,11 +63,7 @@ class LocatedExtractor(NamedTuple):
 
 
 def locate(chosen: Iterable[ChosenExtractor]) -> list[LocatedExtractor]:
-    """Finds the weights of the extractors; fetches those that are neither given nor cached, as `weights.find` does.
-
-    Raises:
-      UsageError, RunError: see `weights.find`.
-    """
+    """Finds the weights of the extractors; fetches those that are neither given nor cached, as `weights.find` does."""
     return [LocatedExtractor(name, extractor, weights.find(extractor, name)) for name, extractor in chosen]
 
 
@@ -100,7 +86,6 @@ class Features(NamedTuple):
     Attributes:
       arrays: float32 [rows, size] for each extractor; empty if the video is bad.
       seconds: length of the decoded part in seconds.
-      notes: texts that say what was unusual about the video.
       bad: why the video has no features; empty if it has features.
     """
 
@@ -132,16 +117,8 @@ class Computer(Closing):
     """Opens the extractors and computes features with them. Use it in a `with` block.
 
     Args:
-      located: the extractors.
-      settings: see `Settings`.
       is_new: True if the user chose the settings of the extractors for this call, so that a setting without effect is
         refused; False if they were chosen when the training data of a model were made.
-
-    Attributes:
-      sizes: number of values of each feature.
-
-    Raises:
-      UsageError: a setting has no effect.
     """
 
     def __init__(self, located: Sequence[LocatedExtractor], settings: Settings, *, is_new: bool = True) -> None:
@@ -170,16 +147,7 @@ class Computer(Closing):
         self._stack.close()
 
     def features(self, clips: Sequence[Clip], pool: DecoderPool, threads: int = 1) -> Iterator[Features]:
-        """Yields the features of each clip, in order.
-
-        Args:
-          clips: the videos, or parts of videos.
-          pool: the processes that decode.
-          threads: number of threads of each decoder.
-
-        Raises:
-          RunError: an extractor computed an array of another shape than [batch, size].
-        """
+        """Yields the features of each clip, in order."""
         batches = _Batches(self._extractors, self._computes, self.sizes, self._settings)
         waiting_videos: deque[_Video] = deque()
         for video in self._decode_clips(clips, pool, threads, batches):
@@ -199,10 +167,6 @@ class Computer(Closing):
 
         A file in a bucket is fetched before it is decoded, and removed from this machine afterwards. If a file cannot
         be fetched or decoded, the attribute `bad` of its `_Video` says why.
-
-        Args:
-          clips, pool, threads: as for `features`.
-          batches: gets the pictures and windows.
         """
         unreadable: dict[int, str] = {}
         requested: deque[int] = deque()
@@ -238,13 +202,7 @@ class Computer(Closing):
             yield _Video(self.sizes, unreadable[other])
 
     def _request(self, clip: Clip, path: str, threads: int) -> Request:
-        """The request to decode a clip.
-
-        Args:
-          clip: the clip, whose path may be in a bucket.
-          path: the path of the local file or copy.
-          threads: number of threads of the decoder.
-        """
+        """The request to decode a clip."""
         settings = self._settings
         pictures, clips, sounds = (tuple(self._forms_by_kind[kind]) for kind in ("picture", "clip", "sound"))
         scalings = tuple(form.scaling for form in pictures)
@@ -252,13 +210,7 @@ class Computer(Closing):
         return Request(path, *limits, scalings, sounds, threads, clips, settings.rule, settings.max_bad_packets)
 
     def _add_message(self, video: _Video, message: Message, batches: _Batches) -> None:
-        """Adds the pictures or windows of a message to the batches of all extractors that take this form.
-
-        Args:
-          video: the video, which gets the summary if the message is the last one of its video.
-          message: a message of the decoder.
-          batches: the batches.
-        """
+        """Adds the pictures or windows of a message to the batches of all extractors that take this form."""
         if message.kind == "end":
             video.summary = dict(message.details or {})
             return
@@ -275,13 +227,9 @@ class _Video:
     """A video during the computation of its features.
 
     Args:
-      sizes: number of values of the feature of each extractor.
       bad: why the video has no features; empty if it is good.
 
     Attributes:
-      rows: for each extractor, {number of the picture, clip or window: the computed values}.
-      pending: number of pictures, clips and windows that wait in a batch.
-      bad: the argument of this name, or why decoding failed.
       summary: the number of frames, the seconds and the notes that the decoder reports at the end of the video.
     """
 
@@ -292,13 +240,7 @@ class _Video:
         self.summary: dict[str, Any] = {}
 
     def features(self, settings: Settings, extractors: Sequence[Extractor], forms: Sequence[Form]) -> Features:
-        """The features of the video, with the same number of rows from each extractor.
-
-        Args:
-          settings: see `Settings`.
-          extractors: the extractors.
-          forms: the form that each extractor takes.
-        """
+        """The features of the video, with the same number of rows from each extractor."""
         if self.bad:
             return Features((), bad=self.bad)
         count = int(self.summary["rows"])
@@ -316,12 +258,6 @@ class _Video:
         successive windows; frames up to one hop after the last window get the values of the last window. By rules that
         count the sound after the last picture too, the frame after the last picture gets the values of that picture.
         Other frames without a picture or sound get 0.
-
-        Args:
-          index: the index of the extractor.
-          count: number of frames.
-          settings: see `Settings`.
-          form: the form that the extractor takes.
         """
         computed, aligned = self.rows[index], np.zeros((count, self._sizes[index]), np.float32)
         last = max(computed, default=-1)
@@ -342,12 +278,6 @@ class _Batches:
     """Pictures, clips and windows that wait until a batch is full.
 
     The values of a batch are for one extractor and have one shape.
-
-    Args:
-      extractors: the extractors.
-      computes: the function of each extractor.
-      sizes: number of values of the feature of each extractor.
-      settings: see `Settings`.
     """
 
     def __init__(
@@ -358,14 +288,7 @@ class _Batches:
         self._waiting: dict[tuple[int, tuple[int, ...]], list[tuple[_Video, int, NDArray[Any]]]] = {}
 
     def add(self, video: _Video, index: int, row: int, values: NDArray[Any]) -> None:
-        """Adds one picture, clip or window to a batch; if this fills the batch, computes its features.
-
-        Args:
-          video: the video, which gets the features.
-          index: the index of the extractor.
-          row: the number of the picture, clip or window in the video.
-          values: the picture, clip or window.
-        """
+        """Adds one picture, clip or window to a batch; if this fills the batch, computes its features."""
         key = (index, values.shape)
         batch = self._waiting.setdefault(key, [])
         batch.append((video, row, values))
@@ -379,11 +302,7 @@ class _Batches:
             self._compute(*key)
 
     def _compute(self, index: int, shape: tuple[int, ...]) -> None:
-        """Computes the features of the batch of extractor `index` whose values have this shape.
-
-        Raises:
-          RunError: the extractor computed an array of another shape than [batch, size].
-        """
+        """Computes the features of the batch of extractor `index` whose values have this shape."""
         batch = self._waiting.pop((index, shape))
         vectors = self._computes[index](np.stack([values for _, _, values in batch]))
         if vectors.shape != (len(batch), self._sizes[index]):
@@ -397,12 +316,7 @@ class _Batches:
 
 
 def entry_of(feature: str, entries: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The entry, in the manifest's `extractors`, of the extractor that computes a feature; None if there is none.
-
-    Args:
-      feature: name of the feature at frame level, or at video level (`mean_` and that name).
-      entries: the entries of extractors in a manifest.
-    """
+    """The entry, in the manifest's `extractors`, of the extractor that computes a feature; None if there is none."""
     return next((entry for entry in entries if feature in (entry["feature"], f"mean_{entry['feature']}")), None)
 
 
@@ -412,9 +326,7 @@ def describe_extractors(
     """The entries of the extractors in manifests: all that is needed to compute the same features of another video.
 
     Args:
-      located: the extractors.
       ranges: for each extractor, the range of values that the bytes of frames represent; None for floats.
-      settings: see `Settings`.
     """
     shared: dict[str, Any] = dict(frames_per_second=settings.per_second, max_frames=settings.max_frames)
     if settings.rule != EARLIER:  # manifests of earlier versions do not name the rule

@@ -11,11 +11,7 @@ from yt8m.records.data_format import LEVELS
 
 
 def choose_rules(config: ExtractConfig) -> int:
-    """The version of the rules: `config.rules`, or else that of the records in `config.out`, or else the newest.
-
-    Raises:
-      UsageError: `config.rules` is another version than that of records that stay in the folder.
-    """
+    """The version of the rules: `config.rules`, or else that of the records in `config.out`, or else the newest."""
     made = {level: version for level in LEVELS if (version := _version_at(config.out, level))}
     staying = {level: version for level, version in made.items() if not (config.overwrite and level in config.level)}
     for level, version in staying.items():

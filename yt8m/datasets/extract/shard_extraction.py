@@ -48,14 +48,10 @@ class FinishedShard(SavedProgress):
     """The content of a shard's journal file.
 
     Attributes:
-      written: the levels for which the videos were extracted.
       levels: {level: the values of a `WrittenShard`}; empty if all videos were bad.
       positives: {class: number of videos}.
-      frames: number of frames of all videos.
       longest: the largest number of frames of a video.
       lengths: {number of frames, as a text: number of videos with so many}.
-      cut: number of videos that were cut to the limit of frames.
-      videos: the lines of extract.jsonl, one for each video that was left out or is unusual.
       bad: {number of a row: why its video was left out}.
       versions: the version of each row's video file, as a text; empty for a missing file.
     """
@@ -87,12 +83,9 @@ class Journal:
     """Records which shards of an extraction are finished.
 
     Args:
-      out: the folder of the data set.
-      inputs: hash of all inputs that determine the records.
       folders: {level: the folder in which its shards are written}.
 
     Attributes:
-      out, inputs: the arguments of these names.
       finished: {shard: its entry} of the finished shards that were added, or loaded from files of an earlier start.
     """
 
@@ -112,7 +105,6 @@ class Journal:
         video files was replaced later.
 
         Args:
-          shard: path of the shard in the folder of a level.
           versions: the version of each row's video file now, empty for a missing file.
         """
         finished = FinishedShard.read(self.path(shard))
@@ -158,14 +150,7 @@ class Journal:
             storage.remove_tree(self._folder)
 
     def fill_progress(self, output: Output, level: str, features: Sequence[FeatureFormat], files: FileVersions) -> None:
-        """Sets the progress of `output` to what it would be if `output` had written the shards of its level.
-
-        Args:
-          output: the output.
-          level: its level.
-          features: the features at this level.
-          files: the versions of the video files at the start of the command.
-        """
+        """Sets the progress of `output` to what it would be if `output` had written the shards of its level."""
         progress = RecordsProgress(self.inputs, [list(feature) for feature in features], files=files)
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
@@ -192,21 +177,12 @@ class Journal:
 
 
 def floats_folder(out: str) -> str:
-    """The folder of the shards with frames as floats, which are written while the ranges are not yet learned.
-
-    Args:
-      out: the folder of the data set.
-    """
+    """The folder of the shards with frames as floats, which are written while the ranges are not yet learned."""
     return storage.join(out, _FOLDER, "floats")
 
 
 class ProgressLine(terminal.CountedWork):
-    """Shows the number of finished videos, the decoded seconds per second, and the time left. Use it in a `with` block.
-
-    Args:
-      videos: number of videos.
-      done: number of videos that earlier starts have extracted.
-    """
+    """Shows, in a `with` block, the number of finished videos, the decoded seconds per second, and the time left."""
 
     def __init__(self, videos: int, done: int) -> None:
         super().__init__(videos, "videos", lambda line: print(line, file=sys.stderr), done, "extracting")
@@ -223,9 +199,7 @@ class TableRow(NamedTuple):
 
     Attributes:
       number: number of the row, from 1.
-      id: id of the video.
       classes: the classes of the video, ascending.
-      clip: the video file, and the part of it to use.
     """
 
     number: int
@@ -238,13 +212,7 @@ class ShardExtractor(Closing):
     """Extracts shards with the opened extractors. Use it in a `with` block.
 
     Args:
-      config: the flags.
-      located: the extractors.
       folders: {level: the folder to write its shards to}.
-
-    Attributes:
-      folders: the argument of this name.
-      sizes: number of values of each feature.
     """
 
     def __init__(self, config: ExtractConfig, located: Sequence[LocatedExtractor], folders: Mapping[str, str]) -> None:
@@ -275,14 +243,8 @@ class ShardExtractor(Closing):
         """Extracts the videos of a shard and writes it at each level.
 
         Args:
-          shard: path of the shard in the folder of a level.
-          rows: its videos.
           entry: an empty entry of the journal, to be filled in.
-          pool: the processes that decode.
           advance: function that is called after each video with the number of decoded seconds.
-
-        Returns:
-          `entry`.
         """
         threads = max(1, cores.usable() // self._config.processes)
         clips = [row.clip for row in rows]
@@ -298,14 +260,7 @@ class ShardExtractor(Closing):
 
 
 def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Features) -> None:
-    """Adds a video of a shard to the counts and the report in the entry of the shard.
-
-    Args:
-      entry: the entry.
-      shard: path of the shard in the folder of a level.
-      row: the row of the video.
-      features: the features of the video, or why it has none.
-    """
+    """Adds a video of a shard to the counts and the report in the entry of the shard."""
     video = {"id": shards.id_text(row.id), "path": row.clip.path, "shard": shard}
     if features.bad:
         entry.bad[str(row.number)] = features.bad
@@ -332,13 +287,9 @@ def ranges_of(texts: tuple[str, ...], chosen: Sequence[ChosenExtractor | Located
 
     Args:
       texts: the value of --ranges; empty for the usual range of each extractor.
-      chosen: the extractors.
 
     Returns:
       For each extractor (low, high), `LEARNED`, or None if its feature is stored as floats.
-
-    Raises:
-      UsageError: see `parse_ranges`.
     """
     return parse_ranges(texts or ("usual",), len(chosen), [choice.extractor.bytes_range for choice in chosen])
 
@@ -354,7 +305,6 @@ class ShardFiles:
 
     Args:
       paths: {level: path of the shard}.
-      features: the names of the features at frame level.
       ranges: the range of values that the bytes of each feature represent at frame level; None for floats.
 
     Attributes:
@@ -389,7 +339,6 @@ class ShardFiles:
         """Adds a video to the shard of each level.
 
         Args:
-          video_id: id of the video.
           classes: classes of the video, ascending.
           arrays: float32 [T, size] for each feature.
         """
@@ -427,7 +376,6 @@ def quantize_shards(
       outputs: {level: its output}.
       floats: the features as they were extracted, without ranges.
       ranges: for each feature (low, high), `LEARNED`, or None if it stays float.
-      train: name of the split whose values give the learned ranges.
 
     Returns:
       For each feature (low, high), or None.
@@ -451,12 +399,6 @@ def quantize_shards(
 
 
 def _read_floats(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
-    """Yields the videos of a shard in the journal's folder `floats`; none if all videos of the shard were bad.
-
-    Args:
-      journal: the journal.
-      shard: path of the shard in that folder.
-      parser: parses frame-level records of floats.
-    """
+    """Yields the videos of a shard in the journal's folder `floats`; none if all videos of the shard were bad."""
     if journal.finished[shard].levels:
         yield from map(parser.frames, shards.read_shard(storage.join(floats_folder(journal.out), shard)))

@@ -29,16 +29,8 @@ def open_videos(
     """Opens the table of the videos. Each row has an id, labels and a path that is valid in the current folder.
 
     Args:
-      videos: path of a table, a folder, or a pattern of video files.
       labels: `folder` if the label of a video is the name of the folder that it lies in; `column` if the labels are in
         a column of the table.
-      flags: what the user says of the table.
-      has_earlier_ids: whether videos of a folder or pattern get the ids of earlier versions, see `_earlier_ids`.
-
-    Raises:
-      UsageError: there are no videos, no path can be used, a column is missing, or `videos` is not a table and
-        `flags` names columns.
-      RunError: the table cannot be read.
     """
     if is_table(videos) and not storage.is_dir(videos):
         flags = dataclasses.replace(flags, needs_labels=False, path_endings=_VIDEO_ENDINGS)
@@ -123,12 +115,7 @@ class _ListedVideos:
 
 
 class _VideoFiles:
-    """Video files, sorted by path. The id is the path relative to the folder that the user named.
-
-    Attributes:
-      left_out: {path: why the video is left out}.
-      passed_over: see `FoundVideos`.
-    """
+    """Video files, sorted by path. The id is the path relative to the folder that the user named."""
 
     features: Sequence[str] = ()
 

@@ -78,11 +78,6 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     """Makes the records in the folder `config.out`, and prints a summary; returns the content of summary.json.
 
     If an earlier start with the same inputs was interrupted, continues after the rows that it finished.
-
-    Raises:
-      UsageError: a flag is wrong, or `out` has other records and `overwrite` is not set; nothing was written.
-      RunError: more rows are bad than are allowed, or the records cannot be written.
-      Locked: another process is making records in the same folder, and may append classes to the vocabulary.
     """
     maker = _RecordsMaker(config)
     if config.dry_run:
@@ -100,11 +95,7 @@ def make(config: RecordsConfig) -> dict[str, Any]:
 
 
 class _RecordsMaker:
-    """One call of the command. The constructor reads and checks the table; only `run` writes files.
-
-    Attributes:
-      understood: the paragraph that says what was understood.
-    """
+    """One call of the command. The constructor reads and checks the table; only `run` writes files."""
 
     def __init__(self, config: RecordsConfig) -> None:
         self._config = config
@@ -234,10 +225,7 @@ class _RecordsMaker:
         """Writes the videos of a batch as video-level records.
 
         Args:
-          output: writes the records.
-          batch: the batch.
           indices: int64 [n], the indices of the good rows in the batch.
-          contexts: the encoded ids and labels of all rows of the batch.
 
         Returns:
           int64 [rows of the batch]: 1 for each row that was written, and 0 for the other rows; and the number of frames
@@ -274,27 +262,14 @@ class _RecordsMaker:
 
 
 def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) -> None:
-    """Prints a warning if decisions or answers are about videos that the table does not have.
-
-    Args:
-      source: the flag that names the file of decisions or answers, with its value.
-      videos: the ids of the videos that the table does not have.
-      table: path of the table.
-    """
+    """Prints a warning if decisions or answers are about videos that the table does not have."""
     if videos:
         first = repr(shards.id_text(min(videos))[:60])
         print(f"Warning: {len(videos)} videos of {source} are not in {table}, such as {first}.", file=sys.stderr)
 
 
 def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
-    """Prints the content of summary.json, and the command that trains on the records.
-
-    Args:
-      summary: the content of summary.json.
-      out: the folder of the data set.
-      level: `video` or `frame`.
-      features: the features of the records.
-    """
+    """Prints the content of summary.json, and the command that trains on the records."""
     folder = storage.join(out, level)
     print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
     for name, split in summary["splits"].items():

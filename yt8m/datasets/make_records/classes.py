@@ -76,7 +76,6 @@ class Classes(NamedTuple):
       number: {label, spelt as in the table: class}; it lacks labels without a class, and may have names that are no
         label of any video.
       vocabulary: the names of the classes; None if the labels are numbers without names.
-      size: number of classes.
     """
 
     number: Mapping[str, int]
@@ -92,21 +91,13 @@ class Classes(NamedTuple):
 
         If the user did not name the classes, there are no names in the result: the folder's own vocabulary may grow
         when records of another level are made, which does not change these records.
-
-        Args:
-          names: the labels of the table.
-          is_from_user: whether the user named all classes by --vocabulary.
         """
         numbers = sorted((name, self.number.get(name, -1)) for name in names)
         return numbers, self.vocabulary.names if is_from_user and self.vocabulary else ()
 
 
 def find_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
-    """The vocabulary in the file that --vocabulary names, or else that of the folder --out; None if there is neither.
-
-    Raises:
-      UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
-    """
+    """The vocabulary that --vocabulary names, or else that of the folder --out; None if there is neither."""
     path, path_in_flag = storage.join(flags.out, vocabulary.NAME), flags.vocabulary
     old = vocabulary.read(path) if storage.exists(path) else None
     if not path_in_flag:
@@ -120,20 +111,7 @@ def find_vocabulary(flags: DataSetFlags) -> Vocabulary | None:
 
 
 def match_other_levels(classes: Classes, flags: DataSetFlags, level: str) -> Classes:
-    """Makes the number of classes at least that of the records of other levels in the same folder.
-
-    Args:
-      classes: the classes of the records to make.
-      flags: the flags, of which `out` and `vocabulary` matter.
-      level: the level of the records to make.
-
-    Returns:
-      The classes; if they have no names, with a larger `size` if another level has more classes.
-
-    Raises:
-      UsageError: these classes have names, and the records of another level have classes without names, or more
-        classes.
-    """
+    """Makes the number of classes at least that of the records of other levels in the same folder."""
     out = flags.out
     has_names = bool(flags.vocabulary) or storage.exists(storage.join(out, vocabulary.NAME))
     for path in storage.glob_in(out, "*", "*", manifest.NAME):
@@ -164,12 +142,7 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
 
     Args:
       names: {label: number of videos}.
-      flags: the flags, of which `out`, `vocabulary` and `label_names` matter.
       no_labels_text: the first sentence of the message if there is neither a label nor a vocabulary, without a period.
-
-    Raises:
-      UsageError: there are no classes, the vocabulary has a label twice, or a number is too large; or as for
-        `find_vocabulary`.
     """
     vocabulary_so_far = find_vocabulary(flags)
     if not names and vocabulary_so_far is None:
@@ -202,11 +175,7 @@ def number_labels(names: Counter[str], flags: DataSetFlags, no_labels_text: str)
 
 
 def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | None) -> Classes:
-    """The classes if the labels are class numbers; labels beyond the end of a vocabulary get no class.
-
-    Raises:
-      UsageError: a number is too large.
-    """
+    """The classes if the labels are class numbers; labels beyond the end of a vocabulary get no class."""
     largest = max(map(int, names), default=-1)
     if largest >= MOST_CLASSES:
         raise UsageError(
@@ -223,17 +192,7 @@ def clean_name(name: str) -> str:
 
 
 def refuse_unclear_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
-    """Refuses labels with two readings; none if the user named all classes by --vocabulary.
-
-    Args:
-      names: the labels of the table.
-      classes: their classes.
-      flags: the flags.
-
-    Raises:
-      UsageError: labels differ only in case or blanks, few of many class numbers are labels, or the vocabulary of the
-        folder has classes of several names that are labels of their own now.
-    """
+    """Refuses labels with two readings; none if the user named all classes by --vocabulary."""
     if flags.vocabulary:
         return
     earlier = find_vocabulary(flags)

@@ -33,7 +33,6 @@ class FrameRule:
     """How to make a record from the frames of a video.
 
     Attributes:
-      level: `video` stores the mean of the frames, `frame` the frames themselves.
       max_frames: at frame level, the largest number of frames; later frames are left out.
       per_second: frames per second, to convert the start and the end of a row from seconds to frame numbers.
     """
@@ -47,10 +46,7 @@ class FeatureReader:
     """Reads the features of rows, and converts them to the form in which records store them.
 
     Args:
-      table: the table.
       names: features to read, in this order; by default all features of the first video.
-      rule: how to make a record from the frames.
-      bad: collects the bad rows.
 
     Attributes:
       formats: the names and sizes of the features, and the ranges of those stored as bytes; empty before
@@ -72,13 +68,6 @@ class FeatureReader:
         """The features to read: those that the user named, or else all of `names`.
 
         The array of a .npy file is called `NAMELESS` here, and gets the user's name in `learn_formats`.
-
-        Args:
-          names: the features in the table or file.
-          source: path of the table or file, for messages.
-
-        Raises:
-          UsageError: a feature that the user named is missing, or there are several names for one array.
         """
         names = tuple(names)
         if names == (NAMELESS,):
@@ -93,15 +82,7 @@ class FeatureReader:
         return self._names or names
 
     def learn_formats(self, batches: Iterable[TableVideos]) -> None:
-        """Sets `formats` and `values_in_memory` from the features of the first video that can be read.
-
-        Args:
-          batches: the videos, with the features in the table.
-
-        Raises:
-          UsageError: the video does not have the features that the user named.
-          RunError: no row can be read.
-        """
+        """Sets `formats` and `values_in_memory` from the features of the first video that can be read."""
         for batch in batches:
             for index in batch.indices:
                 arrays = self._use_arrays(batch.rows, int(index), lambda arrays_of_row: arrays_of_row)
@@ -136,7 +117,6 @@ class FeatureReader:
         """Reads the vectors of video-level records, one for each video and feature.
 
         Args:
-          batch: the rows.
           indices: int64 [n], the indices of the rows to read in the batch.
 
         Returns:
@@ -165,8 +145,6 @@ class FeatureReader:
         """`matrices` if the table has one vector per video and feature: converts and checks all rows at once.
 
         Args:
-          rows: the rows.
-          indices: as for `matrices`.
           arrays: [rows of the batch, size] for each feature.
         """
         for values, feature in zip(arrays, self.formats, strict=True):
@@ -186,7 +164,6 @@ class FeatureReader:
         """Reads the frames of frame-level records; rows that turn out to be bad are left out.
 
         Args:
-          batch: the rows.
           indices: int64 [n], the indices of the rows to read in the batch.
 
         Returns:
@@ -228,12 +205,7 @@ class FeatureReader:
         return self.quantize(selected)
 
     def values(self, batch: TableVideos, indices: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
-        """Yields the values before quantisation, float32 [n, size] for each feature, of a few rows at a time.
-
-        Args:
-          batch: the rows.
-          indices: the indices of the rows to read in the batch.
-        """
+        """Yields the values before quantisation, float32 [n, size] for each feature, of a few rows at a time."""
         if self._rule.level == "video":
             good_indices, arrays, _ = self.matrices(batch, indices)
             yield [values[good_indices] for values in arrays]
@@ -261,11 +233,7 @@ class FeatureReader:
         return means, max(len(values) if values.ndim == 2 else 0 for values in checked)
 
     def _check_frames(self, arrays: Arrays) -> list[NDArray[Any]]:
-        """Returns the frames of each feature, float32 [T, size].
-
-        Raises:
-          BadRowError: a feature is one vector, the features differ in T, or a size or a value is wrong.
-        """
+        """Returns the frames of each feature, float32 [T, size]."""
         checked = self._check_arrays(arrays)
         for values, feature in zip(checked, self.formats, strict=True):
             if values.ndim == 1:
@@ -291,11 +259,7 @@ class FeatureReader:
         return checked
 
     def _read_arrays(self, rows: Rows, index: int) -> Arrays:
-        """Reads {name: [size] or [T, size]} of a row: the frames from the row's start to its end, by default all.
-
-        Raises:
-          BadRowError: the arrays cannot be read or used.
-        """
+        """Reads {name: [size] or [T, size]} of a row: the frames from the row's start to its end, by default all."""
         if self.in_table:
             arrays = {name: rows.arrays[name][index] for name in self.in_table}
         else:
@@ -338,11 +302,7 @@ class FeatureReader:
         return {name: arrays[name] for name in names}
 
     def _resolve_path(self, path_in_table: str) -> str:
-        """The path of a file that the table names relative to its own folder, or by an absolute path in that folder.
-
-        Raises:
-          BadRowError: the path is empty, or leads out of the folder.
-        """
+        """The path of a file that the table names relative to its own folder, or by an absolute path in that folder."""
         if not path_in_table.strip():
             raise BadRowError("the path is empty")
         if storage.is_remote(path_in_table):  # `..` stands for a path that is not in the folder
@@ -361,8 +321,6 @@ class FeatureReader:
 
         Args:
           arrays: {feature: all frames of the video, [T, size]}.
-          rows: the batch of rows.
-          index: the index of the row in the batch.
         """
         start, end = (self._frame_number(rows, name, index) for name in ("start", "end"))
         if start is None and end is None:
@@ -378,24 +336,14 @@ class FeatureReader:
         return {name: values[first:end] for name, values in arrays.items()}
 
     def _frame_number(self, rows: Rows, column: str, index: int) -> int | None:
-        """The number of the first frame that is not before the time in a cell; None for an empty cell.
-
-        Args:
-          rows: the batch of rows.
-          column: `start` or `end`.
-          index: the index of the row in the batch.
-        """
+        """The number of the first frame that is not before the time in a cell; None for an empty cell."""
         second = parse_seconds(rows.cells, column, index)
         # The product may be slightly above the number of the frame at this time: 0.28 s are frame 7 at 25 per second.
         return None if second is None else math.ceil(second * self._rule.per_second - 1e-6)
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Checks the names of features.
-
-    Raises:
-      UsageError: a name is repeated, is one that records use for ids or labels, or cannot be in a list with commas.
-    """
+    """Checks the names of features."""
     for name in names:
         problem = ""
         if name in shards.NOT_FEATURES:
@@ -428,15 +376,10 @@ def parse_ranges(texts: tuple[str, ...], count: int, usual: Sequence[Range | Non
     """Parses the ranges that the user gives: one for each of `count` features, or one for all.
 
     Args:
-      texts: the value of `--ranges`.
-      count: number of features.
       usual: the range of each feature that the word `usual` stands for; if empty, that word is refused.
 
     Returns:
       `LEARNED`, None (the feature stays floats), or (low, high) for each.
-
-    Raises:
-      UsageError: a range is neither `low:high` nor one of the words, or their number is wrong.
     """
     flag = "--ranges=" + ",".join(texts)
     if len(texts) not in (1, count):
@@ -452,16 +395,7 @@ def parse_ranges(texts: tuple[str, ...], count: int, usual: Sequence[Range | Non
 
 
 def _parse_range(text: str, flag: str, words: Iterable[str]) -> Range:
-    """Parses `LOW:HIGH`.
-
-    Args:
-      text: the text.
-      flag: the flag with its value, for the error message.
-      words: the words that are allowed in place of a range, for the error message.
-
-    Raises:
-      UsageError: the text is not two ascending numbers.
-    """
+    """Parses `LOW:HIGH`."""
     try:
         low, high = map(float, text.split(":"))
     except ValueError:
@@ -479,7 +413,6 @@ def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]
 
     Args:
       ranges: for each feature `LEARNED`, (low, high), or None if it stays float.
-      values: the values of the training videos: each item has one array for each feature.
 
     Returns:
       For each feature (low, high) or None.

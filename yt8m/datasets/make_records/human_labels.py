@@ -52,10 +52,6 @@ class Decision(NamedTuple):
     """One row of a table of decisions.
 
     Attributes:
-      line: number of the row's line in the file; of the row, if the file has no lines.
-      video: the id.
-      label: the class, spelt as in the table of the records.
-      kind: WRONG or MISSING.
       is_right: whether the label really is wrong or missing; None if nobody has decided.
     """
 
@@ -78,7 +74,6 @@ class CorrectedLabels(NamedTuple):
     """The labels of a batch of rows after the decisions.
 
     Attributes:
-      labels: the labels, whose codes are classes.
       added: int64, the row in the batch of each label that was added.
       removed: int64, the row in the batch of each label that was removed.
     """
@@ -89,12 +84,7 @@ class CorrectedLabels(NamedTuple):
 
 
 def read_decisions(path: str) -> list[Decision]:
-    """Reads all rows of a table of decisions, a CSV file with at least the columns `COLUMNS`.
-
-    Raises:
-      UsageError: there is no such file, or it lacks a column.
-      RunError: a row cannot be read, or contradicts another one; the message names the line.
-    """
+    """Reads all rows of a table of decisions, a CSV file with at least the columns `COLUMNS`."""
     storage.refuse_missing(path, "corrections", "`yt8m audit` writes a decisions.csv")
     table = open_columns("--corrections", path, COLUMNS)
     decisions = [_parse_decision(path, row) for row in table.rows()]
@@ -121,13 +111,7 @@ def _parse_decision(path: str, row: Row) -> Decision:
 
 
 def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
-    """Raises `RunError` if one decision says that a video shows a class and another one denies it.
-
-    Args:
-      path: path of the table, for the message.
-      decisions: the decisions.
-      class_of: function from a label to its class. Labels that are spelt differently may mean one class.
-    """
+    """Raises `RunError` if one decision says that a video shows a class and another one denies it."""
     decisions_by_class: dict[tuple[bytes, Hashable], Decision] = {}
     for decision in decisions:
         if decision.is_right is None:
@@ -141,18 +125,7 @@ def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: C
 
 
 class Corrections:
-    """The decisions in a CSV table. If the path is empty, there are none.
-
-    Args:
-      path: path of the table.
-
-    Attributes:
-      path: path of the table.
-      count: number of decisions that say that a label is wrong or missing.
-
-    Raises:
-      UsageError, RunError: as for `read_decisions`.
-    """
+    """The decisions in a CSV table. If the path is empty, there are none."""
 
     def __init__(self, path: str) -> None:
         self.path, self._changes = path, dict[bytes, list[Decision]]()
@@ -164,12 +137,7 @@ class Corrections:
         self._digest = hashlib.sha256(storage.read_bytes(path)).hexdigest() if path else ""
 
     def manifest_entry(self, added: int, removed: int) -> dict[str, Any]:
-        """The entry of a manifest that describes the decisions; empty without a table.
-
-        Args:
-          added: number of labels that the decisions added to the records.
-          removed: number of labels that the decisions removed.
-        """
+        """The entry of a manifest that describes the decisions; empty without a table."""
         if not self.path:
             return {}
         name = self.path.replace("\\", "/").rpartition("/")[2]
@@ -181,12 +149,7 @@ class Corrections:
         return self._changes.keys()
 
     def check(self, classes: Classes) -> None:
-        """Refuses decisions that cannot be applied to the labels of these classes.
-
-        Raises:
-          UsageError: a decision is on a class that the records do not have.
-          RunError: two decisions, one with the name and one with the number of a class, contradict each other.
-        """
+        """Refuses decisions that cannot be applied to the labels of these classes."""
         class_of = _class_lookup(classes)
         for decision in itertools.chain.from_iterable(self._changes.values()):
             if class_of(decision.label) < 0:
@@ -199,13 +162,7 @@ class Corrections:
         _refuse_contradictions(self.path, decisions_on_classes, class_of)
 
     def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> CorrectedLabels:
-        """Applies the decisions to the labels of a batch of rows.
-
-        Args:
-          ids: the id of each row.
-          labels: the labels, whose codes are classes.
-          classes: the classes.
-        """
+        """Applies the decisions to the labels of a batch of rows."""
         class_of = _class_lookup(classes)
         changes = [
             (row, class_of(decision.label), decision.kind == MISSING)
@@ -238,12 +195,7 @@ def _class_lookup(classes: Classes) -> Callable[[str], int]:
 
 
 def read_answers(path: str) -> dict[str, Answer]:
-    """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out.
-
-    Raises:
-      UsageError: there is no such file.
-      RunError: the file is not such an export; the message names the task.
-    """
+    """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out."""
     storage.refuse_missing(path, "labels", "expected Label Studio's JSON export")
     try:
         tasks = storage.parse_json(storage.read_text(path).removeprefix("\ufeff"))
@@ -269,11 +221,7 @@ def read_answers(path: str) -> dict[str, Answer]:
 
 
 def _parse_video_id(value: Any) -> str:
-    """The id of a task's video, from the text that `yt8m select` wrote; bytes that are not UTF-8 become surrogates.
-
-    Raises:
-      TypeError: the id is neither text nor a whole number, is empty, or cannot be encoded as UTF-8.
-    """
+    """The id of a task's video, from the text that `yt8m select` wrote; bytes that are not UTF-8 become surrogates."""
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise TypeError(f"the id is {value!r}")
     try:
@@ -286,7 +234,6 @@ def write_answers(path: str, answers: Mapping[str, Answer], separator: str) -> N
     """Writes a CSV table of the answers, with the columns `ANSWERS_HEADER`.
 
     Args:
-      path: the file to write.
       answers: {id of the video: joint answer}.
       separator: text between two labels in a cell.
     """
@@ -305,11 +252,7 @@ class AnsweredTable:
     """A table of videos in which the joint answers of people replace the labels of the videos that they labelled.
 
     Args:
-      table: the table.
       answers: {id of the video: joint answer}.
-
-    Attributes:
-      missing: the ids of the answers that no row has used so far.
     """
 
     def __init__(self, table: Table, answers: Mapping[str, Answer]) -> None:

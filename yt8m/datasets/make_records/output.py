@@ -48,7 +48,6 @@ class WrittenShard(NamedTuple):
     """What was written to a shard so far.
 
     Attributes:
-      records: number of records.
       size: bytes of all records.
       crc: CRC-32C of all records.
       last_offset: offset of the last chunk in bytes.
@@ -67,12 +66,7 @@ class WrittenShard(NamedTuple):
         return WrittenShard(self.records + records, self.size + size, joined_crc, self.size, crc)
 
     def damage(self, path: str, is_growing: bool) -> str:
-        """Describes how the size or the last chunk of the file differs from what was written; empty if neither does.
-
-        Args:
-          path: the file.
-          is_growing: whether the file may be longer, because chunks were appended after these values were saved.
-        """
+        """Describes how the size or the last chunk of the file differs from what was written; empty if neither does."""
         size = storage.size(path) if storage.exists(path) else 0
         if size < self.size or (size > self.size and not is_growing):
             return f"{path} has {size} bytes, but {self.size} were written"
@@ -90,17 +84,13 @@ class RecordsProgress(SavedProgress):
 
     Attributes:
       features: the name, the size and the range (None for floats) of each feature.
-      rows: number of rows of the table that are done.
-      begun: number of videos of each split that were assigned to shards, including those that turned out to be bad.
       shards: {path in the folder: the values of a `WrittenShard`}.
       positives: {split: number of videos of each class}.
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
-      cut: number of videos that were cut to the limit of frames.
       lengths: {split: {number of frames, as a text: number of videos with so many}}, where these are known.
       corrected: {split: (number of labels that decisions have added, number that they have removed)}.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
-      complete: whether all records, the manifests and the summary are written.
       files: the versions of the videos' files, the values of `FileVersions`; None if they were not saved.
     """
 
@@ -155,16 +145,8 @@ class Output:
     """Writes the records of one level.
 
     Args:
-      out: the folder of the data set.
-      level: `video` or `frame`.
       videos: {split: number of videos}.
-      shards: the number of shards of a split.
       making: the folder in which the records are made; by default the hidden folder `making_folder(out, level)`.
-
-    Attributes:
-      final: the folder of the complete records.
-      making: the folder in which the records are made.
-      progress: what has been written.
     """
 
     def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int, making: str = "") -> None:
@@ -185,17 +167,12 @@ class Output:
         Removes the hidden folder if its records cannot be continued.
 
         Args:
-          inputs: hash of all inputs that determine the records.
           overwrite: whether complete records made from other inputs, or damaged ones, may be replaced.
-          files: the versions of the videos' files now.
 
         Returns:
           `made` if the records are complete, `written` if they are complete but still in the hidden folder, so that
           only `install` is left to do, `begun` if the earlier start was interrupted before that, and an empty text if
           all records must be made.
-
-        Raises:
-          UsageError: the folder holds other records, or damaged ones.
         """
         finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
         if finished is not None and finished.complete and finished.matches(inputs, files):
@@ -249,8 +226,6 @@ class Output:
         """Begins with the first row of the table: saves a progress without records.
 
         Args:
-          inputs: hash of all inputs that determine the records.
-          features: the features.
           files: the versions of the videos' files; None if they are unknown.
         """
         formats = [list(feature) for feature in features]
@@ -260,12 +235,7 @@ class Output:
     def assign_to_shards(
         self, splits: NDArray[np.int16], indices: NDArray[np.int64]
     ) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields (path of a shard in the folder, indices of its next videos); fills the shards in order and equally.
-
-        Args:
-          splits: the split of each row of a batch.
-          indices: the indices of all videos in the batch.
-        """
+        """Yields (path of a shard in the folder, indices of its next videos); fills the shards in order and equally."""
         for split, (name, videos) in enumerate(self._videos.items()):
             selected, first = indices[splits[indices] == split], self.progress.begun[split]
             numbers = (np.arange(first, first + len(selected)) * min(self._shards, videos)) // max(videos, 1)
@@ -280,8 +250,6 @@ class Output:
         First waits if too many chunks are pending.
 
         Args:
-          shard: path of the shard in the folder.
-          contents: arrays with a framed record in each row.
           size: bytes of all arrays.
         """
         self.wait(most=_MOST_PENDING)
@@ -325,9 +293,7 @@ class Output:
         """Adds written videos of a split to the numbers of videos of each class and of frames.
 
         Args:
-          split: index of the split.
           classes: int64, the class of each label of the videos.
-          frames: number of frames of all the videos.
         """
         name = list(self._videos)[split]
         before = np.array(self.progress.positives.get(name, []), np.int64)
@@ -375,14 +341,9 @@ class Output:
         manifests of other levels if there are new classes.
 
         Args:
-          classes: the classes.
           bad: {number of a row: what is wrong with it}.
-          extractors: the entries of the extractors in the manifests.
           corrections: called for each split with the numbers of labels that the decisions of --corrections added and
             removed; returns the entry of the manifest that describes these decisions, empty if there are none.
-
-        Raises:
-          RunError: no row was good, so there is no video; or a file cannot be written.
         """
         self.wait()
         if not self.progress.shards:

@@ -48,11 +48,6 @@ def parse_seconds(cells: Mapping[str, Sequence[Any]], column: str, index: int) -
 
     Args:
       cells: {column: one value for each row of a batch}.
-      column: `start` or `end`.
-      index: the index of the row in the batch.
-
-    Raises:
-      BadRowError: the cell is not a time.
     """
     cell = cells[column][index] if column in cells else ""
     if cell in ("", None):
@@ -70,10 +65,7 @@ class BadRows:
     """Collects bad rows, and stops the command if there are too many.
 
     Args:
-      path: path of the table, for error messages.
-      max_bad_rows: number of bad rows that are tolerated.
       line_of: function from the number of a row to that of its line, 0 if there is none.
-      remedy: the end of the error message, after `Correct the row`.
 
     Attributes:
       problems: {number of a bad row, from 1: what is wrong with it}.
@@ -94,10 +86,6 @@ class BadRows:
 
         Args:
           number: number of the row, from 1.
-          problem: what is wrong with the row.
-
-        Raises:
-          RunError: there are now more bad rows than are tolerated; the message names this row.
         """
         self.problems.setdefault(number, problem)
         if len(self.problems) > self._max_bad_rows:
@@ -117,12 +105,7 @@ class Splits:
       shares: `name:share` of each split, as in --splits.
 
     Attributes:
-      names: the names of the splits.
       training: the name of the split for training: `train`, or the first split if none has that name.
-
-    Raises:
-      UsageError: a share is not a number from 0 to 1, the shares do not add up to 1, or a name cannot be used or is
-        repeated.
     """
 
     def __init__(self, shares: Sequence[str]) -> None:
@@ -190,10 +173,7 @@ class TableVideos(NamedTuple):
     """The videos in a batch of rows: what `RowReader` reads from the good rows.
 
     Attributes:
-      rows: the batch.
       indices: int64 [n], the indices of the good rows in the batch.
-      ids: the id of each row of the batch, good or not.
-      labels: the labels of the rows of the batch.
       splits: int16 [rows], the index of each row's split in `Splits.names`; -1 for a bad row.
     """
 
@@ -221,14 +201,7 @@ class Scan(NamedTuple):
 
 
 class _SplitsOfRows(NamedTuple):
-    """The splits of some rows, before all rows of a group are put into one split.
-
-    Attributes:
-      splits: the index of each row's split in `Splits.names`; -1 for a bad row.
-      named: the index of the split that the row's cell `split` names; -1 for none.
-      groups: the digest of the row's group. Empty without --group_by, or if the table has no column `split`: then the
-        split of a row is drawn by its group, which keeps the group together.
-    """
+    """The splits of some rows, before all rows of a group are put into one split."""
 
     splits: NDArray[np.int16]
     named: NDArray[np.int16]
@@ -236,20 +209,7 @@ class _SplitsOfRows(NamedTuple):
 
 
 class RowReader:
-    """Reads the ids, labels and splits of a table, and finds bad rows.
-
-    Args:
-      table: the table.
-      flags: how labels are written, which are allowed, and what decides the split of a row.
-      bad: collects the bad rows.
-
-    Attributes:
-      splits: the splits of the data set.
-      names: all different labels that were read so far; `Labels.codes` are indices into this list.
-
-    Raises:
-      UsageError: as for `Splits` and `find_vocabulary`.
-    """
+    """Reads the ids, labels and splits of a table, and finds bad rows."""
 
     def __init__(self, table: Table, flags: DataSetFlags, bad: BadRows) -> None:
         self._table, self._flags, self._bad, self.splits = table, flags, bad, Splits(flags.splits)
@@ -261,15 +221,7 @@ class RowReader:
         self._class_numbers = np.zeros(0, np.int64)  # the class of each of the first `names`; -1 if it has none
 
     def scan(self, on_ids: Callable[[Sequence[bytes]], None] = lambda _: None) -> Scan:
-        """Reads all rows without their features; only about 20 bytes of each row stay in memory.
-
-        Args:
-          on_ids: function that is called with the ids of each batch of rows.
-
-        Raises:
-          RunError: too many rows are bad, or the table cannot be read, has no row, or has more than `MOST_CLASSES`
-            different labels.
-        """
+        """Reads all rows without their features; only about 20 bytes of each row stay in memory."""
         digests: list[NDArray[np.void]] = []
         splits: list[_SplitsOfRows] = []
         counts, labelled = np.zeros(0, np.int64), list[NDArray[np.bool_]]()
@@ -303,10 +255,7 @@ class RowReader:
         """Yields the videos of the rows after the first `skip`, in batches of rows.
 
         Args:
-          scan: the result of `scan`.
           size: largest number of rows of a batch.
-          skip: number of rows to leave out at the beginning.
-          features: the features in the table to read.
         """
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
@@ -314,10 +263,6 @@ class RowReader:
 
     def number_labels(self, batch: TableVideos, classes: Classes) -> tuple[Labels, NDArray[np.int64]]:
         """Replaces the labels of a batch by their classes. A row with a label that has no class becomes a bad row.
-
-        Args:
-          batch: one of the batches of `videos`.
-          classes: the classes of all labels; the same for every batch.
 
         Returns:
           (the labels, whose codes are classes, sorted by row and class; the indices of the good rows in the batch).
@@ -347,12 +292,7 @@ class RowReader:
         return _digests(ids)
 
     def _read_splits(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
-        """The split that each row names, or else one that is drawn by the row's group or id.
-
-        Args:
-          rows: the rows.
-          digests: the digest of each row's id; without --group_by it draws the split.
-        """
+        """The split that each row names, or else one that is drawn by the row's group or id."""
         splits_in_table = self._named_splits(rows)
         groups = digests[:0]
         if self._flags.group_by:

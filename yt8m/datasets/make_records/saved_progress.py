@@ -9,11 +9,7 @@ from yt8m.errors import RunError
 
 
 class SavedProgress:
-    """Progress that a command saves in a JSON file, so that the next start can continue. A base class of dataclasses.
-
-    Attributes:
-      inputs: hash of all inputs that determine the records.
-    """
+    """Base class of the progress that a command saves in a JSON file, so that the next start can continue."""
 
     inputs: str
 

@@ -29,14 +29,8 @@ def open_table(path: str, array: str, flags: TableFlags) -> UnderstoodTable | Ta
     """Opens a table, and finds its features.
 
     Args:
-      path: path of the table.
       array: `.npy` or `.npz` file with a row for each row of the table, an NPZ file with an array for each id, or a
         folder with a file for each id; empty for none.
-      flags: what the user says of the table.
-
-    Raises:
-      UsageError: the table has two readings, or the file or a column is missing.
-      RunError: the file cannot be read.
     """
     table = understand("--table", path, flags)
     if array:
@@ -51,8 +45,6 @@ class FeaturesBeside(Protocol):
     """The features of all videos beside a table.
 
     Attributes:
-      path: the path of the file or folder.
-      names: the names of the features.
       length: number of rows; None if the features are found by id.
     """
 
@@ -65,12 +57,7 @@ class FeaturesBeside(Protocol):
 
 
 def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
-    """Opens what --array names.
-
-    Raises:
-      UsageError: there is no such file, or it is of another kind.
-      RunError: it cannot be read.
-    """
+    """Opens what --array names."""
     if storage.is_dir(array):
         return _FolderOfFeatures(array)
     refuse_unreadable("--array", array)
@@ -172,11 +159,7 @@ def _names_in_archive(path: str) -> frozenset[str]:
 
 
 class TableWithArray:
-    """A table whose features are beside it: in the order of its rows, or by their ids.
-
-    Raises:
-      UsageError: the order of the videos is not certain.
-    """
+    """A table whose features are beside it: in the order of its rows, or by their ids."""
 
     def __init__(self, table: UnderstoodTable, features: FeaturesBeside) -> None:
         self.path, self.columns, self._table, self._features = table.path, table.columns, table, features
@@ -189,11 +172,7 @@ class TableWithArray:
             )
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
-        """See `Table`.
-
-        Raises:
-          RunError: the table and the file of features differ in their numbers of rows.
-        """
+        """See `Table`."""
         length, last = self._features.length, skip
         for rows in self._table.batches(size, skip):
             last = rows.first + rows.size - 1
@@ -225,11 +204,7 @@ class TableWithArray:
 
 
 def _map_array(path: str) -> NDArray[Any]:
-    """Memory-maps the array of a .npy file; a file in a bucket is fetched first.
-
-    Raises:
-      UsageError: the file is no .npy file or is damaged, or the array has fewer than two dimensions.
-    """
+    """Memory-maps the array of a .npy file; a file in a bucket is fetched first."""
     try:
         array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
     except (*DAMAGE, OSError) as error:

@@ -46,11 +46,7 @@ def label_joiner(flags: DataSetFlags) -> str:
 
 
 def check_labels(table: DescribedTable, scan: Scan, classes: Classes, flags: DataSetFlags) -> None:
-    """Refuses labels that are not clear, after all rows were read.
-
-    Raises:
-      UsageError: labels have two readings; the message says which flag chooses.
-    """
+    """Refuses labels that are not clear, after all rows were read."""
     table.refuse_combinations(scan.names)
     refuse_unclear_labels(scan.names, classes, flags)
 

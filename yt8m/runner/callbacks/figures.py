@@ -281,12 +281,7 @@ def published_spelling(name: str) -> str:
 
 
 class EvalSummary(Callback):
-    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code.
-
-    Args:
-      events: the event file.
-      scope: how the tags begin: `Eval`, or `SegEval` for rated segments.
-    """
+    """Writes the values of each log line of an evaluation into an event file, under the tags of the published code."""
 
     def __init__(self, context: Context, events: EventFile, scope: str = "Eval") -> None:
         super().__init__(context)

@@ -73,10 +73,6 @@ class ReplicaRunner(Runner):
         The chief writes into cluster.json that the run has begun. A worker gets no callback and no saver that write
         files.
 
-        Args:
-          created: the graph of this replica.
-          files: the files that this replica reads.
-
         Returns:
           The context, and the position in the data; None if the position is not saved, and on a worker.
         """
@@ -163,12 +159,7 @@ class ClusterRunner(ReplicaRunner):
         return WorkerCreator(target, self._graph, self._context, self._flags, lambda: self._signals.requested)
 
     def _train_monitored(self, hooks: Sequence[Any], target: str) -> Outcome:
-        """Trains in a MonitoredSession; the chief then waits for the workers.
-
-        Args:
-          hooks: all hooks of this replica.
-          target: the address of the TensorFlow server of this process.
-        """
+        """Trains in a MonitoredSession; the chief then waits for the workers."""
         cluster, signals, context = self.config.members, self._signals, self._context
         try:
             with (
@@ -216,19 +207,7 @@ class ClusterRunner(ReplicaRunner):
             raise
 
     def _run_steps(self, session: Any) -> bool:
-        """Runs steps until all data were read, or a hook or a signal requests a stop.
-
-        Args:
-          session: the MonitoredSession.
-
-        Returns:
-          Whether all data were read.
-
-        Raises:
-          RunError: an OutOfRangeError has another cause than the end of the data. MonitoredSession would take that
-            error for the end of the data.
-          JobOverError: the job is over because of another process.
-        """
+        """Runs steps until all data were read, or a hook or a signal requests a stop."""
         try:
             while not session.should_stop() and not self._signals.requested:
                 session.run(self._graph.ops.train_op)
@@ -270,7 +249,6 @@ class ClusterRunner(ReplicaRunner):
         """Makes the chief wait for the workers, so that the last checkpoint includes the steps of all replicas.
 
         Args:
-          session: the MonitoredSession.
           patience: the chief stops waiting if the workers take no step for this number of seconds.
         """
         last_step, since = -1, time.monotonic()
@@ -288,15 +266,7 @@ class ClusterRunner(ReplicaRunner):
             time.sleep(POLL_SECONDS)
 
     def _check_replicas(self, session: tf.Session) -> tuple[set[int], int]:
-        """Finds out how far the workers are, and saves a checkpoint if one is due.
-
-        Returns:
-          The indices of the workers that have not read all their data, without those that failed; and the global
-          step.
-
-        Raises:
-          JobOverError: the job is over because of another process.
-        """
+        """Finds out how far the workers are, and saves a checkpoint if one is due."""
         self._replica_hook.check_job(session)
         missing = set(range(1, len(self.config.members.replicas))) - self._graph.state.ended(session)
         missing -= self._replica_hook.failed_workers(session)
@@ -354,15 +324,7 @@ class AllReduceRunner(ReplicaRunner):
             raise self._name_lost_processes(error, signals) from error
 
     def _build_team(self, files: Sequence[str], signals: StopSignals) -> Any:
-        """Builds the graph of this replica, and the state that its hooks share.
-
-        Args:
-          files: the files that this replica reads.
-          signals: the signals of the run.
-
-        Returns:
-          The state, a `Team`.
-        """
+        """Builds the graph of this replica, and the state that its hooks share."""
         from yt8m.runner.cluster.common_steps import Rounds, Team  # importing this module imports TensorFlow
 
         config, cluster = self.config, self.config.members
@@ -395,14 +357,7 @@ class AllReduceRunner(ReplicaRunner):
         return [*hooks[:first], AgreeHook(team), *hooks[first:], AnnounceHook(team), BeatHook(self._watch)]
 
     def _train(self, session: tf.Session, team: Any, first: Sequence[tf.Operation], hooks: list[Any]) -> Outcome:
-        """Trains from the first step to the end, together with all other replicas.
-
-        Args:
-          session: the session of this replica.
-          team: the `Team` of this replica.
-          first: the ops that initialise the graph.
-          hooks: all hooks of this replica.
-        """
+        """Trains from the first step to the end, together with all other replicas."""
         from yt8m.runner.cluster.common_steps import CommonContext
 
         context, config = team.context, self.config

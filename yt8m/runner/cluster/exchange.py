@@ -57,9 +57,6 @@ class SharedState:
 
     TensorFlow makes the table at its first use; no session has to initialise it. `graph.Synchrony` keeps a count in the
     same table.
-
-    Args:
-      device: the device of the parameter server, from `server_device`.
     """
 
     def __init__(self, device: str) -> None:
@@ -96,13 +93,7 @@ class SharedState:
         return {int(number) for number in self._read_suffixes(session, _ENDED)}
 
     def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
-        """Records whether a replica has read all its data.
-
-        Args:
-          session: a session of this process.
-          replica: the index of the replica.
-          is_ended: False for a replica that has started again and has data to read.
-        """
+        """Records whether a replica has read all its data."""
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
     def failed(self, session: tf.Session) -> dict[str, str]:
@@ -170,7 +161,6 @@ class RunMarker(NamedTuple):
     """The content of cluster.json, which the chief writes.
 
     Attributes:
-      run: a unique name of the run; a resumed run keeps its name.
       ended: the last step of the run; None until the run ends.
       flags: the `shared_flags.fingerprint` of the chief; None if the training has no workers on parameter servers.
       failed: why the whole job ended with an error; empty if it did not.
@@ -195,7 +185,6 @@ def begin_run_marker(model_dir: str, flags: int | None = None) -> RunMarker:
     """Writes into cluster.json that a run has begun.
 
     Args:
-      model_dir: the folder of the run.
       flags: the fingerprint of the chief's flags; None if no worker compares its own with it.
 
     Returns:
@@ -208,24 +197,12 @@ def begin_run_marker(model_dir: str, flags: int | None = None) -> RunMarker:
 
 
 def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
-    """Writes into cluster.json that a run has ended.
-
-    Args:
-      model_dir: the folder of the run.
-      marker: what `begin_run_marker` returned.
-      step: the last step of the run.
-    """
+    """Writes into cluster.json that a run has ended."""
     _write_run_marker(model_dir, marker._replace(ended=step))
 
 
 def fail_run_marker(model_dir: str, marker: RunMarker, reason: str) -> None:
-    """Writes into cluster.json that the whole job has ended with an error.
-
-    Args:
-      model_dir: the folder of the run.
-      marker: what `begin_run_marker` returned.
-      reason: the error.
-    """
+    """Writes into cluster.json that the whole job has ended with an error."""
     _write_run_marker(model_dir, marker._replace(failed=reason))
 
 

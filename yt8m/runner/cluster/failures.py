@@ -37,9 +37,6 @@ def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: f
     """Tells the parameter servers that this replica ends with an error; nothing if they were told of this error before.
 
     Args:
-      cluster: all processes, and the role of this one, which is a chief or a worker.
-      error: the error. If it is a `JobOverError`, the servers already know why the job is over.
-      ends_job: whether the whole job ends because of it.
       patience: seconds to wait for servers that have not started yet.
     """
     if any(error is reported for reported in _told):
@@ -51,13 +48,7 @@ def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: f
 
 
 def end_job(cluster: ClusterConfig, reason: str, lost: Sequence[str] = ()) -> None:
-    """Tells the parameter servers and all replicas that the whole job is over.
-
-    Args:
-      cluster: all processes.
-      reason: why it is over.
-      lost: the names of replicas that died, for which no server has to wait.
-    """
+    """Tells the parameter servers and all replicas that the whole job is over."""
     _tell(cluster, dict.fromkeys(lost, "lost"), reason, patience=0)
 
 
@@ -73,8 +64,6 @@ def _tell(cluster: ClusterConfig, failed: dict[str, str], over: str, patience: f
     """Writes into the table of each parameter server that answers.
 
     Args:
-      cluster: all processes.
-      failed: {name of a process that ended with an error: the error}.
       over: why the whole job is over; empty if it is not.
       patience: seconds to wait for servers that do not answer yet.
     """
@@ -113,7 +102,6 @@ def describe_missing(failed: dict[str, str], silent: Iterable[str]) -> str:
 
     Args:
       failed: {name of a worker that ended with an error: the error}.
-      silent: names of other workers that accept no connection.
     """
     states = [f"{name} failed ({reason.rstrip('.')})" for name, reason in failed.items()]
     states += [f"{name} accepts no connection" for name in silent if name not in failed]

@@ -31,8 +31,6 @@ def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
     """Whether a process accepts a connection and answers a greeting.
 
     Args:
-      address: `host:port`.
-      seconds: time limit for the connection, and for the answer.
       greeting: the bytes to send; if empty, an accepted connection is enough.
     """
     host, _, port = address.rpartition(":")
@@ -48,10 +46,6 @@ def responds(address: str, seconds: float = 2.0) -> bool:
     """Whether the TensorFlow server of a process answers a greeting.
 
     A frozen process does not answer, although the operating system still accepts connections for it.
-
-    Args:
-      address: `host:port`.
-      seconds: time limit for the connection, and for the answer.
     """
     return answers(address, seconds, _HELLO)
 
@@ -61,9 +55,6 @@ def answering_at(address: str) -> Iterator[None]:
     """A context in which this process accepts connections, so that other processes see that it is alive.
 
     If the port cannot be opened, the log has a warning.
-
-    Args:
-      address: `host:port`.
     """
     try:
         listener = _listen(address)
@@ -123,14 +114,7 @@ def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], p
 
     Args:
       addresses: {name: address} of the processes.
-      is_stopped: returns whether to stop waiting, for example because of a signal.
       patience: seconds after which waiting ends with an error.
-
-    Returns:
-      Whether all processes accept connections; False if `is_stopped` returned True.
-
-    Raises:
-      RunError: a process accepts no connection after `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while missing := find_silent(addresses):
@@ -220,7 +204,6 @@ class Watch:
         Args:
           addresses: {name: address} of these processes; they may not have started yet.
           seconds: a process that accepts no connection for so long is dead, unless it never did.
-          act: called once, in the thread, with the names of the dead processes.
         """
         self._seen, self._needed, self._dead_seconds, self._act_on_deaths = {}, addresses, seconds, act
 
@@ -232,9 +215,6 @@ class Watch:
         """From now on, this process may take any time without a call of `beat`, as long as `is_fine` returns True.
 
         Call this before work that needs no step of the other processes, such as the save and export at the end.
-
-        Args:
-          is_fine: returns whether the processes that this work needs are alive.
         """
         self._is_fine, self._alone_since = is_fine, time.monotonic()
         self.beat()
@@ -274,12 +254,7 @@ class Watch:
             logging.warning("the run makes progress again")
 
     def _check_deaths(self, seen: dict[str, float]) -> None:
-        """Acts if a process that this one needs is dead: it has accepted no connection for some time.
-
-        Args:
-          seen: {name of a process that this one needs: when it was last seen alive}, which is updated. Nothing is done
-            if `need_all`, `need_once_seen` or `need_none` replaced this dict during the check.
-        """
+        """Acts if a process that this one needs is dead: it has accepted no connection for some time."""
         names = {**dict.fromkeys(seen), **dict.fromkeys(self._needed)}
         seen.update((name, time.monotonic()) for name in names if answers(self._addresses[name]))
         dead = [name for name, last in seen.items() if time.monotonic() - last > self._dead_seconds]

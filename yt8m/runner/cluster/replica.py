@@ -35,13 +35,6 @@ class ReplicaGraph:
     """The graph of one replica, and the objects that its sessions need.
 
     Attributes:
-      ops: the handles of the graph.
-      state: the table on the first parameter server, through which the processes exchange messages.
-      saver: writes checkpoints.
-      restorer: reads checkpoints.
-      missing: string tensor, the names of the shared variables that have no value.
-      init: op that gives the shared variables their initial values.
-      local_init: op that gives the variables and tables of this process their initial values.
       synchrony: the ops of synchronous steps; None if the replicas train asynchronously.
     """
 
@@ -56,17 +49,7 @@ class ReplicaGraph:
 
 
 def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> ReplicaGraph:
-    """Builds the graph of this replica in the current, empty graph.
-
-    Args:
-      config: the config of the run, with the cluster.
-      inputter: makes batches of this replica's part of the data.
-      modeler: the model and its loss.
-
-    Raises:
-      UsageError: `inputter` or `modeler` has the wrong base class, or an option does not work with parameter servers.
-      RuntimeError: the model put a variable on another device than a parameter server.
-    """
+    """Builds the graph of this replica in the current, empty graph."""
     deployment, state = deployment_for(config), SharedState(server_device(0))
     with tf.device(server_device(0)):
         tf.train.get_or_create_global_step()
@@ -117,22 +100,13 @@ class StoppedWaiting(Exception):  # noqa: N818 - this is no error
 
 
 class _SessionCreator:
-    """The base class of the session creators.
-
-    Args:
-      target: address of the TensorFlow server of this process.
-      replica: the graph of this process.
-      context: the run's context; a creator sets its `is_resumed`.
-    """
+    """The base class of the session creators."""
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
     def _open_session_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
         """Opens a session that connects only to the parameter servers and this process.
-
-        Args:
-          is_ready: returns whether the new session can be used.
 
         Returns:
           The session, in which the variables and tables of this process have their initial values; None if `is_ready`
@@ -169,10 +143,6 @@ class ChiefCreator(_SessionCreator):
     since.
 
     Args:
-      target: address of the TensorFlow server of this process.
-      replica: the graph of this process.
-      context: the run's context; this object sets its `is_resumed`.
-      run: the name of the run in cluster.json.
       modeler: restores weights that are in no checkpoint of the run, such as those of a teacher.
     """
 
@@ -185,11 +155,7 @@ class ChiefCreator(_SessionCreator):
         return self._open_session_if(self._fill_variables)
 
     def _fill_variables(self, session: tf.Session) -> bool:
-        """Gives the variables on the servers values, unless they have those of this run; returns True.
-
-        Raises:
-          JobOverError: another process failed without which the training cannot begin.
-        """
+        """Gives the variables on the servers values, unless they have those of this run; returns True."""
         self._check_job(session)
         config = self._context.config
         newest = checkpoints.newest_readable(config.model_dir)
@@ -212,15 +178,7 @@ class ChiefCreator(_SessionCreator):
 
 
 class WorkerCreator(_SessionCreator):
-    """Opens sessions of a worker, as soon as the chief has given the variables their values.
-
-    Args:
-      target: address of the TensorFlow server of this process.
-      replica: the graph of this process.
-      context: the run's context; this object sets its `is_resumed`.
-      flags: the fingerprint of this worker's flags, from `shared_flags`.
-      is_stopped: returns whether a signal has asked this process to stop.
-    """
+    """Opens sessions of a worker, as soon as the chief has given the variables their values."""
 
     def __init__(
         self, target: str, replica: ReplicaGraph, context: Context, flags: int | None, is_stopped: Callable[[], bool]
@@ -229,13 +187,7 @@ class WorkerCreator(_SessionCreator):
         self._flags, self._is_stopped = flags, is_stopped
 
     def create_session(self) -> tf.Session:
-        """A session whose variables have values.
-
-        Raises:
-          StoppedWaiting: a signal asked the process to stop, or training had ended before the worker started.
-          UsageError: this worker has another model than the chief, or other flags.
-          JobOverError: another process failed without which the training cannot begin.
-        """
+        """A session whose variables have values."""
         while not self._is_stopped():
             session = self._open_session_if(self._is_ready)
             if session is not None:

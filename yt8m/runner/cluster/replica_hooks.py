@@ -25,14 +25,9 @@ class ReplicaHook(tf.train.SessionRunHook):
     0 until all replicas have read their data.
 
     Args:
-      cluster: the processes, and the role of this one.
-      state: the table in which a replica records that it has read all its data.
-      signals: the `StopSignals`, which close the session if a step takes too long after a signal.
       synchrony: the ops of synchronous steps; None if the replicas train asynchronously.
 
     Attributes:
-      is_idle: whether this replica has read all its data; the runner sets it.
-      steps: number of synchronous steps that this replica took while idle.
       session: the present TensorFlow session; None before the first.
     """
 
@@ -65,9 +60,6 @@ class ReplicaHook(tf.train.SessionRunHook):
         """Requests a stop of an idle replica after a synchronous step in which no replica had an example.
 
         Every few seconds it looks whether the job is over; on the chief it also logs which workers are missing.
-
-        Raises:
-          JobOverError: the job is over because of another process.
         """
         if self.is_idle:
             self.steps += 1
@@ -106,9 +98,6 @@ class BeatHook(tf.train.SessionRunHook):
     """Tells the `Watch` of a replica about each step.
 
     It is the last hook of the replica, so that the time that other hooks need also counts as time without progress.
-
-    Args:
-      watch: ends this process if it makes no progress.
     """
 
     def __init__(self, watch: Watch) -> None:

@@ -137,11 +137,6 @@ class _AwaitedProcesses:
 
     The server waits for every worker that is alive, however slow it is, because a worker whose parameter servers have
     ended cannot close its session, and fails.
-
-    Args:
-      cluster: all processes, and the role of this one, which is a parameter server.
-      grace_seconds: once the chief is done, the server waits this long for workers that do not answer.
-      stall_timeout: before that, the server waits this long if neither the chief nor a worker answers.
     """
 
     def __init__(self, cluster: ClusterConfig, grace_seconds: float, stall_timeout: float = math.inf) -> None:
@@ -156,8 +151,6 @@ class _AwaitedProcesses:
         """The exit status with which the server can end now; None if it must continue.
 
         Args:
-          done: the names of the processes that no longer need the server.
-          failed: {name of a process that ended with an error: the error}. It may be started again.
           why_over: why the whole job ends; empty if it goes on.
         """
         for name in sorted(self._missing.keys() & done):

@@ -19,11 +19,7 @@ class Candidate:
     """A model with its settings.
 
     Attributes:
-      model: the name of the model.
-      transform: the input transform.
-      penalty: the factor of the squared weights in the loss, where the loss is a sum over the classes.
       rate: the learning rate of the first step, from which it falls along half a cosine to 0.
-      options: further hyper-parameters of the model.
     """
 
     model: str

@@ -26,20 +26,7 @@ _NAME = "search.json"  # the file in the folder of the run with the trials that 
 
 
 def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
-    """Completes the config of a run by what the search chooses; of a run that exists, by what was chosen then.
-
-    Args:
-      config: the config of the training, whose `search.free` names what may be chosen.
-      data: the training data.
-
-    Returns:
-      The config of the run, and the data that it trains on, which may include the split validate.
-
-    Raises:
-      RunError: a record is damaged, or no candidate could be trained.
-      UsageError: the data cannot be read before the training (--reader).
-      KeyboardInterrupt: Ctrl-C came before the first candidate was trained.
-    """
+    """Completes the config of a run by what the search chooses; of a run that exists, by what was chosen then."""
     if config.checkpoints.start_new_model and run_dir.is_run(config.train_dir):
         run_dir.start_new_model(config.train_dir)
     saved = run_dir.read(config.train_dir)
@@ -189,12 +176,7 @@ class _Search:
 
 
 class _SavedRows:
-    """The rows of the trials that have ended, in a file, by which a search that was killed goes on.
-
-    Args:
-      path: the path of the file.
-      fingerprint: what the rows depend on. Rows of another search are dropped.
-    """
+    """The rows of the trials that have ended, in a file, by which a search that was killed goes on."""
 
     def __init__(self, path: str, fingerprint: str) -> None:
         self._path, self._fingerprint = path, fingerprint

@@ -25,10 +25,7 @@ class SearchFacts(NamedTuple):
     """What the search knows of the data.
 
     Attributes:
-      total: number of training videos.
-      trained_on: number of videos that the candidates were trained on.
       validation: the pattern of the split validate; empty if a share of the training videos was held out.
-      held_out: number of videos that the candidates were compared on.
       budget: seconds of the search and the training of the choice.
     """
 
@@ -59,11 +56,6 @@ def with_choice(
     """The config of the run that trains the chosen candidate.
 
     Args:
-      config: the config before the search.
-      made: the plan of the search.
-      rows: the rows of its trials, the best first.
-      chosen: the row of the chosen candidate.
-      facts: what the search knows of the data.
       cost: seconds of a step of the chosen candidate.
     """
     candidate = made.candidates[chosen["number"]]

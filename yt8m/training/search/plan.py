@@ -23,12 +23,7 @@ MOST_VIDEOS = 20_000  # a search trains on a sample of at most so many videos
 
 
 class Rung(NamedTuple):
-    """One round of a search.
-
-    Attributes:
-      candidates: how many candidates it trains: the best of the round before.
-      steps: the steps of each.
-    """
+    """One round of a search."""
 
     candidates: int
     steps: int
@@ -39,9 +34,6 @@ class Plan(NamedTuple):
 
     Attributes:
       candidates: all candidates, in the order in which the first rung trains them.
-      batch_size: examples of a step.
-      rungs: the rounds.
-      seconds: what the search is expected to take on one core.
     """
 
     candidates: tuple[Candidate, ...]
@@ -66,10 +58,7 @@ def make_plan(
     """Makes the plan that fits into the budget: fewer steps if it is tight, then fewer candidates.
 
     Args:
-      candidates: the candidates, the most different ones first.
       cost: seconds of one core for a step of a candidate, by a fixed table.
-      videos: number of training videos of the search.
-      batch_size: examples of a step.
       budget: seconds, of which the search gets a part.
     """
     epoch = math.ceil(videos / batch_size)

@@ -58,10 +58,7 @@ class Family(NamedTuple):
     """The graph of the candidates of one family, and its handles.
 
     Attributes:
-      graph: the graph.
-      batch: the placeholders of a batch.
       penalty, rate: placeholders, float32 scalars.
-      initialize, train: the ops that initialise the variables and take a step.
       logits: [B, C], the output of the model in evaluation: logits, or probabilities of a model without logits.
     """
 
@@ -75,13 +72,7 @@ class Family(NamedTuple):
 
 
 class Trainer:
-    """Trains candidates on the videos of a search.
-
-    Args:
-      config: the config of the training, which says all that no candidate says.
-      training: the videos to train on.
-      should_stop: says, before each step, whether to give up.
-    """
+    """Trains candidates on the videos of a search."""
 
     def __init__(
         self, config: TrainConfig, training: VideosInMemory, should_stop: Callable[[], bool] = lambda: False
@@ -92,11 +83,7 @@ class Trainer:
         self._lock = threading.Lock()
 
     def scores(self, trial: CandidateTrial, videos: VideosInMemory) -> NDArray[np.float32] | None:
-        """Trains a candidate, then scores `videos`: float32 [N, C]. None if the training was given up.
-
-        Raises:
-          RunError: the loss of the candidate is not finite, which `diverged` of the message tells.
-        """
+        """Trains a candidate, then scores `videos`: float32 [N, C]. None if the training was given up."""
         family = self._family(trial.candidate)
         options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         options.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L1
@@ -191,14 +178,7 @@ _SECONDS_OF_STEP, _SECONDS_OF_WEIGHT = 1.2e-3, 2e-10
 
 
 def seconds_per_step(candidate: Candidate, config: TrainConfig, batch_size: int, num_frames: int = 1) -> float:
-    """Seconds of one core for a step of the candidate, by a fixed table and its number of weights.
-
-    Args:
-      candidate: the candidate.
-      config: the config of the training.
-      batch_size: examples of a step.
-      num_frames: number of frames of the longest video.
-    """
+    """Seconds of one core for a step of the candidate, by a fixed table and its number of weights."""
     model = candidates.created(candidate, config.data)
     shapes = training_workload.shapes_of(model, config.data, config.data.num_classes)
     frames = 1 if takes_mean(model) else num_frames

@@ -61,13 +61,8 @@ def read(data: DataConfig, pattern: str, most: int, total: int) -> VideosInMemor
     """Reads the videos of some files, or a sample of them that depends on their ids alone.
 
     Args:
-      data: the config of the data.
-      pattern: the pattern of the files.
       most: largest number of videos to keep; fewer are kept if these take too much memory.
       total: number of videos in the files, by which the share of the sample is set.
-
-    Raises:
-      RunError: a record is damaged, or there is no video.
     """
     frames = data.max_frames if data.frame_features else 1
     most = min(most, max(1, _MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
