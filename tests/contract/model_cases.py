@@ -138,6 +138,9 @@ CASES: dict[str, Case] = {
         {"deep_chain_layers": 2, "deep_chain_relu_cells": 3},
         lambda: moe(D) + moe(D + 3) + moe(D + 6) + 2 * affine(C, 3),
     ),
+    "GatedMlpModel": Case(
+        {"mlp_hidden_size": 4, "mlp_layers": 2}, lambda: D + affine(D, 4) + affine(4, 4) + affine(4, C)
+    ),
     "ResidualMlpModel": Case(
         {"mlp_hidden_size": 6}, lambda: D * 6 + norm(6) + 2 * (36 + norm(6) + affine(6, 6)) + moe(6), random=True
     ),

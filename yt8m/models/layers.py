@@ -81,8 +81,8 @@ class Net:
         )
         if not trainable:
             return variable
-        # It is read only once in a tower: each read is a copy from the variable's device to the tower's. Where weights are
-        # stored in few bits, it is a tensor.
+        # It is read only once in a tower: each read is a copy from the variable's device to the tower's. If weights are
+        # stored in few bits, it is a tensor already.
         value = tf.convert_to_tensor(variable)
         if l2_penalty:
             self.penalties.append(l2_penalty * tf.nn.l2_loss(value))
