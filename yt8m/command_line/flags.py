@@ -110,6 +110,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     )
     config_of_import = config_section(ImportConfig, typed)
     values = {**start.values(typed), "train_dir": config_of_import.out}
+    values.pop("checkpoint", None)  # here the file to import; in a training, which of its checkpoints the run means
     network = published.find(config_of_import.source, values.get("model", ModelConfig.model))
     config, _ = _make_training_config(
         start, values, published.options(network, hyper_parameter_values, usual=not start.path)
