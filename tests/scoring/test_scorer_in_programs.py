@@ -173,7 +173,8 @@ def test_all_programs_use_the_same_weights(
     shown = capsys.readouterr()
     check(of_tables(shown.out), "{:.3f}".format, expected)
     path = f"{folder}/best/model.ckpt-4" if choice == "best" else f"{folder}/model.ckpt-{step}"
-    which = f"step {step}" + (", averaged weights" if is_averaged else "")
+    which = f"step {step}" + (", the best by validation" if choice == "best" else "")
+    which += ", averaged weights" if is_averaged else ""
     assert re.findall(r"the model is .*", shown.err) == [f"the model is LogisticModel, {which}, from {path}"]
     assert "a model is a program" not in shown.err
 
