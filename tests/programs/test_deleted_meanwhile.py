@@ -35,8 +35,8 @@ def test_the_next_checkpoint_is_evaluated(
     )
     write, seen = evaluation_results.write, []
 
-    def write_and_delete(train_dir: str, events: object, result: evaluation.EvaluationResult, model: str) -> None:
-        write(train_dir, events, result, model)
+    def write_and_delete(train_dir: str, events: object, result: evaluation.EvaluationResult, *others: str) -> None:
+        write(train_dir, events, result, *others)
         seen.append(result.step)
         if result.step == 6:
             for path in folder.glob("model.ckpt-6.*"):
