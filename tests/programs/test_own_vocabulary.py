@@ -22,6 +22,7 @@ from yt8m.config import run_dir
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
+from yt8m.records.opened_data import open_data
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Service
 
@@ -127,7 +128,8 @@ def test_its_counts_divide_the_classes_into_head_middle_and_tail(
     shown = capfd.readouterr()
     report = json.loads(pathlib.Path("apart/eval/report.json").read_text())
     with yt8m.load("run") as model:
-        assert model.evaluate(pattern) == report
+        paths = {"checkpoint": str(pathlib.Path(report["checkpoint"]).absolute())}  # absolute from `load` on
+        assert model.evaluate(pattern) == report | paths
     (line,) = pathlib.Path("apart/eval/metrics.jsonl").read_text().splitlines()
     (events,) = pathlib.Path("apart/eval").glob("events.*")
     told = {v.tag: v.simple_value for e in tf.train.summary_iterator(str(events)) for v in e.summary.value}
@@ -191,7 +193,8 @@ def test_python_has_its_names(here: pathlib.Path) -> None:
             videos = list(model.predict("data/video/train/a.tfrecord", top_k=1))
             assert [video.classes[0].name for video in videos[:3]] == NAMES
             for other in ("other/video/train/a.tfrecord", yt8m.read_records("other/video/train/a.tfrecord")):
-                with pytest.raises(UsageError, match=re.escape(told.format(where)) if where else "class 1 is 'dog'"):
+                message = re.escape(told.format(here / where)) if where else "class 1 is 'dog'"
+                with pytest.raises(UsageError, match=message):
                     list(model.predict(other))
             report = model.evaluate("data/video/train/a.tfrecord")
             assert [row["name"] for row in report["classes"]] == NAMES
@@ -360,7 +363,7 @@ def test_sample_data_have_theirs(here: pathlib.Path, capsys: pytest.CaptureFixtu
     written, known = vocabulary.read("sample/vocabulary.csv"), vocabulary.load()
     assert (written.names, written.verticals) == (known.names[:30], known.verticals[:30])
     np.testing.assert_array_equal(written.counts, known.counts[:30])
-    assert vocabulary.find(storage.glob("sample/video/train/*.tfrecord")) == "sample/vocabulary.csv"
+    assert open_data("sample/video/train/*.tfrecord").vocabulary.path == "sample/vocabulary.csv"
     shutil.copytree("data", "mine")
     assert cli.main(["sample-data", "--out_dir=mine", "--level=frame", *words]) == 2
     assert "mine/vocabulary.csv already exists and has other classes" in capsys.readouterr().err
