@@ -292,7 +292,6 @@ def test_classes_that_cannot_be_added_by_texts(
         ("label\ndisc\n", [], "has no column 'name'; it has: label"),
         ("", [], "has no column 'name'; it has: none"),
         ("name,name\ndisc,disc\n", [], "names a column twice"),
-        ("name\nrock, paper\n", [], "row 1: the row has 2 fields, but the header has 1; put a text with a comma in "),
         ('name\ndisc\n"two\nlines"\n', [], "row 2: the name holds a line break or a control character"),
         ("name\n", [], "has no classes"),
         ("name,prompt\n,a disc\n", [], "row 1: the name is empty"),
@@ -313,7 +312,7 @@ def test_what_is_refused(
 
 
 def test_a_table_that_is_not_utf8_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "classes.csv").write_bytes("name\ndisc\ncaf\u00e9\n".encode("latin-1"))
+    (tmp_path / "classes.csv").write_bytes(b"name\ndisc\ncaf\x81\x8d\n")
     words = [f"--classes={tmp_path}/classes.csv", "--extractor=hf:owner/name", f"--out={tmp_path}/zero"]
     assert cli.main(["from-text", *words]) == 1
     assert "line 3: this is not UTF-8 text" in capsys.readouterr().err

@@ -61,7 +61,8 @@ class BaseModel:
 
     def __post_init__(self) -> None:
         # The attribute of a subclass without an annotation does not change the default of the dataclass's field.
-        if self.input_transform == BaseModel.input_transform != type(self).input_transform:
+        default = type(self).__dataclass_fields__["input_transform"].default
+        if self.input_transform == default != type(self).input_transform:
             object.__setattr__(self, "input_transform", type(self).input_transform)
         options.check(self)
         self.validate()
