@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from yt8m.command_line import cli, cloud_job, config_flags, flag_defaults, flags, model_checks
+from yt8m.config import data_fit
 from yt8m.records.opened_data import open_data
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -205,6 +206,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
                 patch.setattr(config_flags, name, getattr(flags, name))
         patch.setattr(cloud_job, "_print_job", _then_stop(lambda *_: 0))
         patch.setattr(flags, "open_data", lambda *_, **__: open_data(None))
+        patch.setattr(data_fit, "open_for", lambda *_, **__: open_data(None))
         patch.setattr(flags, "start_named_in", lambda _: flag_defaults.Start())
         patch.setattr(model_checks, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")

@@ -143,9 +143,8 @@ def test_a_saved_position_is_one_here_too(folders: tuple[str, str], tmp_path: pa
 
 def test_a_shard_that_cannot_be_staged_is_told_by_the_queue(folders: tuple[str, str]) -> None:
     queue = queue_on(folders[1])
-    files = queue.files()
+    files = queue.keep_opened().files
     storage.remove(files[2])
-    queue._files = files
     with pytest.raises(tf.errors.OpError):
         ids_of(queue)
     assert f"cannot read {files[2]}" in str(queue.damage())
