@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,8 @@ def samples(paths: Sequence[str]) -> dict[str, int]:
 
 def _sample(path: str) -> int | None:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its writer
+            return None
         with open(path, "rb", buffering=0) as file:
             size, checksum = os.fstat(file.fileno()).st_size, 0
             for offset in sorted({0, max(0, size // 2 - _PIECE // 2), max(0, size - _PIECE)}):
