@@ -41,10 +41,12 @@ def box(x: float, y: float, width: float, height: float, lines: Iterable[str], k
 
 
 def arrow(x: float, y: float, to_x: float, to_y: float) -> str:
+    """A line from one point to another, with a head."""
     return f'<path d="M{x:g} {y:g} L{to_x:g} {to_y:g}" stroke="#808894" stroke-width="1.5" marker-end="url(#head)"/>'
 
 
 def picture(height: float, title: str, elements: Iterable[str]) -> str:
+    """The whole SVG file."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" {STYLE}>\n'
         f"<title>{escape(title)}</title>\n"
