@@ -20,8 +20,7 @@ LISTS_ITS_OWN = {
     *("bulk/jobs.py", "datasets/extract/made_rules.py", "datasets/make_records/classes.py"),
     *("datasets/make_records/output.py", "datasets/sample_data/__init__.py", "labels/folds.py"),
     *("runs/best_checkpoint.py", "runs/trained_model.py"),
-    # A choice of a model looks for the split beside the training files, and at what has changed since.
-    *("training/search/choice.py", "training/search/outcome.py"),
+    "training/search/outcome.py",  # looks for the split beside the training files
 }
 
 

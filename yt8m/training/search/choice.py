@@ -54,7 +54,7 @@ class _Search:
     """One search: its videos, its plan and its trials."""
 
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
-        self._config, data = config, config.data
+        self._config, self._files, data = config, opened.files, config.data
         counted = _count_videos(opened)
         self._validation = config.validation.eval_data_pattern or outcome.split_beside(data.data_pattern, "validate")
         training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
@@ -170,7 +170,7 @@ class _Search:
         )
 
     def _fingerprint(self) -> str:
-        stamps = storage.stamps(storage.glob(self._config.data.data_pattern))
+        stamps = storage.stamps(self._files)
         files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
         return repr((self._plan, self._config.seed, self._validation, files))
 
