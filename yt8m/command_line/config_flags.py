@@ -115,7 +115,7 @@ def parse_program(
       {flag: value} of the flags that were given.
     """
     try:
-        return parse(program.flags, words, operands, program.only_in_files)
+        return parse([*program.flags, *program.unlisted], words, operands, program.only_in_files)
     except HelpAsked as asked:
         print(usage(program._replace(name=called(program.name)), names, also, asked.show_all), end="")
         raise SystemExit(0) from None

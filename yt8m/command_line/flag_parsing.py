@@ -54,12 +54,14 @@ class Program(NamedTuple):
     Attributes:
       only_in_files: further flags that are allowed in flagfiles, because these may have been written for another
         program.
+      unlisted: further flags that are accepted, but not listed by `--help`.
     """
 
     name: str
     purpose: str
     flags: Sequence[Flag]
     only_in_files: Sequence[Flag] = ()
+    unlisted: Sequence[Flag] = ()
 
 
 _FEW = 30  # `--help` lists all flags of a program that has at most this number of flags

@@ -35,6 +35,7 @@ from yt8m.command_line.flag_parsing import (
     program_flags,
 )
 from yt8m.command_line.model_checks import check_level, check_model_takes, check_names
+from yt8m.command_line.run_words import flags_of_training, with_run_named
 from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.audit_config import AuditConfig
 from yt8m.config.model_options import with_hyper_parameters
@@ -192,9 +193,10 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
 
 def evaluation(words: Sequence[str]) -> tuple[EvalConfig, OpenedData | None]:
     """Like `eval_config`, but also returns the opened data; None if the flags name none."""
-    program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
-    values, hyper_parameter_values = _parse_training_flags(program, words, EVALUATION)
-    config = _make_config(EvalConfig, values)
+    listed = program_flags(EvalConfig, "Evaluation")
+    program = Program("eval.py", "Evaluates the checkpoints of a run.", listed, (), flags_of_training(listed))
+    values, hyper_parameter_values = _parse_training_flags(program, with_run_named(words), EVALUATION)
+    config = _with_stated(_make_config(EvalConfig, values), program, values)
     refuse_cache_of_bucket(config.cache, config.eval_data_pattern)
     return _with_data(config, hyper_parameter_values, "eval_data_pattern")
 
@@ -206,12 +208,19 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
 
 def inference(words: Sequence[str]) -> tuple[InferenceConfig, OpenedData | None]:
     """Like `inference_config`, but also returns the opened data; None if the flags name none."""
-    flags = program_flags(InferenceConfig, "Inference")
-    program = Program("inference.py", "Writes predictions for TFRecord files.", flags)
+    listed = program_flags(InferenceConfig, "Inference")
+    program = Program("inference.py", "Writes predictions for TFRecord files.", listed, (), flags_of_training(listed))
+    words = with_run_named(words, "input_model_tgz")
     values, hyper_parameter_values = _parse_training_flags(program, words, INFERENCE, with_losses=False)
-    config = _make_config(InferenceConfig, values)
+    config = _with_stated(_make_config(InferenceConfig, values), program, values)
     refuse_cache_of_bucket(config.cache, config.input_data_pattern)
     return _with_data(config, hyper_parameter_values, "input_data_pattern")
+
+
+def _with_stated(config: P, program: Program, values: Mapping[str, Any]) -> P:
+    """The config with the flags of a training that the user gave; they are compared with the run when it is opened."""
+    stated = {flag.name: values[flag.name] for flag in program.unlisted if flag.name in values}
+    return dataclasses.replace(config, stated=stated)
 
 
 def _with_data(config: P, hyper_parameters: Mapping[str, Any], flag: str) -> tuple[P, OpenedData | None]:
@@ -298,10 +307,11 @@ def _parse_training_flags(
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
     start_model = start.config.model if start.path else ModelConfig("", label_loss="")
     model_and_loss = model or start_model.model, loss or start_model.label_loss
-    part_flags, names = hyper_parameters(program.flags, *model_and_loss, with_losses=with_losses, others=False), {}
+    own_flags, names = [*program.flags, *program.unlisted], {}
+    part_flags = hyper_parameters(own_flags, *model_and_loss, with_losses=with_losses, others=False)
     # If the words have `--help` or further flags, all models and losses are imported, so that all flags are known.
-    if not are_flags_of([*program.flags, *part_flags], words):
-        part_flags = hyper_parameters(program.flags, *model_and_loss, with_losses=with_losses)
+    if not are_flags_of([*own_flags, *part_flags], words):
+        part_flags = hyper_parameters(own_flags, *model_and_loss, with_losses=with_losses)
         names = {
             "models": models.names_and_packages(),
             "losses": losses.names_and_packages(),
@@ -318,7 +328,7 @@ def _parse_training_flags(
     values = parse_program(program, words, names, shown_in_help)
     # Only the values of flags that name code are trusted: a folder called `module:Name` must not make code trusted.
     hyper_parameter_values = {flag.name: values[flag.name] for flag in part_flags if flag.name in values}
-    code = [values[flag.name] for flag in program.flags if flag.is_code and flag.name in values]
+    code = [values[flag.name] for flag in (*program.flags, *program.unlisted) if flag.is_code and flag.name in values]
     registry.set_command_line_names(registry.names_of_code([*code, hyper_parameter_values]))
     return environment_defaults(variables) | values, hyper_parameter_values
 

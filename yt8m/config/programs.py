@@ -63,6 +63,8 @@ class PassConfig(DamagePolicy):
     callbacks: tuple[str, ...] = same_as(TrainConfig, "callbacks")
     log_every_n_steps: int = same_as(TrainConfig, "log_every_n_steps")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    # {flag of a training: value} that the user gave, as to the published programs; compared with the run.
+    stated: Mapping[str, Any] = field(default_factory=dict)
     storage: StorageConfig = field(default_factory=StorageConfig)
 
 
@@ -70,8 +72,8 @@ class PassConfig(DamagePolicy):
 class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     """The options of an evaluation of one checkpoint, or of each new checkpoint of a run."""
 
-    eval_data_pattern: str = same_as(DataConfig, "data_pattern")
-    eval_dir: str = path_option("folder for the results; by default train_dir")
+    eval_data_pattern: str = same_as(DataConfig, "data_pattern", aliases=("data",))
+    eval_dir: str = path_option("folder for the results; by default train_dir", aliases=("out",))
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records", needs_run=True)
     num_gpu: int = same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
@@ -155,9 +157,11 @@ class InferenceConfig(PassConfig, OfCheckpoint):
 
     most_in_batch: ClassVar[int] = 512
 
-    input_data_pattern: str = same_as(DataConfig, "data_pattern")
+    input_data_pattern: str = same_as(DataConfig, "data_pattern", aliases=("data",))
     output_file: str = path_option(
-        "where the predictions go (CSV); by default predictions.csv in the run's folder", is_common=True
+        "where the predictions go (CSV); by default predictions.csv in the run's folder",
+        is_common=True,
+        aliases=("out",),
     )
     output_model_tgz: str = path_option("pack the model into this .tgz too", is_common=True, needs_run=True)
     input_model_tgz: str = path_option("predict with the model in this .tgz rather than that of a run", is_common=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config import data_fit, run_dir
 from yt8m.config.data_fit import Takes
 from yt8m.config.model_options import with_hyper_parameters
@@ -178,7 +178,22 @@ def open_run(train_dir: str, flags: PassConfig | None = None, *, trust_code: boo
     """
     folder = find_folder(train_dir)
     config = config_of(folder, flags or PassConfig(), trust_code)
+    if flags is not None and flags.stated:
+        _compare_stated(folder, config, flags.stated)
     return OpenedRun(folder, config, run_dir.own_names(folder, config.data.num_classes), run_dir.is_own(folder))
+
+
+def _compare_stated(folder: str, config: TrainConfig, stated: Mapping[str, Any]) -> None:
+    """Compares flags of a training with the run: another model or other features are refused, other values are said."""
+    for item in options.shaping(config):
+        flag = options.short_name(item.name)
+        if flag not in stated or stated[flag] == options.value_at(config, item.name):
+            continue
+        text = f"--{flag}={options.shown(stated[flag])}"
+        saved = options.shown(options.value_at(config, item.name))
+        if item.shapes == "variables":
+            raise UsageError(f"{text}: the run in {folder} was trained with {saved}; leave the flag out.")
+        logging.warning("%s has no effect: the run in %s was trained with %s", text, folder, saved)
 
 
 def find_folder(train_dir: str) -> str:
