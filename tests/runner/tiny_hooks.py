@@ -26,13 +26,14 @@ class Losses(runner.Callback):
 
 
 class Ids(runner.Callback):
-    """Writes the ids of each step, which the modeler reports."""
+    """Writes the ids of each step, which the modeler reports; with a `pause`, the input has time to read ahead."""
 
-    def __init__(self, context: runner.Context, path: str) -> None:
+    def __init__(self, context: runner.Context, path: str, pause: float = 0.0) -> None:
         super().__init__(context)
-        self.path = path
+        self.path, self.pause = path, pause
 
     def before_run(self, run_context: Any) -> Any:
+        time.sleep(self.pause)
         return tf.train.SessionRunArgs(self.context.ops.reports["ids"])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
