@@ -269,7 +269,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_made_anew(
     assert_same(found, batches(queue(pattern, kind=kind, shuffle_buffer=1)))
 
 
-@kinds("video", "frame")
+@pytest.mark.parametrize("kind", ["video", pytest.param("frame", marks=pytest.mark.heavy)])
 @pytest.mark.promise("I11")
 def test_a_batch_may_have_records_of_more_shards_than_files_can_be_open(kind: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "shards").mkdir()
