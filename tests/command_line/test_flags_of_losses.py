@@ -146,3 +146,19 @@ def test_evaluation_may_set_them_for_a_run_that_did_not_save_them():
         flags.inference_config(["--hinge_margin=0.5"])
     assert EvalConfig().hyper_parameters == InferenceConfig().hyper_parameters == {}
     assert TrainConfig().model.loss_hyper_parameters == {}
+
+
+def test_weights_of_classes_are_saved_with_the_run(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "classes.csv").write_text("index,name\n0,cat\n1,dog\n")
+    (tmp_path / "weights.csv").write_text("class,weight\ndog,3\n")
+    words = [f"--vocabulary={tmp_path}/classes.csv", f"--train_dir={tmp_path}/run"]
+    config = flags.train_config([*words, f"--class_weights={tmp_path}/weights.csv"])
+    assert config.model.weight_of_class == (1, 3)
+    assert not flags.train_config(words).model.weight_of_class
+    (tmp_path / "run").mkdir()
+    run_dir.write(str(tmp_path / "run"), config)
+    saved = run_dir.read(str(tmp_path / "run"))
+    assert saved is not None
+    assert saved.config.model.weight_of_class == (1, 3)
+    changes = resume.list_changes(saved, flags.train_config(words))
+    assert [change.name for change in changes] == ["model.class_weights", "model.weight_of_class"]

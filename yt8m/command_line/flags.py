@@ -49,6 +49,7 @@ from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import optimizers
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
+from yt8m.records.class_weights import read_class_weights
 from yt8m.records.opened_data import OpenedData, open_data
 
 if TYPE_CHECKING:
@@ -163,6 +164,9 @@ def _make_training_config(
         flags, search = search_flags.for_training(flags, hyper_parameter_values, start.path, data, files_are_here)
     values, are_taken = flag_defaults.complete(flags, data, data.vocabulary)
     values.setdefault("num_classes", start.config.data.num_classes)
+    if values.get("class_weights") and files_are_here:
+        names = data.vocabulary.shown(values["num_classes"])
+        values["weight_of_class"] = read_class_weights(values["class_weights"], names, values["num_classes"])
     config = _make_config(TrainConfig, values)
     check_names(config.model, config.optimizer)
     if config.data.reader:

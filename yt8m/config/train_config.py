@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from yt8m.config.data_config import KNOWN_SIZES as KNOWN_SIZES
 from yt8m.config.data_config import MOST_CLASSES as MOST_CLASSES
 from yt8m.config.data_config import DataConfig as DataConfig
@@ -52,6 +55,20 @@ class ModelConfig(Checked):
         is_published=True,
     )
     loss_hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    class_weights: str = path_option(
+        "table with the columns class,weight: how much each class counts in the loss; a class without a row counts 1",
+        shapes="nothing",
+        is_compared=False,  # the values are compared
+    )
+    # The values that --class_weights had when the run began; empty if all classes count alike.
+    weight_of_class: tuple[float, ...] = option(
+        (), "how much each class counts in the loss", is_flag=False, shapes="graph"
+    )
+
+    @property
+    def loss_weights(self) -> NDArray[np.float32] | None:
+        """float32 [C], how much each class counts in the loss of a training; None if all count alike."""
+        return np.array(self.weight_of_class, np.float32) if self.weight_of_class else None
 
 
 @dataclass(frozen=True)

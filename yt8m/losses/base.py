@@ -179,7 +179,7 @@ def of_batch(loss: Any, predictions: tf.Tensor, labels: tf.Tensor, label_weights
         return loss.calculate_loss(predictions, labels, label_weights=label_weights)
     if label_weights is not None:
         raise UsageError(
-            f"the data have label weights (rated segments, or videos whose labels are not all known), but "
+            f"there are label weights (rated segments, videos whose labels are not all known, or --class_weights), but "
             f"{type(loss).__name__}.calculate_loss takes none, so that unknown labels would count as wrong. Give the "
             "method an argument label_weights=None, and multiply the terms of the loss by it."
         )

@@ -141,6 +141,7 @@ def create_training(config: TrainConfig, data: OpenedData | None = None) -> Work
         distill_weight=config.distillation.distill_weight,
     )
     modeler.trains_new_only, modeler.input_statistics = plain.trains_new_only, plain.input_statistics
+    modeler.class_weights = plain.class_weights
     return created._replace(modeler=modeler)
 
 

@@ -63,6 +63,7 @@ class VideoModeler(Modeler):
       trains_new_only: whether training changes only the weights of new classes; the model is then built as for
         evaluation (without dropout, for example).
       class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
+      class_weights: float32 [C], how much each class counts in the label loss of a training; None if all count 1.
       input_statistics: the mean and the deviation of the input in the training data, from which the variables of the
         transform `standardize` start; None if they are read from a checkpoint.
     """
@@ -81,6 +82,7 @@ class VideoModeler(Modeler):
         self.trains_new_only = False
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
+        self.class_weights: np.ndarray | None = None
         self.input_statistics: InputStatistics | None = None
 
     @property
@@ -223,6 +225,8 @@ class VideoModeler(Modeler):
         if hasattr(self.label_loss, "weights_of"):
             weights = self.label_loss.weights_of(weights, batch.video_labels)
         if is_training:
+            if self.class_weights is not None:
+                weights = self.class_weights[np.newaxis] if weights is None else weights * self.class_weights
             return _with_loss(output, self.label_loss, batch.labels, weights)
         # Computed from probabilities, as in the published code, so that evaluation losses are comparable.
         if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):

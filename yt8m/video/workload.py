@@ -48,13 +48,15 @@ def create_modeler(
     data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20, opened: OpenedData | None = None
 ) -> VideoModeler:
     """The modeler for one mode (train, eval or infer); raises like `create`."""
-    return VideoModeler(
+    modeler = VideoModeler(
         create_model(model, data),
         create_loss(model, data if mode == "train" else None, opened) if mode != "infer" else None,
         data.num_classes,
         top_k,
         data.feature_sizes,
     )
+    modeler.class_weights = model.loss_weights
+    return modeler
 
 
 def create_loss(model: ModelConfig, data: DataConfig | None = None, opened: OpenedData | None = None) -> Any:

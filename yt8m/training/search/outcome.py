@@ -12,7 +12,7 @@ from yt8m import storage
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
 from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, REFIT_BELOW, TRANSFORM
-from yt8m.config.train_config import ModelConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
@@ -123,7 +123,7 @@ def _with_values(
         )
     optimizer = dataclasses.replace(optimizer, base_learning_rate=candidate.rate)
     base = config.model
-    model = ModelConfig(candidate.model, {}, base.label_loss, base.loss_hyper_parameters)
+    model = dataclasses.replace(base, model=candidate.model, hyper_parameters={})
     model = with_hyper_parameters(model, candidate.hyper_parameters)
     return dataclasses.replace(config, data=data, optimizer=optimizer, model=model, max_steps=steps)
 

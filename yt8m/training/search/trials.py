@@ -129,7 +129,7 @@ class Trainer:
             config.data.num_classes,
             feature_sizes=config.data.feature_sizes,
         )
-        modeler.input_statistics = self._statistics
+        modeler.input_statistics, modeler.class_weights = self._statistics, config.model.loss_weights
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.seed)
             step = tf.train.get_or_create_global_step()
