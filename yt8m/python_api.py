@@ -118,6 +118,26 @@ class Model(Closing):
         names = map(self.vocabulary.name, classes)
         return VideoPrediction(video, tuple(map(ScoredClass, classes, names, scores)))
 
+    def embeddings(self, data: Data) -> tuple[list[str], NDArray[np.float32]]:
+        """Computes the last hidden layer of the model for each video, from which its classes are computed.
+
+        Args:
+          data: as in `predict`.
+
+        Returns:
+          The ids of the N videos, and their vectors, float32 [N, F].
+
+        Raises:
+          UsageError: for the reasons of `predict`; or the model is an export, or has no hidden layer.
+          RunError: a record is damaged (the message names file and record), or there is no video.
+        """
+        self._refuse_closed()
+        batches = [self._scorer.hidden(videos) for videos in self._scorer.batches(data)]
+        if not batches:
+            raise RunError("there is no video in these data.")
+        ids, vectors = zip(*batches, strict=True)
+        return [video_id for names in ids for video_id in names], np.concatenate(vectors)
+
     def evaluate(
         self, data: Data, *, top_k: int = 20, segment_labels: bool = False, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:

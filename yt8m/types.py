@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-if TYPE_CHECKING:
-    import tensorflow.compat.v1 as tf
+from yt8m.lazy import tf
 
 
 class Batch(NamedTuple):
@@ -54,6 +53,18 @@ class SideOutput(NamedTuple):
     loss: str | None = None
 
 
+class HiddenRows(NamedTuple):
+    """The last hidden layer of a model that has several parts, or several rows for each video. No op joins them.
+
+    Attributes:
+      parts: float32 [B * R, F] each; the rows of a video are consecutive.
+      rows_per_video: R.
+    """
+
+    parts: tuple[tf.Tensor, ...]
+    rows_per_video: int = 1
+
+
 @dataclass(frozen=True)
 class ModelOutput:
     """The result of a model or, with `loss`, of a modeler (`graph.protocols.Modeler`), which adds the loss to a model.
@@ -68,7 +79,8 @@ class ModelOutput:
         is not computed. In this project the modeler computes it; other models may set their own.
       loss_gradients: pairs (tensor, d loss / d tensor) that replace the gradient of `loss`, if a modeler knows it in
         closed form. Together they must be the whole gradient.
-      extras: further values that the model or the modeler returns, by name.
+      extras: further values that the model or the modeler returns, by name. `hidden` is the last hidden layer, from
+        which the classes are computed: float32 [B, F], or `HiddenRows`.
     """
 
     predictions: tf.Tensor
@@ -79,6 +91,22 @@ class ModelOutput:
     loss: tf.Tensor | None = None
     loss_gradients: tuple[tuple[tf.Tensor, tf.Tensor], ...] = ()
     extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def hidden(self) -> tf.Tensor | None:
+        """The last hidden layer of each video, float32 [B, F]; None if the model has none.
+
+        It has the parts of the layer beside one another, and is the mean of the rows of a video.
+        """
+        hidden = self.hidden_rows()
+        if hidden is None:
+            return None
+        rows = tf.concat(hidden.parts, -1)
+        return tf.reduce_mean(tf.reshape(rows, [-1, hidden.rows_per_video, rows.shape[-1]]), 1)
+
+    def hidden_rows(self) -> HiddenRows | None:
+        """The last hidden layer, as the model returned it; None if it has none."""
+        hidden = self.extras.get("hidden")
+        return hidden if hidden is None or isinstance(hidden, HiddenRows) else HiddenRows((hidden,))
 
     @classmethod
     def of_returned(cls, output: ModelOutput | Mapping[str, Any]) -> ModelOutput:

@@ -32,7 +32,7 @@ class Tower:
     """One tower: its output, the heads that are trained, and gradients of a weighted sum of them."""
 
     def __init__(self, output: ModelOutput, variables: list[Any]) -> None:
-        self.predictions, self.logits = output.predictions, output.logits
+        self.predictions, self.logits, self.hidden = output.predictions, output.logits, output.hidden()
         self.heads = [output.predictions if output.logits is None else output.logits]
         self.heads += [side.logits for side in output.side_outputs]
         slope = tf.reshape(tf.cos(tf.range(C, dtype=tf.float32)), [1, C])

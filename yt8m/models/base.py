@@ -18,7 +18,7 @@ from yt8m.models.layers import BATCH_NORM_DECAY, Net
 from yt8m.numerics import whole_blocks
 from yt8m.options import option
 from yt8m.registry import Catalogue, refuse_two_meanings
-from yt8m.types import ModelOutput
+from yt8m.types import HiddenRows, ModelOutput
 
 _models = Catalogue(
     "model",
@@ -229,7 +229,7 @@ class ClassifiedModel(BaseModel):
           rows_per_video: R; the rows of a video are consecutive.
 
         Returns:
-          The output, with predictions [B * R, C].
+          The output, with predictions [B * R, C]; its hidden layer is `inputs`, unless the classifier has one.
         """
         labels = net.labels
         if labels is not None and rows_per_video > 1:
@@ -237,7 +237,10 @@ class ClassifiedModel(BaseModel):
         output = self.classifier().create_model(
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=labels
         )
-        return net.absorb(ModelOutput.of_returned(output))
+        output = net.absorb(ModelOutput.of_returned(output))
+        own_layer = output.hidden_rows()
+        hidden = HiddenRows(own_layer.parts if own_layer else (inputs,), rows_per_video)
+        return dataclasses.replace(output, extras={**output.extras, "hidden": hidden})
 
 
 def reduce_rows(output: ModelOutput, rows_per_video: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:

@@ -12,7 +12,7 @@ from yt8m.models.base import ClassifiedModel, NormalisedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
-from yt8m.types import ModelOutput, SideOutput
+from yt8m.types import HiddenRows, ModelOutput, SideOutput
 
 
 @register
@@ -166,17 +166,19 @@ class MixNeXtVladModel(NeXtVladModel):
             with tf.variable_scope(f"branch_{index}"):
                 branches.append(self._branch(net, inputs, vocab_size, num_frames))
         shares = self._shares(net, inputs, num_frames)
-        logits = tf.add_n([shares[:, e : e + 1] * z for e, (z, _) in enumerate(branches)])
+        logits = tf.add_n([shares[:, e : e + 1] * branch.logits for e, branch in enumerate(branches)])
         if self.cl_both_sides:
-            net.penalties.append(self.cl_lambda * self._divergence([z for z, _ in branches], logits))
+            net.penalties.append(self.cl_lambda * self._divergence([branch.logits for branch in branches], logits))
+        hidden = HiddenRows(tuple(part for branch in branches for part in branch.hidden_rows().parts))
         return ModelOutput(
-            predictions=whole_blocks.sigmoid(logits), logits=logits, side_outputs=self._side_outputs(branches, logits)
+            whole_blocks.sigmoid(logits),
+            logits,
+            side_outputs=self._side_outputs(branches, logits),
+            extras={"hidden": hidden},
         )
 
-    def _branch(
-        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> tuple[tf.Tensor, tuple[SideOutput, ...]]:
-        """The logits [B, C] of one branch, and the side outputs of its classifier.
+    def _branch(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """The output of one branch, with the side outputs of its classifier.
 
         Raises:
           UsageError: the classifier gives no logits.
@@ -187,7 +189,7 @@ class MixNeXtVladModel(NeXtVladModel):
                 f"{type(self).__name__}: {self.video_level_classifier_model} gives no logits, which a mixture needs; "
                 "name another video_level_classifier_model, such as LogisticModel"
             )
-        return output.logits, output.side_outputs
+        return output
 
     def _shares(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
         """The weights of the branches in the mixture, [B, mix_number]."""
@@ -209,21 +211,19 @@ class MixNeXtVladModel(NeXtVladModel):
         ratios = [tf.math.log(target + epsilon) - tf.math.log(p + epsilon) for p in of_branches]
         return tf.reduce_mean(tf.reduce_sum(target * tf.add_n(ratios), -1))
 
-    def _side_outputs(
-        self, branches: list[tuple[tf.Tensor, tuple[SideOutput, ...]]], mixture: tf.Tensor
-    ) -> tuple[SideOutput, ...]:
+    def _side_outputs(self, branches: list[ModelOutput], mixture: tf.Tensor) -> tuple[SideOutput, ...]:
         """The side outputs of the branches: logits with the labels as targets, logits with the mixture as target.
 
         Args:
-          branches: the logits [B, C] of each branch, and the side outputs of its classifier, which are kept.
+          branches: their logits are [B, C]; the side outputs of their classifiers are kept.
           mixture: the logits of the mixture, [B, C].
         """
         temperature, sides = self.cl_temperature, []
         target = tf.stop_gradient(tf.nn.softmax(mixture / temperature))
-        for e, (z, sides_of_classifier) in enumerate(branches):
-            sides.append(SideOutput(f"branch_{e}", z))
+        for e, branch in enumerate(branches):
+            sides.append(SideOutput(f"branch_{e}", branch.logits))
             if not self.cl_both_sides:
                 weight = self.cl_lambda * temperature**2
-                sides.append(SideOutput(f"distilled_{e}", z / temperature, weight, target, "SoftmaxLoss"))
-            sides += [side._replace(name=f"branch_{e}_{side.name}") for side in sides_of_classifier]
+                sides.append(SideOutput(f"distilled_{e}", branch.logits / temperature, weight, target, "SoftmaxLoss"))
+            sides += [side._replace(name=f"branch_{e}_{side.name}") for side in branch.side_outputs]
         return tuple(sides)

@@ -209,7 +209,7 @@ class DeepCombineChainModel(BaseModel):
                 inputs = tf.concat([inputs, tf.nn.l2_normalize(tf.nn.relu(units), -1)], -1)
             sides.append(SideOutput(f"chain_{index}", mixed.logits, weight))
         last = self._mixture(net, inputs, vocab_size)
-        return ModelOutput(last.predictions, last.logits, side_outputs=tuple(sides))
+        return ModelOutput(last.predictions, last.logits, side_outputs=tuple(sides), extras={"hidden": inputs})
 
     def _mixture(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
         """The output of a new mixture of experts on inputs [B, F]."""
@@ -270,7 +270,7 @@ class GatedMlpModel(BaseModel):
             )
             hidden = net.dropout(tf.nn.relu(layer), self.drop_rate)
         logits = net.dense(hidden, vocab_size, l2_penalty=self.l2_penalty)
-        return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits)
+        return ModelOutput(predictions=whole_blocks.sigmoid(logits), logits=logits, extras={"hidden": hidden})
 
     def _gated(self, net: Net, inputs: tf.Tensor) -> tf.Tensor:
         """g s(x), [B, D]. A gate is `_GATE_RATE` times a variable, so that it learns faster than a weight."""

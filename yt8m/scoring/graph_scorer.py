@@ -44,6 +44,7 @@ class FedGraph:
       cached: records in a cache, for a graph that is fed with their numbers; None for any other graph.
 
     Attributes:
+      hidden: what `run` computes for the last hidden layer: ids, and vectors of videos; None if the model has none.
       reports: what `run` computes for an evaluation: arrays for the metrics, number of examples, and the loss if the
         graph has one.
     """
@@ -98,6 +99,8 @@ class FedGraph:
         shares, zero = split_batch(self._batch, 1), tf.zeros([], tf.int64)
         towers = build_towers(self.modeler, deployment, shares, mode=mode, seed=seed, step=zero)
         self.scores = {"ids": self._batch.video_ids, "scores": towers.predictions()}
+        hidden = towers.outputs[0].hidden() if mode == "infer" else None
+        self.hidden = None if hidden is None else {"ids": self._batch.video_ids, "hidden": hidden}
         self.reports = {"reports": towers.reports(), "examples": towers.examples()}
         if towers.outputs[0].loss is not None:
             self.reports["loss"] = towers.mean("loss")
@@ -221,8 +224,22 @@ class GraphScorer(Scorer):
         """See `Scorer.compute`."""
         graph = self._graph("infer", types_of(videos), USUAL_SETTINGS, isinstance(videos, np.ndarray))
         values = graph.run(graph.scores, padded(videos, rows))
-        ids = videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)])
-        return list(ids), values["scores"][: len(videos)]
+        return self._ids(videos, values), values["scores"][: len(videos)]
+
+    def hidden(self, videos: Videos, rows: int = 0) -> tuple[list[str], NDArray[np.float32]]:
+        """See `Scorer.hidden`."""
+        graph = self._graph("infer", types_of(videos), USUAL_SETTINGS, isinstance(videos, np.ndarray))
+        if graph.hidden is None:
+            raise UsageError(
+                f"{self.path}: {self.model} has no hidden layer of a whole video: it computes each class from the "
+                "features, or returns no `hidden` (see extending.md)."
+            )
+        values = graph.run(graph.hidden, padded(videos, rows))
+        return self._ids(videos, values), values["hidden"][: len(videos)]
+
+    @staticmethod
+    def _ids(videos: Videos, values: Mapping[str, Any]) -> list[str]:
+        return list(videos.ids if isinstance(videos, NumpyBatch) else map(id_text, values["ids"][: len(videos)]))
 
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
         """See `Scorer.evaluated`; a run that was trained on rated segments is evaluated on them, unless it gets arrays.

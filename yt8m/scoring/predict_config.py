@@ -51,6 +51,10 @@ class PredictConfig(options.Checked):
         flag="out",
         aliases=("csv",),
     )
+    features: str = path_option(
+        "write the last hidden layer of the model for each video, its embedding, to this .npz, .csv or .parquet file, "
+        "instead of showing classes"
+    )
     timeline: bool = option(
         False,
         "of video files: also write VIDEO.timeline.html, a page with the scores of every 5 seconds and thumbnails",
@@ -71,6 +75,10 @@ class PredictConfig(options.Checked):
             raise UsageError(
                 "--thresholds has no effect without --tags or --timeline: add one of them, or leave out --thresholds."
             )
+        for name in ("csv", "tags", "timeline", "video_id") if self.features else ():
+            if getattr(self, name):
+                flag = "out" if name == "csv" else name
+                raise UsageError(f"--features writes vectors of all videos, without classes: leave out --{flag}.")
 
 
 reserve_flags("extraction", PredictConfig)

@@ -19,6 +19,7 @@ from yt8m.records import shards, thresholds, vocabulary
 from yt8m.records.film_windows import windows_for
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.scoring import hidden_layer
 from yt8m.scoring.film_scores import score_films
 from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import best_classes, tags
@@ -35,8 +36,12 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
         be used.
       RunError: a record is damaged, or there is none to show.
     """
+    if config.features:
+        hidden_layer.refuse_format(config.features)
     data = _open_files(config, patterns)
     if _are_videos(data.files):
+        if config.features:
+            return hidden_layer.write_for_videos(config, settings, data.files)
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, settings, data.files)
@@ -51,6 +56,8 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
             raise UsageError(
                 f"--{name} is for video files; these are records. `yt8m inference` writes the predictions for records."
             )
+    if config.features:
+        return hidden_layer.write_for_records(config, data)
     return _show_records(config, data, ", ".join(patterns))
 
 

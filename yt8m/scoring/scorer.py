@@ -190,6 +190,17 @@ class Scorer(Closing, abc.ABC):
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """Like `scores`, which calls it, but does not check whether scores are finite; subclasses implement it."""
 
+    def hidden(self, videos: Videos, rows: int = 0) -> tuple[list[str], NDArray[np.float32]]:
+        """Computes the last hidden layer of the model for B videos; exports have scores alone.
+
+        Args:
+          rows: as for `scores`.
+
+        Returns:
+          The ids of the videos, and their vectors, float32 [B, F].
+        """
+        raise UsageError(f"{self.path} is an export, which computes scores alone; name the run that it was made from.")
+
     @abc.abstractmethod
     def evaluated(self, videos: Videos, rows: int = 0, settings: EvaluationSettings = USUAL_SETTINGS) -> EvaluatedStep:
         """Computes what an evaluator needs from a batch with labels."""
