@@ -34,7 +34,7 @@ import google_crc32c
 
 from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError, refusing
-from yt8m.records import data_format, shards
+from yt8m.records import checksums, data_format, shards
 from yt8m.records.data_format import DataFormat as DataFormat
 from yt8m.records.data_format import FeatureFormat as FeatureFormat
 from yt8m.records.data_format import whole_number
@@ -61,6 +61,11 @@ class Shard(NamedTuple):
     records: int
     bytes: int
     crc32c: str
+
+    def extend(self, other: Shard) -> Shard:
+        """The content of the shard after the records of `other` are appended."""
+        crc = checksums.join_crcs(int(self.crc32c, 16), int(other.crc32c, 16), other.bytes)
+        return Shard(self.records + other.records, self.bytes + other.bytes, f"{crc:08x}")
 
 
 class Manifest(NamedTuple):

@@ -282,11 +282,6 @@ def write_at(path: Path, offset: int, data: Iterable[Any]) -> None:
     LocalStore().write_at(os.fspath(path), offset, data)
 
 
-def truncate(path: Path, size: int) -> None:
-    """Cuts a local file to its first `size` bytes."""
-    LocalStore().truncate(os.fspath(path), size)
-
-
 def sync(paths: Iterable[str]) -> None:
     """Writes files, and folders with all their content, from memory to the disk, so that they survive a power cut.
 

@@ -148,12 +148,6 @@ class LocalStore:
                 while len(unwritten):  # one call writes at most 2 GiB
                     unwritten = unwritten[file.write(unwritten) :]
 
-    def truncate(self, path: str, size: int) -> None:
-        with naming_errors("truncate", path):
-            if os.path.getsize(path) < size:  # os.truncate would append zeros
-                raise OSError(errno.EINVAL, f"it has fewer than {size} bytes")
-            os.truncate(path, size)
-
     def makedirs(self, path: str) -> None:
         with naming_errors("make the folder", path):
             make_folders(path)

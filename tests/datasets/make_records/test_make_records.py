@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import pathlib
 import re
@@ -113,34 +111,6 @@ def test_each_shard_holds_consecutive_rows_of_the_table(made: pathlib.Path) -> N
         last = ids[-1]
     counts = [shard.records for shard in manifest.read(str(made / "video" / "train" / "manifest.json")).shards.values()]
     assert max(counts) - min(counts) <= 1
-
-
-@pytest.mark.parametrize("level", ["video", "frame"])
-def test_the_start_after_an_interruption_continues(
-    run: Callable[..., pathlib.Path], level: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
-    monkeypatch.setattr(output, "_SAVE_INTERVAL", -1.0)
-    whole = contents(run(level=level, bits=8, out=str(tmp_path / "whole")))
-    write_records, calls = output.Output.write_records, itertools.count(1)  # several threads count together
-
-    def failing(self: output.Output, shard: str, offset: int, contents: Any) -> list[int]:
-        call, written = next(calls), write_records(self, shard, offset, contents)
-        if call % 25 == 0:
-            raise KeyboardInterrupt
-        return written
-
-    monkeypatch.setattr(output.Output, "write_records", failing)
-    starts = 0
-    while not (tmp_path / "out" / level).exists():
-        starts += 1
-        with contextlib.suppress(KeyboardInterrupt):
-            run(level=level, bits=8)
-    assert starts > 1
-    found = contents(tmp_path / "out" / level)
-    assert {name: data for name, data in found.items() if "progress" not in name} == {
-        name: data for name, data in whole.items() if "progress" not in name
-    }
 
 
 def test_complete_records_are_not_made_again(

@@ -1,9 +1,9 @@
-"""The folder of records after a power cut: shards may lack bytes that the saved progress counts as written."""
+"""The folder of records after an interruption, or after bytes of it were lost."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import json
 import os
 import pathlib
 from collections.abc import Callable
@@ -12,23 +12,16 @@ from typing import Any
 import pytest
 from own_clips import contents
 
-from yt8m import storage
 from yt8m.datasets.make_records import output
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 
 Run = Callable[..., pathlib.Path]
-
-
-def zero_the_end(shard: pathlib.Path) -> None:
-    data = shard.read_bytes()
-    shard.write_bytes(data[:-64] + bytes(64))
 
 
 LOSSES: dict[str, Callable[[pathlib.Path], None]] = {
     "missing": lambda shard: shard.unlink(),
     "empty": lambda shard: os.truncate(shard, 0),
     "halved": lambda shard: os.truncate(shard, shard.stat().st_size // 2),
-    "zeroed": zero_the_end,
 }
 
 
@@ -38,22 +31,26 @@ def records(folder: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def making(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The folder of a run that was interrupted after it had saved its progress."""
-    append, calls = output.Output.write_records, itertools.count(1)  # several threads count together
+    """The folder of a run that was interrupted when all of its records were written, before the folder was renamed."""
 
-    def failing(self: output.Output, shard: str, offset: int, contents_of_chunk: Any) -> list[int]:
-        if next(calls) == 60:
-            raise KeyboardInterrupt
-        return append(self, shard, offset, contents_of_chunk)
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
 
-    with monkeypatch.context() as interrupted:
-        interrupted.setattr("yt8m.datasets.make_records._MOST_ROWS", 20)
-        interrupted.setattr(output, "_SAVE_INTERVAL", -1.0)
-        interrupted.setattr(output, "_INTERVAL_PER_SAVE", 0)
-        interrupted.setattr(output.Output, "write_records", failing)
-        with contextlib.suppress(KeyboardInterrupt):
-            run(level="frame")
+    with monkeypatch.context() as interrupted, contextlib.suppress(KeyboardInterrupt):
+        interrupted.setattr(output.Output, "install", interrupt)
+        run(level="frame")
     return tmp_path / "out/.frame.making"
+
+
+@pytest.mark.promise("C11")
+def test_records_that_were_all_written_are_only_renamed(
+    run: Run, making: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as renaming:
+        renaming.delattr(output.Output, "write_records")
+        made = run(level="frame")
+    assert not making.exists()
+    assert records(made) == records(run(level="frame", out=str(tmp_path / "whole")))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -64,19 +61,26 @@ def test_after_lost_bytes_all_records_are_made_again(
     shard = max(making.glob("train/*.tfrecord"), key=lambda path: path.stat().st_size)
     LOSSES[loss](shard)
     made = run(level="frame")
-    assert f"{making}/train/{shard.name} " in caplog.text or f"the end of {shard} is not" in caplog.text
-    assert "All records are made again." in caplog.text
+    assert f"{making}/train/{shard.name} " in caplog.text
     assert records(made) == records(run(level="frame", out=str(tmp_path / "whole")))
 
 
-def test_after_an_interruption_whole_shards_are_continued(
-    run: Run, making: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+def test_records_of_an_earlier_version_are_complete_or_made_again(
+    run: Run, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open(max(making.glob("train/*.tfrecord")), "ab") as shard:
-        shard.write(b"written after the progress was saved")
+    """An earlier version saved the checksums as numbers, further values of each shard, and how many rows were done."""
+    made = run(level="frame")
+    path, whole = made / output.PROGRESS, records(made)
+    progress = json.loads(path.read_text())
+    shards = {name: [count, size, int(crc, 16), 0, 1] for name, (count, size, crc) in progress["shards"].items()}
+    earlier = {**progress, "shards": shards, "rows": 40, "begun": [20, 10, 10]}
+    path.write_text(json.dumps(earlier))
     run(level="frame")
-    assert "continuing after row" in capsys.readouterr().err
-    assert "again" not in caplog.text
+    assert "nothing was written" in capsys.readouterr().err
+    begun = made.rename(tmp_path / "out/.frame.making")
+    (begun / output.PROGRESS).write_text(json.dumps({**earlier, "complete": False}))
+    (begun / "train/train0000.tfrecord").write_bytes(b"half of a shard")
+    assert records(run(level="frame")) == whole
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -100,11 +104,3 @@ def test_a_lost_manifest_is_damage_and_a_lost_vocabulary_is_written_again(run: R
     with pytest.raises(UsageError, match=r"but .*/validate/manifest\.json is missing\. Add --overwrite"):
         run(level="frame", bits=8)
     assert records(run(level="frame", bits=8, overwrite=True)) == whole
-
-
-def test_truncate_shortens_a_file_and_never_extends_it(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "shard").write_bytes(b"12345")
-    with pytest.raises(RunError, match=r"cannot truncate .*: it has fewer than 6 bytes"):
-        storage.truncate(tmp_path / "shard", 6)
-    storage.truncate(tmp_path / "shard", 4)
-    assert (tmp_path / "shard").read_bytes() == b"1234"

@@ -182,7 +182,7 @@ class Extraction:
         paths = [row.clip.path for row in self._rows.values()]
         self._stamps, self._samples = storage.stamps(paths), storage.samples(paths)
         files = FileVersions.from_stamps(self._stamps, self._samples)
-        state = {level: output.resume(inputs, config.overwrite, files) for level, output in outputs.items()}
+        state = {level: output.resume(inputs, config.overwrite, files, True) for level, output in outputs.items()}
         for level, output in outputs.items():
             if state[level] == "written":
                 output.install(self._classes)
@@ -191,7 +191,7 @@ class Extraction:
         }
         for level, output in unfinished_outputs.items():
             if state[level] != "begun":
-                output.begin(inputs, [])
+                output.begin(inputs)
         folders = {level: output.making for level, output in unfinished_outputs.items()}
         if LEARNED in self._ranges:
             folders = {"frame": floats_folder(config.out)}

@@ -32,11 +32,12 @@ from yt8m.datasets.extract.computing import ChosenExtractor, Clip, Computer, Fea
 from yt8m.datasets.extract.extract_config import ExtractConfig
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.file_versions import FileVersions
-from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, WrittenShard
+from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, read_shards
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
+from yt8m.records.manifest import Shard
 from yt8m.records.record_parser import Example, RecordParser
 from yt8m.types import Closing
 
@@ -48,7 +49,7 @@ class FinishedShard(SavedProgress):
     """The content of a shard's journal file.
 
     Attributes:
-      levels: {level: the values of a `WrittenShard`}; empty if all videos were bad.
+      levels: {level: what was written to the shard}; empty if all videos were bad.
       positives: {class: number of videos}.
       longest: the largest number of frames of a video.
       lengths: {number of frames, as a text: number of videos with so many}.
@@ -58,7 +59,7 @@ class FinishedShard(SavedProgress):
 
     inputs: str
     written: list[str]
-    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    levels: Mapping[str, Shard] = field(default_factory=dict)
     positives: dict[str, int] = field(default_factory=dict)
     frames: int = 0
     longest: int = 0
@@ -67,6 +68,9 @@ class FinishedShard(SavedProgress):
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
     versions: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.levels = read_shards(self.levels)
 
     def has_changed_videos(self, versions: Sequence[str]) -> bool:
         """Whether a video file was replaced: its version differs from the saved one. A file may be removed.
@@ -123,8 +127,7 @@ class Journal:
         """Whether the files of a shard are there, as long as they were written; the folder may have been removed."""
         paths = {level: storage.join(folder, shard) for level, folder in self._folders.items() if level in entry.levels}
         return all(
-            storage.exists(path) and storage.size(path) == WrittenShard(*entry.levels[level]).size
-            for level, path in paths.items()
+            storage.exists(path) and storage.size(path) == entry.levels[level].bytes for level, path in paths.items()
         )
 
     def add(self, shard: str, entry: FinishedShard) -> None:
@@ -314,7 +317,7 @@ class ShardFiles:
     def __init__(self, paths: Mapping[str, str], features: Sequence[str], ranges: Sequence[Range | None]) -> None:
         self._paths, self._features, self._ranges = paths, features, ranges
         self._files, self._writers = contextlib.ExitStack(), dict[str, Any]()
-        self.levels: dict[str, WrittenShard] = {}
+        self.levels: dict[str, Shard] = {}
 
     def __enter__(self) -> ShardFiles:
         with contextlib.ExitStack() as opening:
@@ -361,8 +364,9 @@ class ShardFiles:
     def _write(self, level: str, records: NDArray[np.uint8]) -> None:
         content = records.tobytes()
         self._writers[level].write(content)
-        earlier = self.levels.get(level, WrittenShard())
-        self.levels[level] = earlier.extend(len(records), len(content), google_crc32c.value(content))
+        written = Shard(len(records), len(content), f"{google_crc32c.value(content):08x}")
+        earlier = self.levels.get(level)
+        self.levels[level] = earlier.extend(written) if earlier else written
 
 
 def quantize_shards(

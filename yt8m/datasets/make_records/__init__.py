@@ -19,7 +19,7 @@ from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_othe
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
-from yt8m.datasets.make_records.output import Output, making_folder
+from yt8m.datasets.make_records.output import Output, RecordsProgress, making_folder
 from yt8m.datasets.make_records.rows import BadRows, RowReader, TableVideos
 from yt8m.datasets.make_records.table_features import open_table
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, label_joiner, table_flags
@@ -75,10 +75,7 @@ class RecordsConfig(DataSetFlags):
 
 
 def make(config: RecordsConfig) -> dict[str, Any]:
-    """Makes the records in the folder `config.out`, and prints a summary; returns the content of summary.json.
-
-    If an earlier start with the same inputs was interrupted, continues after the rows that it finished.
-    """
+    """Makes the records in the folder `config.out`, and prints a summary; returns the content of summary.json."""
     maker = _RecordsMaker(config)
     if config.dry_run:
         print(maker.understood)
@@ -115,7 +112,7 @@ class _RecordsMaker:
         self._classes = self._number_classes()
         check_labels(table, self._scan, self._classes, config)
         self.understood = describe_table(table, self._scan, self._classes)
-        self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
+        self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
     def _number_classes(self) -> Classes:
@@ -134,7 +131,7 @@ class _RecordsMaker:
     def run(self, local_folder: str) -> dict[str, Any]:
         """Writes the records to `local_folder`, and moves them to their final folder; returns the summary.
 
-        If `local_folder` has the records of an interrupted start with the same inputs, continues with the next row.
+        If an earlier start with the same inputs has written all of them, only what is left is done.
         """
         config = self._config
         # Another process may have appended classes before this one got the lock.
@@ -153,12 +150,8 @@ class _RecordsMaker:
         elif state == "written":
             output.install(self._classes)
         else:
-            if state == "begun":
-                output.truncate_shards()
-                print(f"continuing after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
-            else:
-                output.begin(inputs, self._stored_formats(), files)
-            self._features.formats = output.progress.formats()
+            self._features.formats = self._stored_formats()
+            output.progress = RecordsProgress(inputs, list(map(list, self._features.formats)), files=files)
             try:
                 self._write(output)
                 if self._answers:
@@ -193,19 +186,19 @@ class _RecordsMaker:
     def _training_values(self) -> Iterator[Sequence[Any]]:
         """Yields the values of the training videos: for a few videos at a time, one array for each feature."""
         train = self._rows.splits.names.index(self._rows.splits.training)
-        for batch in self._batches(0):
+        for batch in self._batches():
             yield from self._features.values(batch, batch.indices[batch.splits[batch.indices] == train])
 
-    def _batches(self, skip: int) -> Iterator[TableVideos]:
-        """Yields the videos after the first `skip` rows of the table, in batches (see `_BATCH_BYTES`)."""
+    def _batches(self) -> Iterator[TableVideos]:
+        """Yields the videos of the table, in batches (see `_BATCH_BYTES`)."""
         size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
-        return self._rows.videos(self._scan, size, skip, self._features.in_table)
+        return self._rows.videos(self._scan, size, self._features.in_table)
 
     def _write(self, output: Output) -> None:
-        """Writes the records of all rows that are not done, and counts videos, labels and frames in the progress."""
+        """Writes the records of all rows, and counts videos, labels and frames in the progress."""
         write = self._write_videos if self._config.level == "video" else self._write_frames
-        total, skip = len(self._scan.splits), output.progress.rows
-        for batch in terminal.with_progress(self._batches(skip), total, "rows", lambda batch: batch.rows.size, skip):
+        total = len(self._scan.splits)
+        for batch in terminal.with_progress(self._batches(), total, "rows", lambda batch: batch.rows.size):
             labels, indices = self._rows.number_labels(batch, self._classes)
             labels, rows_of_added, rows_of_removed = self._corrections.apply(batch.ids, labels, self._classes)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
@@ -216,8 +209,7 @@ class _RecordsMaker:
                 output.count_videos(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
                 added, removed = (int(is_written[rows].sum()) for rows in (rows_of_added, rows_of_removed))
                 output.count_changed_labels(split, added, removed)
-            output.progress.bad = {str(number): problem for number, problem in self._bad.problems.items()}
-            output.mark_done(batch.rows.first + batch.rows.size - 1)
+        output.progress.bad = {str(number): problem for number, problem in self._bad.problems.items()}
 
     def _write_videos(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts

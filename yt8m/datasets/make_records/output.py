@@ -3,9 +3,8 @@
 `OUT/.video.making/` becomes `OUT/video/`. It contains `summary.json` and a folder for each split with the shards and
 their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent when it is complete.
 
-`.progress.json` says how many rows are done, and which size each shard had after the last of these rows. Before
-`.progress.json` is written, the shards are synced to the disk. After a kill or a power cut, the next start compares the
-shards with `.progress.json`, cuts them to these sizes and continues with the next row.
+When all records are written, the shards are synced to the disk, and then `.progress.json` says what was made from which
+inputs. After a kill or a power cut, the next start makes a folder without it anew; one with it is only renamed.
 
 The records that are appended to a shard at once are called a chunk.
 """
@@ -14,12 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -32,59 +30,22 @@ from yt8m.datasets.make_records.classes import Classes
 from yt8m.datasets.make_records.file_versions import FileVersions
 from yt8m.datasets.make_records.saved_progress import SavedProgress as SavedProgress
 from yt8m.errors import RunError, UsageError
-from yt8m.records import checksums, manifest, vocabulary
+from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import sending
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"  # files in the folder of a level; see the beginning of this file
-# .progress.json is written at most every `_SAVE_INTERVAL` seconds. After a slow write, the next one waits for
-# `_INTERVAL_PER_SAVE` times the duration of that write.
-_SAVE_INTERVAL, _INTERVAL_PER_SAVE = 2.0, 10
 _WRITER_THREADS, _MOST_PENDING = 2, 6  # number of threads that write, and of chunks that may wait for them
-
-
-class WrittenShard(NamedTuple):
-    """What was written to a shard so far.
-
-    Attributes:
-      size: bytes of all records.
-      crc: CRC-32C of all records.
-      last_offset: offset of the last chunk in bytes.
-      last_crc: CRC-32C of the last chunk.
-    """
-
-    records: int = 0
-    size: int = 0
-    crc: int = 0
-    last_offset: int = 0
-    last_crc: int = 0
-
-    def extend(self, records: int, size: int, crc: int) -> WrittenShard:
-        """The values after one more chunk of `records` records, with `size` bytes and this CRC-32C, is appended."""
-        joined_crc = checksums.join_crcs(self.crc, crc, size)
-        return WrittenShard(self.records + records, self.size + size, joined_crc, self.size, crc)
-
-    def damage(self, path: str, is_growing: bool) -> str:
-        """Describes how the size or the last chunk of the file differs from what was written; empty if neither does."""
-        size = storage.size(path) if storage.exists(path) else 0
-        if size < self.size or (size > self.size and not is_growing):
-            return f"{path} has {size} bytes, but {self.size} were written"
-        if not self.size:  # nothing was written, so there need not be a file
-            return ""
-        with storage.open_read(path) as file:
-            file.seek(self.last_offset)
-            last = file.read(self.size - self.last_offset)
-        return "" if google_crc32c.value(last) == self.last_crc else f"the end of {path} is not what was written"
 
 
 @dataclass
 class RecordsProgress(SavedProgress):
-    """How many of the records have been written: the content of .progress.json.
+    """What was written: the content of .progress.json.
 
     Attributes:
       features: the name, the size and the range (None for floats) of each feature.
-      shards: {path in the folder: the values of a `WrittenShard`}.
+      shards: {path in the folder: its content}.
       positives: {split: number of videos of each class}.
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
@@ -96,9 +57,7 @@ class RecordsProgress(SavedProgress):
 
     inputs: str
     features: list[Any]
-    rows: int = 0
-    begun: list[int] = field(default_factory=list)
-    shards: dict[str, Sequence[Any]] = field(default_factory=dict)
+    shards: dict[str, Shard] = field(default_factory=dict)
     positives: dict[str, list[int]] = field(default_factory=dict)
     frames: dict[str, int] = field(default_factory=dict)
     longest: int = 0
@@ -109,6 +68,9 @@ class RecordsProgress(SavedProgress):
     complete: bool = False
     files: Sequence[Any] | None = None
 
+    def __post_init__(self) -> None:
+        self.shards = read_shards(self.shards)
+
     def matches(self, inputs: str, files: FileVersions) -> bool:
         """Whether the progress was saved for these inputs, and no file of a video was changed after that.
 
@@ -118,17 +80,19 @@ class RecordsProgress(SavedProgress):
 
     def damage(self, folder: str) -> str:
         """Describes how a shard in `folder` differs from what was written, or which manifest is missing; or empty."""
-        written = {shard: WrittenShard(*values) for shard, values in self.shards.items()}
-        paths = {shard: storage.join(folder, shard) for shard in written}
         if storage.is_remote(folder):  # a listing of the bucket has the sizes and checksums, so nothing is read
+            written = {name: (shard.bytes, int(shard.crc32c, 16)) for name, shard in self.shards.items()}
             contents = sending.contents(folder)
+            changed = (name for name in written if contents.get(name) != written[name])
+            damages = (f"{storage.join(folder, name)} is not what was written" for name in changed)
+        else:
+            sizes = {name: _size_of(storage.join(folder, name)) for name in self.shards}
             damages = (
-                paths[shard] for shard in written if contents.get(shard) != (written[shard].size, written[shard].crc)
+                f"{storage.join(folder, name)} has {sizes[name]} bytes, but {shard.bytes} were written"
+                for name, shard in self.shards.items()
+                if sizes[name] != shard.bytes
             )
-            damaged = next((f"{path} is not what was written" for path in damages), "")
-            return damaged or self._missing_manifest(folder)
-        problems = (written[shard].damage(paths[shard], is_growing=not self.complete) for shard in written)
-        return next(filter(None, problems), "") or self._missing_manifest(folder)
+        return next(damages, "") or self._missing_manifest(folder)
 
     def _missing_manifest(self, folder: str) -> str:
         """Says which manifest of complete records is missing; empty if none is. Without it, bytes have no ranges."""
@@ -139,6 +103,21 @@ class RecordsProgress(SavedProgress):
     def formats(self) -> tuple[FeatureFormat, ...]:
         """The features as `FeatureFormat`s; `features` has them in the form that JSON can hold."""
         return tuple(FeatureFormat(name, size, bounds and tuple(bounds)) for name, size, bounds in self.features)
+
+
+def read_shards(values: Mapping[str, Sequence[Any]]) -> dict[str, Shard]:
+    """{path: content of a shard} of the JSON of such a dict.
+
+    An earlier version saved a checksum as a number, and further numbers after it.
+    """
+    return {
+        path: Shard(records, size, crc if isinstance(crc, str) else f"{crc:08x}")
+        for path, (records, size, crc, *_) in values.items()
+    }
+
+
+def _size_of(path: str) -> int:
+    return storage.size(path) if storage.exists(path) else 0
 
 
 class Output:
@@ -155,24 +134,22 @@ class Output:
         self.making = making or self._hidden
         self._old = storage.join(out, f".{level}.old")
         self.progress = RecordsProgress("", [])
-        self._saved_at, self._save_interval = time.monotonic(), _SAVE_INTERVAL
-        self._unsynced: set[str] = set()  # shards that were written after the progress was last saved
+        self._assigned = [0] * len(self._videos)  # number of videos of each split that were assigned to shards
         self._writers = ThreadPoolExecutor(_WRITER_THREADS)
-        self._pending = deque[tuple[str, Future[list[int]]]]()  # (shard, result) of each chunk, in order
+        self._pending = deque[tuple[str, Future[Shard]]]()  # (shard, result) of each chunk, in order
         self._sizes: dict[str, int] = {}  # {shard: its size in bytes once all pending chunks are written}
 
-    def resume(self, inputs: str, overwrite: bool, files: FileVersions) -> str:
-        """Loads the progress of an earlier start with the same inputs.
-
-        Removes the hidden folder if its records cannot be continued.
+    def resume(self, inputs: str, overwrite: bool, files: FileVersions, keeps_begun: bool = False) -> str:
+        """Loads what an earlier start with the same inputs has made; removes the hidden folder of any other start.
 
         Args:
           overwrite: whether complete records made from other inputs, or damaged ones, may be replaced.
+          keeps_begun: whether the caller goes on with the hidden folder that its `begin` has marked.
 
         Returns:
           `made` if the records are complete, `written` if they are complete but still in the hidden folder, so that
-          only `install` is left to do, `begun` if the earlier start was interrupted before that, and an empty text if
-          all records must be made.
+          only `install` is left to do, `begun` if the hidden folder of an interrupted start is kept, and an empty text
+          if all records must be made.
         """
         finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
         if finished is not None and finished.complete and finished.matches(inputs, files):
@@ -194,12 +171,12 @@ class Output:
                 "flags; add --overwrite to replace it, or name another folder as --out."
             )
         begun = RecordsProgress.read(storage.join(self.making, PROGRESS))
-        if begun is not None and begun.matches(inputs, files):
+        if begun is not None and begun.matches(inputs, files) and (begun.complete or keeps_begun):
             damage = begun.damage(self.making)
             if not damage:
                 self.progress = begun
                 return "written" if begun.complete else "begun"
-            logging.warning("the interrupted run cannot be continued: %s. All records are made again.", damage)
+            logging.warning("%s. All records are made again.", damage)
         if storage.exists(self.making):
             storage.remove_tree(self.making)
         return ""
@@ -214,22 +191,9 @@ class Output:
             storage.is_remote(folder) and storage.exists(folder) and not storage.exists(storage.join(folder, PROGRESS))
         )
 
-    def truncate_shards(self) -> None:
-        """Cuts each shard to its size in the saved progress; removes shards that were begun after it was saved."""
-        for split in self._videos:
-            folder = storage.join(self.making, split)
-            for name in storage.listdir(folder) if storage.exists(folder) else ():
-                path, size = storage.join(folder, name), self._written_to(f"{split}/{name}").size
-                storage.truncate(path, size) if size else storage.remove(path)
-
-    def begin(self, inputs: str, features: Sequence[FeatureFormat], files: FileVersions | None = None) -> None:
-        """Begins with the first row of the table: saves a progress without records.
-
-        Args:
-          files: the versions of the videos' files; None if they are unknown.
-        """
-        formats = [list(feature) for feature in features]
-        self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), files=files)
+    def begin(self, inputs: str) -> None:
+        """Marks the hidden folder as begun with these inputs, so that `resume` may keep the shards in it."""
+        self.progress = RecordsProgress(inputs, [])
         self._save_progress()
 
     def assign_to_shards(
@@ -237,9 +201,9 @@ class Output:
     ) -> Iterator[tuple[str, NDArray[np.int64]]]:
         """Yields (path of a shard in the folder, indices of its next videos); fills the shards in order and equally."""
         for split, (name, videos) in enumerate(self._videos.items()):
-            selected, first = indices[splits[indices] == split], self.progress.begun[split]
+            selected, first = indices[splits[indices] == split], self._assigned[split]
             numbers = (np.arange(first, first + len(selected)) * min(self._shards, videos)) // max(videos, 1)
-            self.progress.begun[split] += len(selected)
+            self._assigned[split] += len(selected)
             ends = np.flatnonzero(np.diff(numbers)) + 1
             for chunk in np.split(np.arange(len(selected)), ends) if len(selected) else ():
                 yield f"{name}/{name}{numbers[chunk[0]]:04d}.tfrecord", selected[chunk]
@@ -253,16 +217,12 @@ class Output:
           size: bytes of all arrays.
         """
         self.wait(most=_MOST_PENDING)
-        offset = self._sizes.get(shard, self._written_to(shard).size)
+        offset = self._sizes.get(shard, 0)
         self._sizes[shard] = offset + size
         self._pending.append((shard, self._writers.submit(self.write_records, shard, offset, contents)))
 
-    def write_records(self, shard: str, offset: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
-        """Writes framed records into a shard from the byte `offset` on; see `append` for the other arguments.
-
-        Returns:
-          [number of records, number of bytes, CRC-32C of the records].
-        """
+    def write_records(self, shard: str, offset: int, contents: Iterable[NDArray[np.uint8]]) -> Shard:
+        """Writes framed records into a shard from the byte `offset` on, and returns what these records are."""
         count = size = crc = 0
 
         def count_records() -> Iterator[NDArray[np.uint8]]:
@@ -273,20 +233,17 @@ class Output:
                 count, size = count + len(records), size + records.nbytes
 
         storage.write_at(storage.join(self.making, shard), offset, count_records())
-        return [count, size, crc]
+        return Shard(count, size, f"{crc:08x}")
 
     def wait(self, most: int = 0) -> None:
         """Waits until at most `most` chunks are pending, and adds the chunks that were written to the progress."""
         while len(self._pending) > most:
             shard, chunk = self._pending.popleft()
-            self.progress.shards[shard] = self._written_to(shard).extend(*chunk.result())
-            self._unsynced.add(shard)
-
-    def _written_to(self, shard: str) -> WrittenShard:
-        return WrittenShard(*self.progress.shards.get(shard, ()))
+            written = self.progress.shards.get(shard)
+            self.progress.shards[shard] = written.extend(chunk.result()) if written else chunk.result()
 
     def close(self) -> None:
-        """Stops the threads that write. Chunks that they have not begun are dropped; a later start writes them."""
+        """Stops the threads that write. Chunks that they have not begun are dropped."""
         self._writers.shutdown(cancel_futures=True)
 
     def count_videos(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
@@ -312,21 +269,10 @@ class Output:
         before = self.progress.corrected.get(name, [0, 0])
         self.progress.corrected[name] = [before[0] + added, before[1] + removed]
 
-    def mark_done(self, rows: int) -> None:
-        """Notes that the first `rows` rows of the table are done; saves this at most every `_SAVE_INTERVAL` s."""
-        self.progress.rows = rows
-        if time.monotonic() > self._saved_at + self._save_interval:
-            self._save_progress()
-
     def _save_progress(self) -> None:
-        """Waits for the pending chunks, syncs the shards to the disk, and writes .progress.json."""
-        self.wait()
-        begun = time.monotonic()
-        storage.sync(storage.join(self.making, shard) for shard in sorted(self._unsynced))
-        self._unsynced.clear()
+        """Syncs the shards that this process wrote to the disk, and writes .progress.json."""
+        storage.sync(storage.join(self.making, shard) for shard in sorted(self._sizes))
         storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
-        self._saved_at = time.monotonic()
-        self._save_interval = max(_SAVE_INTERVAL, _INTERVAL_PER_SAVE * (self._saved_at - begun))
 
     def finish(
         self,
@@ -396,8 +342,8 @@ class Output:
     ) -> None:
         """Writes the manifest of a split; writes nothing if the split has no shard."""
         shards = {
-            storage.join(self.making, name): Shard(values[0], values[1], f"{values[2]:08x}")
-            for name, values in self.progress.shards.items()
+            storage.join(self.making, name): shard
+            for name, shard in self.progress.shards.items()
             if name.startswith(f"{split}/")
         }
         if shards:
@@ -428,14 +374,14 @@ class Output:
         """The content of summary.json; `bad` is {number of a row: what is wrong with it}."""
         splits = {}
         for split in self._videos:
-            shards = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
+            shards = [shard for name, shard in self.progress.shards.items() if name.startswith(f"{split}/")]
             positives = self._positives(split, classes.size)
             absent = [index for index, count in enumerate(positives) if not count]
             splits[split] = {
-                "videos": sum(values[0] for values in shards),
+                "videos": sum(shard.records for shard in shards),
                 "labels": sum(positives),
                 "shards": len(shards),
-                "bytes": sum(values[1] for values in shards),
+                "bytes": sum(shard.bytes for shard in shards),
                 **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
                 "classes without a video": [
                     classes.vocabulary.name(index) if classes.vocabulary else f"class {index}" for index in absent

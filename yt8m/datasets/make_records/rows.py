@@ -251,13 +251,13 @@ class RowReader:
         unlabelled = int(((all_splits >= 0) & ~np.concatenate(labelled)).sum())
         return Scan(all_splits, tuple(videos.tolist()), Counter(names), unlabelled)
 
-    def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[TableVideos]:
-        """Yields the videos of the rows after the first `skip`, in batches of rows.
+    def videos(self, scan: Scan, size: int, features: Sequence[str] = ()) -> Iterator[TableVideos]:
+        """Yields the videos of the rows, in batches of rows.
 
         Args:
           size: largest number of rows of a batch.
         """
-        for rows in self._table.batches(size, skip, features):
+        for rows in self._table.batches(size, 0, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
             yield TableVideos(rows, np.flatnonzero(splits >= 0), _encode_ids(rows), self._read_labels(rows), splits)
 

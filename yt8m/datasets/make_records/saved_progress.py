@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Self
 
 from yt8m import storage
@@ -15,8 +16,9 @@ class SavedProgress:
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """Reads the progress from a file; None if there is no valid file."""
+        """Reads the progress from a file; None if there is no valid file. Entries of other versions are left out."""
         try:
-            return cls(**storage.read_json(path))
-        except (RunError, ValueError, TypeError):
+            known = {each.name for each in dataclasses.fields(cls)}  # type: ignore[arg-type]
+            return cls(**{name: value for name, value in storage.read_json(path).items() if name in known})
+        except (RunError, ValueError, TypeError, AttributeError):
             return None
