@@ -150,6 +150,12 @@ def test_the_start_after_a_kill_finishes_the_renaming(make: Make, whole: dict[st
     storage.rename(f"{out}/video/train", f"{out}/.video.making/train")
     make(out)
     assert contents(out) == whole
+    storage.rename(f"{out}/video/train", f"{out}/.video.making/train")
+    progress = storage.read_bytes(f"{out}/video/{output.PROGRESS}")  # as if it was copied, but not yet removed
+    storage.write(f"{out}/.video.making/{output.PROGRESS}", progress)
+    make(out)
+    assert contents(out) == whole
+    assert list(gcs.contents(f"{out}/.video.making")) == []
 
 
 def test_begun_records_of_other_inputs_do_not_replace_complete_ones(

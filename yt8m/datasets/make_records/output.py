@@ -153,7 +153,7 @@ class Output:
         """
         finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
         if finished is not None and finished.complete and finished.matches(inputs, files):
-            if self._is_half_renamed():
+            if self._is_half_renamed(finished):
                 storage.rename(self._hidden, self.final)
             damage = finished.damage(self.final)
             if not damage:
@@ -181,15 +181,18 @@ class Output:
             storage.remove_tree(self.making)
         return ""
 
-    def _is_half_renamed(self) -> bool:
+    def _is_half_renamed(self, finished: RecordsProgress) -> bool:
         """Whether an earlier start was killed while it renamed the objects of the hidden folder in a bucket.
 
-        The progress file is renamed first, so the hidden folder then has other objects, but not this file.
+        The progress file is renamed first: it is copied, and then the one in the hidden folder is removed.
+
+        Args:
+          finished: the content of the progress file in the final folder.
         """
         folder = self._hidden
-        return (
-            storage.is_remote(folder) and storage.exists(folder) and not storage.exists(storage.join(folder, PROGRESS))
-        )
+        if not storage.is_remote(folder) or not storage.exists(folder):
+            return False
+        return RecordsProgress.read(storage.join(folder, PROGRESS)) in (None, finished)
 
     def begin(self, inputs: str) -> None:
         """Marks the hidden folder as begun with these inputs, so that `resume` may keep the shards in it."""
