@@ -18,7 +18,7 @@ class SavedProgress:
     def read(cls, path: str) -> Self | None:
         """Reads the progress from a file; None if there is no valid file. Entries of other versions are left out."""
         try:
-            known = {each.name for each in dataclasses.fields(cls)}  # type: ignore[arg-type]
-            return cls(**{name: value for name, value in storage.read_json(path).items() if name in known})
+            names = {each.name for each in dataclasses.fields(cls)}  # type: ignore[arg-type]
+            return cls(**{name: value for name, value in storage.read_json(path).items() if name in names})
         except (RunError, ValueError, TypeError, AttributeError):
             return None
