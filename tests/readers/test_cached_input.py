@@ -163,7 +163,7 @@ def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathli
     ordered.count_reads()
     found = batches(ordered)
     assert_same(found, batches(queue(pattern, kind=kind, shuffle=False, num_epochs=1)))
-    assert list(ordered.reads().values()) == list(COUNTS)
+    assert ordered.records_read == sum(COUNTS)
 
 
 @kinds("video")

@@ -31,7 +31,7 @@ class Inputter(abc.ABC):
       batch_size: number of examples per tower and step.
       num_epochs: number of passes over the files; None if endless or unknown.
       records: number of records of one epoch; None if not known. If it is known, training counts the records that it
-        reads from each shard, and compares them with `expected_records` for every epoch.
+        reads, and compares their number with the sum of `expected_records` for every epoch.
       expected_records: {path of a file: number of records that it should have}.
       shard_order: {name: JSON value} of the settings, besides the files, that decide the order of shards, such as a
         seed. If it is not None, the engine calls `numbered_dataset` in place of `dataset`, and a resumed run skips the
@@ -88,13 +88,9 @@ class Inputter(abc.ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
 
-    def epoch_order(self, epoch: int) -> Sequence[str]:
-        """The files in the order in which one epoch opens them; used only if `records` is not None.
-
-        Args:
-          epoch: number of the epoch, from 0.
-        """
-        return self.files()
+    def changed_files(self) -> Sequence[str]:
+        """The files that changed after the start; used only if an epoch did not have the expected number of records."""
+        return ()
 
     def share(self, index: int, count: int) -> Inputter:
         """The part of the data that one replica of a cluster reads; by default every `count`-th file.

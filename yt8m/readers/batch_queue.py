@@ -20,12 +20,13 @@ from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
-from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
+from yt8m.readers.pipeline import RecordCount, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
 from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.shards import DamagedError
+from yt8m.storage.base import Stamp
 from yt8m.types import Batch
 
 
@@ -94,7 +95,8 @@ class BatchQueue(Inputter):
         self._cache: CachedInput | None = None
         self._part, self._parts = 0, 1
         self.threads = threads_for(reader, shuffle)
-        self._counts: ReadCounts | None = None
+        self._record_count: RecordCount | None = None
+        self._stamps: dict[str, Stamp] = {}
         self._check = RecordCheck(reader)
         self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
         is_counting = self.tolerance is not None or getattr(reader, "zeroed", None) is not None
@@ -170,54 +172,49 @@ class BatchQueue(Inputter):
         return self._opened
 
     def count_reads(self) -> None:
-        """Makes later passes without shuffling count the records of each file; `reads` returns the counts."""
-        self._counts = ReadCounts()
+        """Makes later passes without shuffling count their records; `records_read` returns the number."""
+        self._record_count = RecordCount()
 
     def begin_again(self) -> None:
-        """Prepares another pass over the data with the same graph: sets the counts to 0, and opens the cache again.
+        """Prepares another pass over the data with the same graph: counts from 0, and opens the cache again.
 
         It may follow `close`. No thread of the last pass may still run.
         """
-        if self._counts is not None:
-            self._counts.clear()
+        if self._record_count is not None:
+            self._record_count.total = 0
         if self._cache is not None:
             self._cache.reopen()
 
-    def reads(self) -> dict[str, int]:
-        """{path: number of records that the last pass read}; all numbers are 0 if `count_reads` was not called."""
-        counts = self._counts or ReadCounts()
-        return {path: counts.of_file(number) for number, path in enumerate(self.files())}
+    @property
+    def records_read(self) -> int:
+        """The number of records that the last pass read; 0 if `count_reads` was not called."""
+        return self._record_count.total if self._record_count else 0
 
-    def reads_of(self, records_of_files: Mapping[str, int]) -> dict[str, int | None]:
-        """The numbers of records that a pass without shuffling should read of each file.
+    def records_to_read(self, counts: Mapping[str, int]) -> int | None:
+        """The number of records that a pass without shuffling should read; None if that of a file is unknown.
 
         A file with a damaged record is read up to that record, any other to its end.
 
         Args:
-          records_of_files: {path: number of records in the file}.
-
-        Returns:
-          {path: number of records}; None for a file whose number is unknown.
+          counts: {path: number of records in the file}.
         """
         skipped = self.tolerance.skipped if self.tolerance else {}
-        reads: dict[str, int | None] = {}
-        start: int | None = 0
-        for path in self.files():
-            count = skipped[path].record if path in skipped else records_of_files.get(path)
-            # Queues that share every file take turns, record by record, and the turns go on from file to file.
-            end = None if start is None or count is None else start + count
-            reads[path] = None if start is None or end is None else self._own_count(end) - self._own_count(start)
-            start = end if self._parts > 1 else 0
-        return reads
+        records = [skipped[path].record if path in skipped else counts.get(path) for path in self.files()]
+        total = sum(count for count in records if count is not None)
+        # Queues that share every file take turns, record by record, and the turns go on from file to file.
+        return None if None in records else (total + self._parts - 1 - self._part) // self._parts
 
-    @property
-    def reads_whole_files(self) -> bool:
-        """Whether no other queue reads records of the same files."""
-        return self._parts == 1
+    def keep_stamps(self) -> list[str]:
+        """Remembers which version each file has; returns those that have changed since the last call, if any."""
+        before, self._stamps = self._stamps, storage.stamps(self.files())
+        return self._changed(before, self._stamps)
 
-    def _own_count(self, number: int) -> int:
-        """How many of the first `number` records of all files belong to this queue's share."""
-        return (number + self._parts - 1 - self._part) // self._parts
+    def changed_files(self) -> list[str]:
+        """The files that were written again, replaced or removed since the last call of `keep_stamps`."""
+        return self._changed(self._stamps, storage.stamps(self.files())) if self._stamps else []
+
+    def _changed(self, before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[str]:
+        return [path for path in self.files() if before and before.get(path) != after.get(path)]
 
     def share(self, index: int, count: int) -> BatchQueue:
         """A copy of this queue that reads one of `count` shares; together the shares have every record exactly once.
@@ -268,11 +265,6 @@ class BatchQueue(Inputter):
         if self._cache:
             self._cache.close()
 
-    def epoch_order(self, epoch: int) -> list[str]:
-        """The files in the order in which the shuffled epoch with the number `epoch`, from 0, opens them."""
-        files = self.files()
-        return [files[index] for index in pipeline.epoch_order(len(files), self._seed, epoch)]
-
     @without_autograph
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
         """A dataset of `Batch`es.
@@ -285,12 +277,11 @@ class BatchQueue(Inputter):
             numbered = self.numbered_dataset(files, batch_size, tf.zeros([], tf.int64))
             return numbered.map(lambda batch, _: batch)
         self._stage()
-        if self._counts is None:
-            records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
+        records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
+        if self._record_count is None:
             return self._batches(records, batch_size, self._parse)
-        self._counts = ReadCounts()  # threads of an earlier pass may still add to the old counts
-        records = self._in_order_numbered(assert_not_empty(files)).repeat(self.num_epochs)
-        return self._batches(records, batch_size, self._counts.counting(self._parse))
+        self._record_count = RecordCount()  # threads of an earlier pass may still add to the old one
+        return self._batches(records, batch_size, self._record_count.counting(self._parse))
 
     def _parse(self, records: tf.Tensor) -> Batch:
         """The `Batch` of serialized records, string [N]; with a cache, of records by their numbers, int64 [N]."""
@@ -342,12 +333,6 @@ class BatchQueue(Inputter):
     def _has_segments(self) -> bool:
         """Whether the examples are segments, of which a record may have several, rather than whole videos."""
         return bool(getattr(self.reader, "segment_labels", False))
-
-    def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
-        """The records of one epoch in order, each with the index of its file: pairs (record, int64 scalar)."""
-        paths = self._announced(tf.data.Dataset.from_tensor_slices(files))
-        pairs = tf.data.Dataset.zip((paths, tf.data.Dataset.range(tf.size(files, out_type=tf.int64))))
-        return self._own(pairs.flat_map(lambda path, index: pipeline.with_shard_number(self._all_records(path), index)))
 
     def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
         """The records of one epoch in order."""

@@ -2,7 +2,8 @@
 
 If a shard was cut between two records, or inside the 12-byte header of one, TensorFlow reads it as a shorter shard and
 reports no error. So the records of all local shards are first counted by their headers, and the counts are compared
-with the manifest. After an evaluation or inference, the numbers of records read are compared with the counts.
+with the manifest. After an evaluation or inference, the number of records read is compared with the sum of the counts,
+and each shard must still be the same version of the file.
 """
 
 from __future__ import annotations
@@ -18,76 +19,59 @@ from yt8m.errors import RunError, shortened
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.records import manifest
 from yt8m.records.manifest import Manifest
-from yt8m.records.opened_data import OpenedData
-from yt8m.storage.base import Stamp
 
 
 class CountedShards:
-    """The number of records of each shard at the start, to compare with the number of records read later.
+    """The number of records of each shard, and its version, to notice shards that are rewritten.
 
-    Shards in buckets are not counted at the start: their numbers come from a manifest, or from the first pass.
+    Shards in buckets are not counted: their numbers come from a manifest, if there is one.
 
     Args:
+      inputter: reads the shards; it has kept their stamps before the records were counted.
       counts: {path: number of records} of the local shards.
-      stamps: {path: size and modification time}, taken before the records were counted.
     """
 
-    def __init__(
-        self, opened: OpenedData, data: DataConfig, counts: Mapping[str, int], stamps: Mapping[str, Stamp]
-    ) -> None:
-        self._opened, self._data, self._expected = opened, data, opened.manifest
-        self._files, self._stamps, self._new_shard_count = opened.files, dict(stamps), 0
-        remote = {path: self._expected.expected(path) for path in self._files if storage.is_remote(path)}
+    def __init__(self, inputter: BatchQueue, data: DataConfig, counts: Mapping[str, int]) -> None:
+        self._inputter, self._opened, self._new_shard_count = inputter, inputter.keep_opened(), 0
+        self._tolerates_damage, self._expected = data.max_bad_records > 0, self._opened.manifest
+        remote = {path: self._expected.expected(path) for path in self._opened.files if storage.is_remote(path)}
         self._counts = dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
     def check_unchanged(self) -> None:
-        """Recounts the records of shards that have changed; call it before each further pass."""
-        stamps = storage.stamps(self._files)
-        changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
-        still_existing = [path for path in changed if path in stamps]
-        counts = _count_records(still_existing, self._data.max_bad_records > 0)
-        differences = [f"{path} is gone" for path in changed if path not in stamps]
-        differences += [text for path in still_existing if (text := self._describe_change(path, counts))]
-        differences += _describe_differences(still_existing, counts, self._expected, False)
+        """Counts the records of shards that have changed once more; call it before each further pass.
+
+        A rewritten shard may only have as many records as before.
+        """
+        changed = self._inputter.keep_stamps()
+        existing = [path for path in changed if path in self._counts and storage.exists(path)]
+        counts = _count_records(existing, self._tolerates_damage)
+        differences = [f"{path} has changed or is gone" for path in changed if path not in existing]
+        differences += [
+            f"{path} holds {count} records, but held {self._counts[path]} before"
+            for path, count in counts.items()
+            if count != self._counts[path]
+        ]
+        differences += _describe_differences(existing, counts, self._expected, False)
         _refuse(differences, "The shards changed after they were first counted: restore them, and start again.")
-        self._counts = {path: n for path, n in self._counts.items() if path not in still_existing} | counts
-        self._stamps = stamps
+        if existing:
+            logging.info("%d shards, such as %s, were rewritten; they hold as many records", len(existing), existing[0])
         self._log_new_shards()
 
-    def check_read(self, inputter: BatchQueue) -> None:
-        """Compares the number of records read from each shard with the number in it; call it after a complete pass.
-
-        Args:
-          inputter: the inputter of the pass; it reads all data, or the share of one process.
-        """
-        read, expected = inputter.reads(), inputter.reads_of(self._counts)
-        unknown = [path for path, count in expected.items() if count is None]
-        now = storage.stamps(unknown)
-        differences = [
-            f"{path} should give {expected[path]} records, but {count} were read"
-            for path, count in read.items()
-            if expected[path] not in (None, count)
-        ]
-        differences += [f"{path} has changed" for path in unknown if now.get(path) != self._stamps.get(path)]
+    def check_read(self) -> None:
+        """Refuses shards that changed while they were read, or gave too few records; call it after a complete pass."""
+        inputter, expected = self._inputter, self._inputter.records_to_read(self._counts)
+        differences = [f"{path} has changed or is gone" for path in inputter.changed_files()]
+        if not differences and expected not in (None, inputter.records_read):
+            files = inputter.files()
+            differences = [
+                f"the {len(files)} shards, such as {files[0]}, should give {expected} records, but "
+                f"{inputter.records_read} were read"
+            ]
         _refuse(differences, "The shards changed while they were read: restore them, and start again.")
-        if inputter.reads_whole_files:
-            self._counts.update({path: read[path] for path in unknown})
-
-    def _describe_change(self, path: str, counts: Mapping[str, int]) -> str:
-        """Describes how a rewritten shard differs in its number of records, or that the earlier number is unknown.
-
-        Returns an empty text if the number is the same, or if the shard is now damaged and the run tolerates damage.
-        """
-        if path not in self._counts:
-            return f"{path} was rewritten, and its earlier number of records is not known"
-        if counts.get(path, self._counts[path]) != self._counts[path]:
-            return f"{path} holds {counts[path]} records, but held {self._counts[path]} before"
-        logging.info("%s was rewritten; it holds as many records as before", path)
-        return ""
 
     def _log_new_shards(self) -> None:
         """Logs a warning if more shards than at the last call match the patterns but are not read."""
-        new_shards = sorted({*self._opened.again().files} - {*self._files})
+        new_shards = sorted({*self._opened.again().files} - {*self._opened.files})
         if len(new_shards) > self._new_shard_count:
             logging.warning(
                 "%d shards, such as %s, appeared after the start and are not read; start again to read them",
@@ -102,8 +86,8 @@ def check_input(
     """Refuses shards that are damaged or differ from the manifest. In training, a difference is only a warning.
 
     After this call, the inputter reads only the files that matched its patterns during the call. Except in training,
-    the inputter then counts the records that it reads from each file. For a shard in a bucket, only the size is
-    compared with the manifest.
+    the inputter then counts the records that it reads. For a shard in a bucket, only the size is compared with the
+    manifest.
 
     Args:
       are_copies: whether this program has just copied the records into these shards; then nothing is logged if there is
@@ -111,8 +95,7 @@ def check_input(
     """
     opened = inputter.keep_opened()
     files, expected = opened.files, opened.manifest
-    # The stamps are taken before the records are counted, so that a change of a file during the count is noticed later.
-    stamps = {} if is_training else storage.stamps(files)
+    inputter.keep_stamps()  # before the records are counted, so that a change of a file during the count is noticed
     counts = _refuse_damaged(opened.counts, data.max_bad_records > 0)
     if not expected.shards and not are_copies:
         logging.info(
@@ -128,7 +111,7 @@ def check_input(
     elif differences:
         logging.warning("%s", shortened(differences))
     _pass_counts(inputter, data, counts, expected)
-    return CountedShards(opened, data, counts, stamps)
+    return CountedShards(inputter, data, counts)
 
 
 def _pass_counts(inputter: BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:

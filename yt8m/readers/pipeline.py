@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -168,41 +167,30 @@ def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Cal
     return parse_both
 
 
-class ReadCounts:
-    """Counts the records that a pass over the data reads from each file; any thread may count."""
+class RecordCount:
+    """Counts the records that a pass over the data reads; any thread may count.
+
+    Attributes:
+      total: the number of records.
+    """
 
     def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
-        self._lock = threading.Lock()
+        self.total, self._lock = 0, threading.Lock()
 
-    def clear(self) -> None:
-        """Sets all counts to 0."""
-        with self._lock:
-            self._counts.clear()
+    def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[[tf.Tensor], Batch]:
+        """Wraps a parser of serialized records, string [N], in one that also counts them."""
 
-    def of_file(self, number: int) -> int:
-        """The number of records that were read from the file with the index `number`."""
-        return self._counts[number]
-
-    def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
-        """Wraps a parser in one that also takes the index of each record's file, int64 [N], and counts the records.
-
-        Args:
-          parse: maps serialized records, string [N], to a `Batch`.
-        """
-
-        def count_and_parse(serialized: tf.Tensor, numbers: tf.Tensor) -> Batch:
-            counted = tf.numpy_function(self._add, [numbers], tf.int64)
+        def count_and_parse(serialized: tf.Tensor) -> Batch:
+            counted = tf.numpy_function(self._add, [tf.size(serialized, out_type=tf.int64)], tf.int64)
             with tf.control_dependencies([counted]):
                 return parse(tf.identity(serialized))
 
         return count_and_parse
 
-    def _add(self, numbers: np.ndarray) -> np.int64:
-        files, counts = np.unique(numbers, return_counts=True)
+    def _add(self, count: np.int64) -> np.int64:
         with self._lock:
-            self._counts.update(dict(zip(files.tolist(), counts.tolist(), strict=True)))
-        return np.int64(len(numbers))
+            self.total += int(count)
+        return count
 
 
 def _has_rows(*elements: Any) -> tf.Tensor:
@@ -247,17 +235,6 @@ def in_epochs(
     last = first + _EPOCHS_BEFORE_REPEAT if num_epochs is None else tf.constant(num_epochs, tf.int64)
     records = _flat_mapped_on_one_device(tf.data.Dataset.range(first, last), read_epoch)
     return records.repeat() if num_epochs is None else records
-
-
-def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
-    """The order in which `in_epochs` opens the files of an epoch, as indices into the list of files.
-
-    Args:
-      epoch: number of the epoch, from 0.
-    """
-    with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
-        order = _shuffle_indices(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
-        return session.run(order).tolist()
 
 
 def _shuffle_indices(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:

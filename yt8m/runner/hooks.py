@@ -280,7 +280,7 @@ class SkippedHook(Callback):
 
 
 class EpochHook(Callback):
-    """Counts the records that the steps read from each shard, and compares each epoch with the expected counts.
+    """Counts the records that the steps read, and compares each epoch with the expected number.
 
     The first epoch of a resumed run is not compared, because the run may resume in the middle of an epoch.
 
@@ -291,35 +291,33 @@ class EpochHook(Callback):
 
     def __init__(self, context: Context, inputter: Inputter, files: Sequence[str]) -> None:
         super().__init__(context)
-        self._inputter, self._files = inputter, list(files)
+        self._inputter, self._shards = inputter, len(files)
         self._expected = sum(inputter.expected_records.values())
-        self._total = 0
+        self._total = self._count = 0
         self._epoch: int | None = None
         self._is_complete = False
-        self._counts = np.zeros(len(self._files), np.int64)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Requests the shard number of each record of the step."""
         return tf.train.SessionRunArgs(self.context.ops.input.shards)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts the records of the step by shard; logs the counts of each epoch that has ended.
+        """Counts the records of the step; logs the count of each epoch that has ended.
 
-        A shard number tells the epoch too. All records of an epoch come before those of the next epoch.
+        A shard number tells the epoch. All records of an epoch come before those of the next epoch.
         """
-        numbers = run_values.results
-        self._total += len(numbers)
-        epochs, indices = np.divmod(numbers, len(self._files))
+        epochs = run_values.results // self._shards
+        self._total += len(epochs)
         for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
             if epoch != self._epoch:
                 self._log_epoch()
                 self._is_complete = self._epoch is not None or not self.context.is_resumed
-                self._epoch, self._counts[:] = epoch, 0
-            self._counts += np.bincount(indices[epochs == epoch], minlength=len(self._files))
+                self._epoch, self._count = epoch, 0
+            self._count += int((epochs == epoch).sum())
 
     def end(self, session: tf.Session) -> None:
         """Logs how many records were read in the last epoch, if it was read to its end, and in the whole run."""
-        if self.context.has_read_all or self._counts.sum() >= self._expected:
+        if self.context.has_read_all or self._count >= self._expected:
             self._log_epoch()
         logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
         self.context.results["records"] = self._total
@@ -328,21 +326,9 @@ class EpochHook(Callback):
         """Logs the number of records that were read in the epoch that has just ended, if it was read from its start."""
         if self._epoch is None or not self._is_complete:
             return
-        differences = self._describe_differences(self._epoch)
-        log = logging.warning if differences else logging.info
-        line, read = "epoch %d: %d records expected, %d read%s", int(self._counts.sum())
-        log(line, self._epoch + 1, self._expected, read, f" ({differences})" if differences else "")
-
-    def _describe_differences(self, epoch: int) -> str:
-        """Names the shards of which more or fewer records were read than expected; empty if there are none."""
-        expected = self._inputter.expected_records
-        # `epoch_order` runs a small graph, so it is called only if no order of the shards could explain the counts.
-        if sorted(expected.values()) == sorted(self._counts.tolist()):
-            return ""
-        order = self._inputter.epoch_order(epoch)
-        differences = [
-            f"{path}: {count} instead of {expected.get(path, 0)}"
-            for path, count in zip(order, self._counts.tolist(), strict=True)
-            if count != expected.get(path, 0)
-        ]
-        return shortened(differences)
+        line = f"epoch {self._epoch + 1}: {self._expected} records expected, {self._count} read"
+        if self._count == self._expected:
+            logging.info("%s", line)
+            return
+        changed = [f"{path} has changed or is gone" for path in self._inputter.changed_files()]
+        logging.warning("%s%s", line, f" ({shortened(changed)})" if changed else "")

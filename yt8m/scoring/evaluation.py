@@ -386,7 +386,7 @@ def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask
     callbacks = runner.CallbackConfig(config.callbacks, {"eval_summary": summary})
     outcome = runner.build(model.runner_config("eval", config), task.inputter, task.modeler, callbacks).run()
     if outcome.status is runner.Status.OUT_OF_DATA:
-        task.counted_shards.check_read(task.inputter)
+        task.counted_shards.check_read()
     return outcome
 
 

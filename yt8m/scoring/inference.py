@@ -256,4 +256,4 @@ def _run_model(task: _InferenceTask, inputter: readers.BatchQueue, consumer: Any
         error.exit_code = outcome.exit_code
         raise error
     if outcome.status is runner.Status.OUT_OF_DATA:
-        counted_shards.check_read(inputter)
+        counted_shards.check_read()

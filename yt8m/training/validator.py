@@ -75,7 +75,7 @@ class Validator:
         outcome = self._standing.evaluate(checkpoint, signals)
         if outcome.status is not runner.Status.OUT_OF_DATA:
             return None
-        counted_shards.check_read(inputter)
+        counted_shards.check_read()
         if not outcome.results.get("examples"):
             raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
         result = evaluation_results.evaluation_result(

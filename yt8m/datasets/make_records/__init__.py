@@ -150,7 +150,7 @@ class _RecordsMaker:
         elif state == "written":
             output.install(self._classes)
         else:
-            self._features.formats = self._stored_formats()
+            self._features.formats = tuple(self._stored_formats())
             output.progress = RecordsProgress(inputs, list(map(list, self._features.formats)), files=files)
             try:
                 self._write(output)
