@@ -93,6 +93,21 @@ def test_a_worker_that_is_killed_is_replaced(video: tuple[str, str], tmp_path: p
     assert not list(output.glob(".*part*"))
 
 
+def test_workers_end_with_a_job_that_is_killed(
+    video: tuple[str, str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beam's own workers went on for more than 20 seconds."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # the folder that the killed job leaves there goes with the test's
+    job = start("infer", *video, tmp_path / "out", "--batch_size=1", "--workers=2")
+    workers = workers_of(job)
+    job.kill()
+    job.communicate()
+    deadline = time.monotonic() + 10
+    while any(map(is_worker, workers)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @pytest.mark.heavy
 @pytest.mark.promise("O3")
 def test_a_job_that_is_killed_leaves_only_whole_files_and_goes_on(

@@ -84,26 +84,75 @@ def test_a_bad_record_is_named_or_tolerated(
     assert "has 18 records of 5 shards" in capsys.readouterr().out
 
 
+class Started:
+    """A command that makes a cache in two processes."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        command = [sys.executable, "-m", "yt8m", *cache_arguments(folder, "--jobs=2")]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, start_new_session=True, stdout=pipe, stderr=pipe, text=True)
+
+    def workers(self) -> list[int]:
+        """The ids of the two workers, once they have been started."""
+        found = list[int]()
+        while len(found) < 2:
+            assert self.process.poll() is None
+            tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+            with contextlib.suppress(OSError):
+                found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        return found
+
+    def finish(self) -> tuple[int, str]:
+        """(the status, what the command and its workers said); returns after the last of them has ended."""
+        said = "".join(self.process.communicate(timeout=60))
+        return self.process.returncode, said
+
+
 @pytest.mark.heavy
 @pytest.mark.promise("I11")
 def test_a_start_after_a_kill_parses_the_missing_shards(shards: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     """The workers end with the killed process, and the next start does not take a half-written file for a shard."""
-    program = "from yt8m.command_line.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
-    cache = tmp_path / "cache"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *cache_arguments(tmp_path, "--jobs=2")], start_new_session=True
-    )
-    while process.poll() is None and not any(cache.glob("*")):
+    cache, started = tmp_path / "cache", Started(tmp_path)
+    workers = started.workers()
+    while started.process.poll() is None and not any(cache.glob("*")):
         time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    # The workers may write for a moment after the kill. What they leave is removed by a later writer.
-    with contextlib.suppress(ProcessLookupError):
-        while True:
-            os.killpg(process.pid, 0)
-            time.sleep(0.01)
+    started.process.kill()
+    started.finish()
+    while any(pathlib.Path(f"/proc/{worker}").exists() for worker in workers):
+        time.sleep(0.001)
     assert main(cache_arguments(tmp_path)) == 0
     assert len(list(cache.iterdir())) == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("reaches_workers", [False, True])
+def test_a_killed_command_ends_its_workers_without_a_word(
+    shards: list[pathlib.Path], tmp_path: pathlib.Path, number: signal.Signals, reaches_workers: bool
+) -> None:
+    """Helpers of multiprocessing outlived the command, and printed warnings and tracebacks."""
+    started = Started(tmp_path)
+    workers = started.workers()
+    for process in [*(workers if reaches_workers else []), started.process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+    status, said = started.finish()
+    assert status in (-number, 128 + number, 0)  # 0 if it had ended before
+    assert not [text for text in ("Traceback", "Warning", "leaked") if text in said], said
+    assert main(cache_arguments(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_worker_that_dies_costs_no_shard(
+    shards: list[pathlib.Path], tmp_path: pathlib.Path, number: signal.Signals
+) -> None:
+    started = Started(tmp_path)
+    for worker in started.workers():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, number)
+    status, said = started.finish()
+    assert status == 0
+    assert "has 20 records of 5 shards; 5 shards were parsed now" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.heavy

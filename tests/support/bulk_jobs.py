@@ -9,7 +9,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORKER = b"apache_beam.runners.worker.sdk_worker_main"
+WORKER = b"yt8m.bulk.worker_process"
 
 
 def begin(name: str, *words: str) -> subprocess.Popen[str]:

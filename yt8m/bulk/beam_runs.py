@@ -13,6 +13,7 @@ import logging as beam_log
 import os
 import re
 import secrets
+import shlex
 import sys
 import tempfile
 import threading
@@ -64,10 +65,15 @@ class BeamJob(NamedTuple):
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorker(worker_handlers.SubprocessSdkWorkerHandler):
-    """A worker process of DirectRunner. Without this class Beam would wait forever for the answers of a dead worker."""
+    """A worker process of DirectRunner that ends with the job, even if the job is killed.
+
+    Without this class Beam would also wait forever for the answers of a dead worker.
+    """
 
     def start_worker(self) -> None:
         """Starts the process, and a thread that answers pending requests with an error after the process died."""
+        command = [sys.executable, "-m", "yt8m.bulk.worker_process", str(os.getpid())]
+        self._worker_command_line = shlex.join(command).encode()  # Beam gives it to a shell
         super().start_worker()
         threading.Thread(target=self._fail_requests_after_death, name="watch_worker", daemon=True).start()
 

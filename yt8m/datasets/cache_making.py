@@ -5,25 +5,22 @@ Shards that the cache already has are not parsed again.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from yt8m import cores, readers, terminal, termination
+from yt8m import cores, readers, terminal
 from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import DataConfig
+from yt8m.datasets.cache_workers import ParsedShard, describe_shard, parse_in_processes, parse_shard
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.readers.cached_input import format_of
 from yt8m.records import label_check
 from yt8m.records.opened_data import OpenedData
-from yt8m.records.shard_cache import CachedShard, ShardCache
-from yt8m.records.shards import EMPTY, DamagedError
+from yt8m.records.shard_cache import ShardCache
+from yt8m.records.shards import DamagedError
 
 
 @dataclass(frozen=True)
@@ -58,18 +55,6 @@ class CacheConfig(DamagePolicy):
             )
 
 
-class _ParsedShard(NamedTuple):
-    """A shard that the cache has.
-
-    Attributes:
-      damage: (number of the bad record at which reading ended, what is wrong with it); None if no record is bad.
-    """
-
-    path: str
-    records: int
-    damage: tuple[int, str] | None
-
-
 def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> None:
     """Parses the shards that the cache lacks, and writes them into the cache; prints how many records it then has."""
     data.check_cache()
@@ -78,7 +63,7 @@ def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> Non
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.describe_space(files), file=sys.stderr)
     cached_shards = {path: cached for path in files if (cached := cache.open_parsed(cache.path_of(path))) is not None}
-    parsed_shards = [_describe_shard(path, cached) for path, cached in cached_shards.items()]
+    parsed_shards = [describe_shard(path, cached) for path, cached in cached_shards.items()]
     missing = [path for path in files if path not in cached_shards]
     for shard in terminal.with_progress(
         _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(parsed_shards)
@@ -97,7 +82,7 @@ def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:
     )
 
 
-def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> Iterator[_ParsedShard]:
+def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> Iterator[ParsedShard]:
     """Parses shards into the cache, in several processes; yields the results in the order of `paths`.
 
     Args:
@@ -105,50 +90,11 @@ def _parse_shards(cache: ShardCache, paths: Sequence[str], jobs: int | None) -> 
     """
     processes = min(jobs or cores.usable(), len(paths))
     if processes < 2:
-        yield from (_parse_shard(cache, path) for path in paths)
-        return
-    # Imported here, because the import is slow: train, eval and inference import this module only for `CacheConfig`.
-    from concurrent.futures import ProcessPoolExecutor
-
-    # The workers are not forked, because a forked process can hang if this process has threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_exit_with_parent) as pool:
-        with termination.deferred_interrupts():  # `submit` starts the workers, which must leave Ctrl-C to this process
-            futures = [pool.submit(_parse_shard, cache, path) for path in paths]
-        try:
-            for path, future in zip(paths, futures, strict=True):
-                # If a worker raised an error or was killed, this process parses the shard itself. If the shard is at
-                # fault, this raises the error that the worker raised, with its type and attributes.
-                yield _parse_shard(cache, path) if future.exception() else future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        return (parse_shard(cache, path) for path in paths)
+    return parse_in_processes(cache, paths, processes)
 
 
-def _parse_shard(cache: ShardCache, path: str) -> _ParsedShard:
-    """Parses the shard `path` into the cache, in this process."""
-    cached = cache.parse_shard(path, cache.path_of(path))
-    return _describe_shard(path, cached)
-
-
-def _describe_shard(path: str, cached: CachedShard) -> _ParsedShard:
-    """A shard of the cache; one without a record counts as damaged, as for every other reader."""
-    damage = cached.damage if len(cached) or cached.damage else (0, EMPTY)
-    return _ParsedShard(path, len(cached), damage)
-
-
-def _exit_with_parent() -> None:
-    """Starts a thread that ends this worker as soon as the parent process has ended, even if that was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def exit_after_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=exit_after_parent, daemon=True).start()
-
-
-def _refuse_damage(shards: Sequence[_ParsedShard], limit: int) -> None:
+def _refuse_damage(shards: Sequence[ParsedShard], limit: int) -> None:
     """Raises `RunError` if more than `limit` of the shards have a bad record; the message names the last of these."""
     bad_shards = [shard for shard in shards if shard.damage]
     if len(bad_shards) > limit and bad_shards[-1].damage:
