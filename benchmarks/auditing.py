@@ -29,7 +29,8 @@ import numpy as np
 
 from benchmarks.measure import Clock, OwnMemory, cpu_seconds
 from yt8m.command_line import flags
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.sample_data import synthetic_videos
 from yt8m.labels import findings, folds, label_audit, video_copies
 from yt8m.records import manifest, shards, vocabulary

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks import data, runs
 from benchmarks.measure import Measured, Sample, Work, take_turns, timed, timed_steps
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
 from yt8m.readers.cached_input import format_of

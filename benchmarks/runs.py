@@ -12,7 +12,8 @@ from benchmarks import data
 from benchmarks.measure import Measured, Work
 from benchmarks.stopwatch import FloorTurns
 from yt8m import graph, runner
-from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, OptimizerConfig
 from yt8m.readers import BatchQueue, reader_for
 from yt8m.video import workload
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.measure import Measured, repeat, take_turns, timed
 from yt8m import graph
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.graph.inputs import create_input, next_batches
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue

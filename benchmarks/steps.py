@@ -17,7 +17,8 @@ from benchmarks.measure import Measured, Sample, Work, take_turns, timed_steps
 from benchmarks.peers.ours import OPTIMIZER, Stored
 from benchmarks.rows import Row
 from yt8m import deploy, graph, runner
-from yt8m.config.train_config import DataConfig, DeviceConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import DeviceConfig
 from yt8m.lazy import tf
 from yt8m.records.prediction_files import PredictionWriter
 

@@ -105,19 +105,21 @@ class CountedWork:
             self._print_line(line)
 
 
-def with_progress(items: Iterable[T], total: int, unit: str, size: Callable[[T], int] | None = None) -> Iterator[T]:
+def with_progress(
+    items: Iterable[T], total: int, unit: str, size: Callable[[T], int] | None = None, done: int = 0
+) -> Iterator[T]:
     """Yields the items, and shows the progress: a bar if `shows_bar`, or else a line on stderr every 30 seconds.
 
     Args:
       unit: what the parts are, such as `shards`.
       size: returns the number of parts of an item; None if each item is one part.
     """
-    done = 0
-    with CountedWork(total, unit, lambda line: print(line, file=sys.stderr)) as work:
+    done_before = done
+    with CountedWork(total, unit, lambda line: print(line, file=sys.stderr), done) as work:
         for item in items:
             yield item
             done += size(item) if size else 1
-            work.show(done, done, unit)
+            work.show(done, done - done_before, unit)
 
 
 _WIDTH = 10_000  # characters per line if the output is not a terminal, so that no line is cut or wrapped

@@ -17,7 +17,8 @@ from benchmarks import runs
 from benchmarks.peers.comparison import OURS, Comparison, losses_path
 from benchmarks.peers.contestants import PipeTurns
 from yt8m import deploy, graph, runner
-from yt8m.config.train_config import DataConfig, DeviceConfig, OptimizerConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.runner import Context

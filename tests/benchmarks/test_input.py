@@ -8,7 +8,7 @@ import pathlib
 import fault_shards
 
 from benchmarks.input import cached
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 
 
 def test_a_benchmark_of_a_cache_fills_it_with_every_shard(tmp_path: pathlib.Path) -> None:

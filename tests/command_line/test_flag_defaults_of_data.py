@@ -13,8 +13,8 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m.command_line import flags
 from yt8m.config import data_fit
+from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat

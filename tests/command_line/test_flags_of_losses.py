@@ -14,8 +14,9 @@ import pytest
 from yt8m import losses
 from yt8m.command_line import flag_parsing, flags
 from yt8m.config import model_options, resume, run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import EvalConfig, InferenceConfig
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export import model_card
 from yt8m.losses.label_losses import CrossEntropyLoss

@@ -9,7 +9,7 @@ import pytest
 from yt8m import storage
 from yt8m.command_line import flags
 from yt8m.config import run_dir
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.datasets.verification import VerifyConfig
 from yt8m.errors import UsageError
 from yt8m.export.ensemble_config import EnsembleConfig

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, ImportConfig, InferenceConfig, PassConfig
-from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
+from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
 SEGMENTS = {"segment_context": 3, "candidates_from": "a.csv", "segment_label_ids_file": "ids.csv"}

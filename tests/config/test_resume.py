@@ -14,15 +14,8 @@ from tiny_workload import TinyModeler
 
 from yt8m import losses, models, options
 from yt8m.config import resume, run_dir, train_config
-from yt8m.config.train_config import (
-    Checked,
-    DataConfig,
-    DeviceConfig,
-    DistillConfig,
-    ModelConfig,
-    OptimizerConfig,
-    TrainConfig,
-)
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import Checked, DeviceConfig, DistillConfig, ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.readers import BatchQueue, YT8MFrameFeatureReader

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.run_options import CheckpointConfig
-from yt8m.config.train_config import DataConfig, DeviceConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.config.train_config import DeviceConfig, ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.records import vocabulary
 

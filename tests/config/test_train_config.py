@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig, known_sizes
+from yt8m.config.data_config import DataConfig, known_sizes
+from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from yt8m import models
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 
 # Features (rgb and audio), classes, frames and rows of the contract suite.
 SIZES, D, C, T, B = (6, 4), 10, 5, 7, 6

@@ -15,7 +15,8 @@ from golden_data import golden
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
-from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, OptimizerConfig
 from yt8m.export import onnx_export, onnx_file
 from yt8m.export.onnx_export import export_onnx, operators
 from yt8m.export.saved_model import export_saved_model

@@ -13,7 +13,8 @@ from reader_records import video_record, write_shard
 import yt8m
 from yt8m import eval as evaluation
 from yt8m.command_line import cli
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.eval_util.score_calibration import Calibration, PlattScaling
 from yt8m.export import derived_runs
 from yt8m.records import vocabulary

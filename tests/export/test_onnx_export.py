@@ -16,7 +16,8 @@ from golden_data import golden
 from small_run import evaluate, run
 
 from yt8m.command_line import cli
-from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import onnx_export
 from yt8m.export.onnx_file import OnnxFile

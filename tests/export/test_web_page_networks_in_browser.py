@@ -16,7 +16,8 @@ from export.web_sites import Site
 
 import yt8m
 from yt8m import extractors
-from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.datasets.extract.computing import ChosenExtractor, Settings, describe_extractors, locate
 from yt8m.export import web_page
 from yt8m.export.onnx_export import export_onnx

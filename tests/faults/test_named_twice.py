@@ -10,7 +10,7 @@ import pytest
 
 from yt8m import read_records, storage
 from yt8m.command_line.cli import main
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.readers.input_check import check_input
 from yt8m.records import manifest
 from yt8m.records.opened_data import open_data

@@ -14,8 +14,8 @@ from fault_shards import CLASSES, LEVELS
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.readers import BatchQueue
 from yt8m.readers.input_check import CountedShards, check_input

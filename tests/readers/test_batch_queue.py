@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from laws import examples
 from reader_records import frame_record, video_record, write_shard
 
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import (

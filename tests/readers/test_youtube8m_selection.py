@@ -14,7 +14,7 @@ from reader_records import video_record
 
 from yt8m import train
 from yt8m.command_line import cli
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, reader_for

@@ -14,7 +14,8 @@ from sklearn import metrics
 
 from yt8m.command_line import cli
 from yt8m.config import run_dir
-from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import hashes

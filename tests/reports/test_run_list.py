@@ -18,7 +18,8 @@ from small_run import evaluate, run
 from yt8m import storage
 from yt8m.command_line import cli
 from yt8m.config import run_dir
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.reports import run_list
 from yt8m.runner.hooks import Callback

@@ -11,7 +11,8 @@ from reports import report_runs
 from sklearn import metrics
 
 from yt8m.config import run_dir
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import Videos, hashes
 from yt8m.records import manifest, vocabulary

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
 from yt8m.runs.opened_run import OpenedRun, find_folder

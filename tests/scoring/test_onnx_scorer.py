@@ -21,7 +21,8 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, scoring
 from yt8m.command_line import cli, program
-from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model

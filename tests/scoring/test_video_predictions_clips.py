@@ -12,7 +12,8 @@ import pytest
 
 import yt8m
 from yt8m.command_line import cli
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.datasets.extract.computing import LocatedExtractor, Settings, describe_extractors
 from yt8m.datasets.extract.weights import Weights
 from yt8m.records import vocabulary

@@ -10,7 +10,8 @@ import numpy as np
 from reader_records import frame_record, video_record
 
 from yt8m import scoring
-from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.eval_util.top_k import top_k
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model

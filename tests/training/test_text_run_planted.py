@@ -16,7 +16,8 @@ from sklearn.metrics import average_precision_score
 
 import yt8m
 from yt8m.command_line import cli
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.records import vocabulary
 from yt8m.training.checkpoint_import import write_run
 

@@ -10,7 +10,8 @@ from small_run import evaluate, run
 
 from yt8m import scoring
 from yt8m.command_line import cli
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.runner.run_config import Outcome, Status
 from yt8m.training import training_run
 

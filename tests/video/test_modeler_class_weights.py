@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from yt8m import losses, models
-from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.lazy import tf
 from yt8m.types import Batch
 from yt8m.video import workload

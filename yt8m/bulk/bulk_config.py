@@ -11,10 +11,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from yt8m import options, storage
+from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.programs import EvalConfig, InferenceConfig, batch_option
 from yt8m.config.run_options import DamagePolicy
-from yt8m.config.train_config import DataConfig
 from yt8m.datasets.extract import ExtractConfig
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option

@@ -26,7 +26,7 @@ from yt8m.bulk.bulk_config import (
     ShardTask,
 )
 from yt8m.config import run_dir
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT

@@ -19,7 +19,7 @@ from absl import logging
 
 from yt8m import scoring, storage
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Keys

@@ -17,8 +17,9 @@ from absl import logging
 from yt8m import options, storage
 from yt8m.command_line.flag_parsing import find_switch, find_word
 from yt8m.config import run_dir
+from yt8m.config.data_config import KNOWN_SIZES, DataConfig, known_sizes
 from yt8m.config.data_fit import DESCRIBING, are_own, feature_ranges, refuse_contradiction
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig, known_sizes
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import flag_of, shown
 from yt8m.records import vocabulary

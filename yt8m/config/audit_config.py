@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option, path_option
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig
+from yt8m.config.data_config import KNOWN_SIZES, DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import shown
 from yt8m.records import vocabulary

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field
 from typing import Any, ClassVar
 
+from yt8m.config.data_config import MOST_CLASSES, DataConfig
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.run_options import DamagePolicy, StorageConfig
-from yt8m.config.train_config import MOST_CLASSES, DataConfig, DeviceConfig, TrainConfig
+from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util.requirements import parse_requirements
 from yt8m.models import published

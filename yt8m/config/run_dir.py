@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m import formats, options, registry, storage
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary

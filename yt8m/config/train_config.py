@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.config.data_config import KNOWN_SIZES as KNOWN_SIZES
-from yt8m.config.data_config import MOST_CLASSES as MOST_CLASSES
-from yt8m.config.data_config import DataConfig as DataConfig
-from yt8m.config.data_config import check_features as check_features
-from yt8m.config.data_config import known_sizes as known_sizes
+from yt8m.config.data_config import DataConfig
 from yt8m.config.run_options import (
     AugmentConfig,
     CheckpointConfig,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from yt8m import cores, readers, terminal
+from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
-from yt8m.config.train_config import DataConfig
 from yt8m.datasets.cache_workers import ParsedShard, describe_shard, parse_in_processes, parse_shard
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from yt8m import options, storage
 from yt8m.config import data_fit
+from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import label_check, shards

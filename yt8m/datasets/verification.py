@@ -16,7 +16,7 @@ import google_crc32c
 
 from yt8m import options, storage, terminal
 from yt8m.config import data_fit
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.records import label_check, manifest, shards

@@ -16,9 +16,9 @@ from absl import logging
 
 from yt8m import readers, runner
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import ExportConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.export import model_card, onnx_file, web_page

@@ -12,7 +12,7 @@ from absl import logging
 
 from yt8m import options, readers
 from yt8m.config import run_dir
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.ensemble_config import EnsembleConfig
 from yt8m.export.onnx_export import export_onnx

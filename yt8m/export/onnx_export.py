@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from yt8m import formats, storage
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.export.onnx_check import CHECKSUM, FRAMES, NUM_FRAMES, SCORES, compute_checksum
 from yt8m.export.onnx_file import ABOUT, WRITTEN_TEXTS, OnnxFile

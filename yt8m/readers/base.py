@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from google.protobuf import descriptor_pb2
 
-from yt8m.config.train_config import check_features
+from yt8m.config.data_config import check_features
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records.shards import LARGEST, UNFIT

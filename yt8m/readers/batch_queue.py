@@ -12,7 +12,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import cores, options, storage
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from yt8m import storage
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError, shortened
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.records import manifest

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m import options
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import base, flat_frames

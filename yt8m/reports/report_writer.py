@@ -18,9 +18,9 @@ from absl import logging
 
 from yt8m import options, storage
 from yt8m.config import data_fit, run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError, missing_extra
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Description, gap_first, why_undefined

@@ -7,7 +7,7 @@ import dataclasses
 from absl import logging
 
 from yt8m import storage
-from yt8m.config.train_config import DataConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
 from yt8m.records.opened_data import open_data

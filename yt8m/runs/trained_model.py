@@ -11,9 +11,10 @@ from absl import logging
 
 from yt8m import storage, terminal
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import PassConfig
 from yt8m.config.run_dir import BEST_FOLDER, INFERENCE_MODEL, SEGMENT_MODEL
-from yt8m.config.train_config import DataConfig, DeviceConfig
+from yt8m.config.train_config import DeviceConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import read_meta_graph
 from yt8m.lazy import tf

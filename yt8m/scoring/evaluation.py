@@ -16,8 +16,9 @@ from absl import logging
 
 from yt8m import readers, runner, scoring, storage, terminal
 from yt8m.config import data_fit, run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import eval_samples, metrics
 from yt8m.eval_util.metrics import Gap

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from yt8m import deploy, forks, readers
 from yt8m.config import data_fit
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import InferenceConfig
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph.inputs import split_batch
 from yt8m.graph.towers import build_towers

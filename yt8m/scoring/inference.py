@@ -13,9 +13,9 @@ from absl import logging
 
 from yt8m import readers, runner, scoring, storage, terminal
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
-from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segment_ranking import Candidates, SegmentRanking, WindowMeans, write_lists
 from yt8m.export.saved_model import write_model_of_run

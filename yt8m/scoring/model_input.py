@@ -18,7 +18,7 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.record_parser import NumpyBatch, Raw
 
 if TYPE_CHECKING:
-    from yt8m.config.train_config import DataConfig
+    from yt8m.config.data_config import DataConfig
 
 # What `Scorer.batches` turns into batches: files, records, batches, or arrays by the names of the features.
 Data = str | os.PathLike[str] | OpenedData | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]

@@ -31,7 +31,7 @@ from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refus
 from yt8m.types import Closing
 
 if TYPE_CHECKING:
-    from yt8m.config.train_config import DataConfig
+    from yt8m.config.data_config import DataConfig
 
 
 class EvaluationSettings(NamedTuple):
@@ -83,7 +83,7 @@ class Scorer(Closing, abc.ABC):
     @functools.cached_property
     def training_data(self) -> DataConfig:
         """The format of the data that the model was trained on, as far as the file says it."""
-        from yt8m.config.train_config import DataConfig  # slow to import, and predictions do not need it
+        from yt8m.config.data_config import DataConfig  # slow to import, and predictions do not need it
 
         sizes = self.takes.format.sizes()
         return DataConfig(

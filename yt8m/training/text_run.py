@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import extractors
-from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Settings, describe_extractors, locate
 from yt8m.errors import UsageError

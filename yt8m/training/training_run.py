@@ -14,9 +14,10 @@ from absl import logging
 
 from yt8m import options, runner, storage, terminal
 from yt8m.config import data_fit, resume, run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.run_dir import Ended
 from yt8m.config.run_options import DistillConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card

@@ -11,9 +11,10 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.config.run_options import DistillConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import NEW, ClassMap, class_axes
 from yt8m.lazy import tf

@@ -16,9 +16,10 @@ from absl import logging
 
 from yt8m import runner, storage
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import EvalConfig
 from yt8m.config.run_options import ValidationConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Loss

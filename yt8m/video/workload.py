@@ -8,7 +8,8 @@ import numpy as np
 
 from yt8m import losses, models, readers
 from yt8m.config import data_fit
-from yt8m.config.train_config import DataConfig, ModelConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.models.frames import with_video_means
 from yt8m.readers.pipeline import class_weights

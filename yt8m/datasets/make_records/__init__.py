@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage, terminal
-from yt8m.config.train_config import KNOWN_SIZES
+from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs

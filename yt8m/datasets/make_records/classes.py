@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from yt8m import options, storage
-from yt8m.config.train_config import MOST_CLASSES
+from yt8m.config.data_config import MOST_CLASSES
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.config.train_config import MOST_CLASSES
+from yt8m.config.data_config import MOST_CLASSES
 from yt8m.datasets.make_records.classes import (
     CLASS_NUMBER,
     Classes,
