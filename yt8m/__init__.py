@@ -1,7 +1,7 @@
 """Large-scale multi-label video classification on YouTube-8M features and on the user's own videos.
 
-From Python: `yt8m.extract` gives the features of a video, `yt8m.fit` trains, `yt8m.load` loads a trained model,
-`yt8m.read_records` reads records into NumPy.
+From Python: `yt8m.Classifier` trains on arrays and predicts, `yt8m.extract` gives the features of a video, `yt8m.fit`
+trains on records, `yt8m.load` loads a trained model, `yt8m.read_records` reads records into NumPy.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from yt8m.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from yt8m.classifier import Classifier
     from yt8m.errors import RunError, UsageError
     from yt8m.python_api import FittedRun, Model, ScoredClass, VideoPrediction, extract, fit, load
     from yt8m.records.batches import Records, read_records
@@ -19,12 +20,23 @@ if TYPE_CHECKING:
 
 # {module: its public names}. A module is imported at the first use of a name, because importing TensorFlow is slow.
 _PUBLIC_NAMES = {
+    "yt8m.classifier": ("Classifier",),
     "yt8m.errors": ("RunError", "UsageError"),
     "yt8m.python_api": ("FittedRun", "Model", "ScoredClass", "VideoPrediction", "extract", "fit", "load"),
     "yt8m.records.batches": ("Records", "read_records"),
     "yt8m.records.record_parser": ("NumpyBatch",),
 }
-__all__ = ["FittedRun", "Model", "NumpyBatch", "Records", "RunError", "ScoredClass", "UsageError", "VideoPrediction"]
+__all__ = [
+    "Classifier",
+    "FittedRun",
+    "Model",
+    "NumpyBatch",
+    "Records",
+    "RunError",
+    "ScoredClass",
+    "UsageError",
+    "VideoPrediction",
+]
 __all__ += ["extract", "fit", "load", "read_records"]
 
 
@@ -36,4 +48,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

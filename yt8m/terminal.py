@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import importlib.util
 import sys
 import threading
@@ -9,12 +11,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
+_is_quiet = contextvars.ContextVar("is_quiet", default=False)  # whether a block of `without_bars` hides bars
+
+
+@contextlib.contextmanager
+def without_bars() -> Iterator[None]:
+    """Shows no progress bars inside the block, in this thread."""
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
+
 
 def shows_bar() -> bool:
     """Whether long work shows a progress bar: on a terminal or in a notebook, and only in the main thread.
 
     A bar redirects the output streams of the whole process while it is shown, which other threads must not do.
     """
+    if _is_quiet.get():
+        return False
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and (is_terminal(sys.stderr) or _is_notebook())
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import logging as absl_logging
 
+from yt8m import terminal
 from yt8m.command_line.streams import discard, lasting_streams
 from yt8m.errors import RunError, UsageError, missing_tensorflow
 from yt8m.termination import Terminated
@@ -75,6 +76,26 @@ def shown_log() -> Iterator[None]:
             _users_of_log -= 1
             if not _users_of_log:
                 _undo_log()
+
+
+_is_hidden = contextvars.ContextVar("is_hidden", default=False)  # whether a block of `hidden_log` hides the log
+
+
+@contextlib.contextmanager
+def hidden_log() -> Iterator[None]:
+    """Drops what this package and TensorFlow log below ERROR inside the block, in this thread, and shows no bars."""
+    for logger in (absl_logging.get_absl_logger(), logging.getLogger("tensorflow")):
+        logger.addFilter(_is_shown)  # a second time it changes nothing
+    token = _is_hidden.set(True)
+    try:
+        with terminal.without_bars():
+            yield
+    finally:
+        _is_hidden.reset(token)
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR or not _is_hidden.get()
 
 
 def _set_up_log_if_needed() -> Callable[[], None]:

@@ -24,6 +24,11 @@ _UNFIT = (
 )
 
 
+def is_led_by_user(flags: Mapping[str, Any]) -> bool:
+    """Whether one of these flags leads the training, so that no model is searched unless --model=auto is given."""
+    return any(flags.get(name) not in (None, "", (), False) for name in (*_UNFIT, *_LED_BY))
+
+
 def for_training(
     flags: Mapping[str, Any],
     hyper_parameters: Mapping[str, Any],

@@ -31,6 +31,8 @@ from types import MappingProxyType
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError, refusing
@@ -216,6 +218,12 @@ class ShardWriter:
         self._file.write(framed)
         self._records, self._bytes = self._records + 1, self._bytes + len(framed)
         self._crc = google_crc32c.extend(self._crc, framed)
+
+    def add_framed(self, records: NDArray[np.uint8]) -> None:
+        """Writes records that have their lengths and checksums already: uint8 [records, bytes of a record]."""
+        self._file.write(records.data)
+        self._records, self._bytes = self._records + len(records), self._bytes + records.nbytes
+        self._crc = google_crc32c.extend(self._crc, records)
 
     def content(self) -> Shard:
         """The number of records, size and checksum of what has been written so far."""

@@ -45,6 +45,7 @@ class VideoFeatures(Closing):
         most 100,000 frames; otherwise only those of the first `max_frames` frames.
 
     Attributes:
+      entries: the extractors, as a data manifest describes them.
       per_second: number of frames a second.
       max_frames: the largest number of frames of a record of the training data, according to the entries.
     """
@@ -58,7 +59,7 @@ class VideoFeatures(Closing):
         is_scored: bool = False,
         max_bad_packets: int = 0,
     ) -> None:
-        self._entries = entries
+        self.entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
         most, rule = _MOST_FRAMES if is_scored else self.max_frames, sampling_rules.rule_of_entry(entries[0])
         settings = Settings(self.per_second, most, rule=rule, max_bad_packets=max_bad_packets)
@@ -78,7 +79,7 @@ class VideoFeatures(Closing):
         clips = [Clip(path) for path in paths]
         threads = cores.usable()
         for path, features in zip(paths, self._computer.features(clips, self._pool, threads), strict=True):
-            pairs = zip(self._entries, features.arrays, strict=not features.bad)
+            pairs = zip(self.entries, features.arrays, strict=not features.bad)
             yield path, features._replace(arrays=[_round_as_stored(values, entry["range"]) for entry, values in pairs])
 
     def batch(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]) -> NumpyBatch:
@@ -89,7 +90,7 @@ class VideoFeatures(Closing):
         """
         by_name = {
             f"{prefix}{entry['feature']}": values
-            for entry, values in zip(self._entries, arrays, strict=True)
+            for entry, values in zip(self.entries, arrays, strict=True)
             for prefix in ("", "mean_")
         }
         features = [by_name[name] for name in takes.format.sizes()]
@@ -233,8 +234,16 @@ def extract(
       flags: {name: value} of settings of the extractors and of paths of their weights.
       settings: frames per second, and the largest number of frames of a video.
     """
+    with open_new(names, flags, settings, jobs) as source:
+        for path, features in source.extract_features(paths):
+            yield path, features, [str(entry["feature"]) for entry in source.entries]
+
+
+def open_new(names: Sequence[str], flags: Mapping[str, Any], settings: Settings, jobs: int) -> VideoFeatures:
+    """Opens an extraction of features that are not rounded to bytes, by extractors that the user names.
+
+    The arguments are those of `extract`.
+    """
     located = locate(choose(names, flags))
     entries = describe_extractors(located, [None for _ in located], settings._replace(rule=_usual_rule(located)))
-    with VideoFeatures(entries, located, jobs=jobs, max_bad_packets=settings.max_bad_packets) as source:
-        for path, features in source.extract_features(paths):
-            yield path, features, [each.extractor.feature for each in located]
+    return VideoFeatures(entries, located, jobs=jobs, max_bad_packets=settings.max_bad_packets)

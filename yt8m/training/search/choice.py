@@ -8,14 +8,20 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 from absl import logging
+from numpy.typing import NDArray
 
 from yt8m import cores, storage
 from yt8m.config import data_fit, run_dir
+from yt8m.config.programs import EvalConfig
 from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
+from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
+from yt8m.records import thresholds
 from yt8m.records.opened_data import OpenedData
+from yt8m.records.thresholds import NUM_CANDIDATES
 from yt8m.training.search import outcome, plan, trial_figures, trials, videos_in_memory
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
@@ -23,6 +29,9 @@ from yt8m.training.search.trials import CandidateTrial
 
 _now = time.monotonic
 _NAME = "search.json"  # the file in the folder of the run with the trials that have ended
+# The thresholds with the best F1 of the chosen candidate on the videos that it was compared on, which it had not seen.
+THRESHOLDS = "search_thresholds.csv"
+_MIN_POSITIVES = EvalConfig.min_positives
 
 
 def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
@@ -55,6 +64,7 @@ class _Search:
 
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
         self._config, self._files, data = config, opened.files, config.data
+        self._names = opened.vocabulary
         counted = _count_videos(opened)
         self._validation = config.validation.eval_data_pattern or outcome.split_beside(data.data_pattern, "validate")
         training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
@@ -68,6 +78,7 @@ class _Search:
         self._plan = self._make_plan()
         self._rows = _SavedRows(storage.join(config.train_dir, _NAME), self._fingerprint())
         self._deadline = _now() + self._budget
+        self._scores: dict[str, NDArray[np.float32]] = {}
 
     def completed(self) -> TrainConfig:
         """The config of the run with the chosen model, after all trials."""
@@ -76,6 +87,7 @@ class _Search:
         if not rows:
             raise RunError("no candidate could be trained; name a model by --model.")
         chosen = max(rows, key=trial_figures.rank_of)
+        self._write_thresholds(chosen)
         facts = outcome.SearchFacts(
             self._total, len(self._training), self._validation, len(self._held_out), self._budget
         )
@@ -154,8 +166,18 @@ class _Search:
             "seconds": round(_now() - start, 2),
         }
         self._rows.add(key, row)
+        self._scores[key] = scores
         logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
         return row
+
+    def _write_thresholds(self, chosen: Mapping[str, Any]) -> None:
+        """Writes the thresholds of the chosen candidate, unless its scores are those of an earlier start."""
+        if (scores := self._scores.get(chosen["candidate"])) is None:
+            return
+        metrics = EvaluationMetrics(scores.shape[1], NUM_CANDIDATES)
+        metrics.accumulate(scores, self._held_out.labels)
+        path = storage.join(self._config.train_dir, THRESHOLDS)
+        thresholds.write(path, metrics.operating_points(_MIN_POSITIVES), self._names, chosen["steps"])
 
     def _candidate(self, row: Mapping[str, Any]) -> Candidate:
         number: int = row["number"]

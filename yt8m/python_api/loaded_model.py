@@ -1,15 +1,7 @@
-"""The Python interface: `yt8m.fit` trains a model, `yt8m.load` opens a trained one, `yt8m.extract` computes features.
-
-`yt8m.read_records` is in `yt8m.records.batches`.
-
-model = yt8m.load("runs/mine")
-for video in model.predict("data/video/test/*.tfrecord", top_k=3):
-    print(video.id, [(scored.name, scored.score) for scored in video.classes])
-"""
+"""`yt8m.load`: a trained model, which predicts and is evaluated."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -21,18 +13,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, registry, runner, scoring, storage
-from yt8m.command_line import flag_parsing, flags, program
-from yt8m.datasets.extract.computing import Settings
-from yt8m.deploy import cluster
+from yt8m import registry, scoring, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k as best_classes
+from yt8m.python_api.call_scope import call_scope
 from yt8m.records import thresholds
-from yt8m.runs.opened_run import RunFiles
 from yt8m.scoring import EvaluationSettings, Scorer, evaluation, evaluation_results, video_features, video_predictions
 from yt8m.scoring.model_input import Data, Videos
 from yt8m.scoring.scorer import tags
-from yt8m.training import training_run
 from yt8m.types import Closing
 
 
@@ -161,7 +149,7 @@ class Model(Closing):
         if isinstance(data, Mapping):
             raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
         settings = EvaluationSettings(top_k, segment_labels)
-        with _call_scope("give trust_code=True to yt8m.load"):
+        with call_scope("give trust_code=True to yt8m.load"):
             registry.set_command_line_names(metrics)
             result = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
         return evaluation_results.report_json(result, self._scorer.model)
@@ -206,7 +194,7 @@ class Model(Closing):
         takes, video = self._scorer.takes, storage.expanded(os.fspath(path))
         is_trusted = trust_code or self._trusts_code
         with (
-            _call_scope(),
+            call_scope(),
             video_features.for_model(
                 takes, settings, extractors, trust_code=is_trusted, max_bad_packets=max_bad_packets
             ) as source,
@@ -258,7 +246,7 @@ def load(path: str | os.PathLike[str], *, checkpoint: str | int = "", trust_code
       RunError: the model or the checkpoint cannot be read.
     """
     model_path = os.path.expanduser(os.fspath(path)).rstrip("/")
-    with _call_scope():
+    with call_scope():
         # Graphs are built, and their weights read, when they are needed: perhaps after a change of the current folder.
         scorer = scoring.open(storage.absolute(model_path), str(checkpoint), trust_code=trust_code)
         return Model(model_path, scorer, trust_code=trust_code)
@@ -268,124 +256,3 @@ def _close_in_process(pid: int, scorer: Scorer) -> None:
     """Closes a scorer in process `pid`; in a process that was forked from it, TensorFlow would hang."""
     if pid == os.getpid():
         scorer.close()
-
-
-@contextlib.contextmanager
-def _call_scope(remedy: str = "give trust_code=True") -> Iterator[None]:
-    """The context of a call from Python. What is trusted inside is not trusted after it.
-
-    Args:
-      remedy: replaces the advice to add the flag --trust_code in error messages.
-    """
-    try:
-        with registry.local_trust():
-            yield
-    except UsageError as error:
-        raise UsageError(str(error).replace("add --trust_code", remedy)) from error
-
-
-def extract(
-    path: str | os.PathLike[str],
-    *,
-    extractors: Sequence[str] = ("inception", "vggish"),
-    frames_per_second: float = 1.0,
-    max_frames: int = 300,
-    max_bad_packets: int = 0,
-    **settings: Any,
-) -> dict[str, NDArray[np.float32]]:
-    """Extracts the features of a video file, as `yt8m extract` does.
-
-    Args:
-      path: the video, local or gs://.
-      extractors: names of the extractors, as for the flag --extractors.
-      frames_per_second: number of rows for each second of the video.
-      max_frames: largest number of rows.
-      max_bad_packets: number of damaged packets of the video that may be left out.
-      **settings: values for the fields of the extractors, such as `picture_size=384` or `vggish_model="..."`.
-
-    Returns:
-      {feature: float32 [rows, size]}, all with the same number of rows.
-
-    Raises:
-      UsageError: an extractor or a setting is wrong.
-      RunError: the video cannot be decoded, or weights cannot be fetched.
-    """
-    sampling = Settings(frames_per_second, max_frames, max_bad_packets=max_bad_packets)
-    video = storage.expanded(os.fspath(path))
-    with _call_scope():
-        registry.set_command_line_names(extractors)
-        ((_, features, names),) = video_features.extract([video], extractors, settings, sampling, 1)
-    if features.bad:
-        raise RunError(f"{video}: {features.bad}.")
-    return dict(zip(names, features.arrays, strict=True))
-
-
-@dataclass(frozen=True)
-class FittedRun:
-    """The result of a training that has finished, or that a signal has stopped; its last step is saved.
-
-    Attributes:
-      folder: the absolute path of the run's folder, which you can pass to `load`.
-      status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
-      step: the last training step.
-      message: how the training ended, in words.
-      figures: the last row of metrics.jsonl about a training step, which has no `mode`: `step`, `loss`, `GAP` and other
-        metrics of one batch; empty if there is no such row.
-      validations: if `eval_data_pattern` was given, the metrics of each validation with its `step`, including the
-        validations of earlier starts of the run. `load` with `checkpoint="best"` loads the best one by `best_metric`.
-    """
-
-    folder: str
-    status: str
-    step: int
-    message: str
-    figures: Mapping[str, float]
-    validations: tuple[Mapping[str, float | None], ...] = ()
-
-
-def fit(**flag_values: Any) -> FittedRun:
-    """Trains a model in this process, as train.py does.
-
-    Args:
-      **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several
-        values. None stands for a flag that is not given.
-
-    Raises:
-      UsageError: a flag is wrong, as on the command line; or TF_CONFIG or CLUSTER_SPEC describes a cluster in which
-        several processes train.
-      RunError: the training failed; the message says why.
-    """
-    cluster_config = cluster.from_environment()
-    if cluster_config is not None and cluster_config.is_distributed:
-        raise UsageError(
-            "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
-        )
-    with _call_scope(), program.shown_log():
-        config, outcome = training_run.train(*flags.training(_command_line(flag_values)))
-    if outcome.status is runner.Status.FAILED:
-        raise RunError(outcome.message) from outcome.error
-    validations = tuple(outcome.results.get("validations", ()))
-    lines = RunFiles(config.train_dir).training_lines
-    figures = dict(lines[-1]) if lines else {}
-    folder = storage.absolute(config.train_dir)  # `load` finds it after a change of the current folder too
-    return FittedRun(folder, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
-
-
-def _command_line(flag_values: Mapping[str, Any]) -> list[str]:
-    """The arguments of train.py with these flags."""
-    for name in flag_values:
-        if name in flag_parsing.HELP:
-            raise UsageError(f"{name} is not a flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
-    return [f"--{name}={_flag_text(name, value)}" for name, value in flag_values.items() if value is not None]
-
-
-def _flag_text(name: str, value: Any) -> str:
-    """The value of the flag `name` as it is written on the command line."""
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    if isinstance(value, np.generic):
-        value = value.item()
-    items = value if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(part, str | bool | int | float) for part in items):
-        raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
-    return options.shown(value)

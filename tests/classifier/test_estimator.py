@@ -1,0 +1,277 @@
+"""`yt8m.Classifier`: trains, predicts, is copied, pickled and saved, and works within scikit-learn."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import yt8m
+from yt8m.classifier.classifier_scores import mean_average_precision
+from yt8m.classifier.data_errors import DataError
+from yt8m.records import thresholds
+
+FEW_STEPS = {"max_steps": 40, "batch_size": 64, "base_learning_rate": 0.1, "input_transform": "standardize"}
+QUICK: dict[str, Any] = dict(model="LogisticModel", options=FEW_STEPS)
+NAMES = ["ant", "bee", "cat"]
+
+
+def make_videos(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Videos of one or two of three classes: float32 [count, 6], and 0 or 1 [count, 3]."""
+    draw, prototypes = np.random.default_rng(seed), np.random.default_rng(99).normal(size=(3, 6))
+    labels = np.zeros((count, 3), int)
+    labels[np.arange(count)[:, None], draw.integers(0, 3, (count, 2))] = 1
+    return (labels @ prototypes + 0.2 * draw.normal(size=(count, 6))).astype("f"), labels
+
+
+def names_of(labels: np.ndarray) -> list[list[str]]:
+    return [[NAMES[index] for index in np.flatnonzero(row)] for row in labels]
+
+
+X, Y = make_videos(240)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> yt8m.Classifier:
+    return yt8m.Classifier(**QUICK).fit(X, names_of(Y))
+
+
+def test_scores_labels_and_tags_agree(fitted: yt8m.Classifier) -> None:
+    x, y = make_videos(100, seed=1)
+    scores = fitted.predict_proba(x)
+    assert (scores.dtype, scores.shape, fitted.classes_.tolist()) == (np.float32, (100, 3), NAMES)
+    assert (scores.min() >= 0, scores.max() <= 1) == (True, True)
+    assert average_precision_score(y, scores) > 0.95
+    labels = fitted.predict(x)
+    assert labels.dtype == bool
+    assert labels.tolist() == (scores >= fitted.thresholds_).tolist()
+    assert (labels == y).mean() > 0.9
+    for tags, row, values in zip(fitted.tags(x), labels, scores, strict=True):
+        assert tags == [NAMES[index] for index in np.argsort(-values) if row[index]]
+
+
+def test_score_is_the_map_that_scikit_learn_computes(fitted: yt8m.Classifier) -> None:
+    x, y = make_videos(60, seed=2)
+    expected = average_precision_score(y, fitted.predict_proba(x), average="macro")
+    assert fitted.score(x, names_of(y)) == pytest.approx(expected)
+    weights = np.random.default_rng(0).integers(0, 3, 60)
+    expected = average_precision_score(y, fitted.predict_proba(x), average="macro", sample_weight=weights)
+    assert fitted.score(x, y, sample_weight=weights) == pytest.approx(expected)
+
+
+def test_mean_average_precision_of_tied_scores() -> None:
+    draw = np.random.default_rng(3)
+    scores, labels = draw.integers(0, 4, (50, 5)).astype("f"), draw.random((50, 5)) < 0.3
+    labels[:, 4] = False  # a class without a video does not count
+    expected = average_precision_score(labels[:, :4], scores[:, :4], average="macro")
+    assert mean_average_precision(scores, labels, None) == pytest.approx(expected)
+
+
+def test_scores_do_not_depend_on_the_other_videos(fitted: yt8m.Classifier) -> None:
+    x, _ = make_videos(300, seed=4)
+    scores = fitted.predict_proba(x)
+    assert (fitted.predict_proba(x[::-1])[::-1] == scores).all()
+    assert (fitted.predict_proba(x[123:124]) == scores[123:124]).all()
+
+
+def test_thresholds_are_chosen_on_videos_that_were_held_out_and_lie_in_the_run(fitted: yt8m.Classifier) -> None:
+    tagger = thresholds.read(f"{fitted._run.path}/eval/thresholds.csv")
+    assert tagger.thresholds.tolist() == fitted.thresholds_.tolist()
+    assert 0 < sum(tagger.positives) <= 2 * 30  # of 240 videos, 30 were held out
+    assert not os.path.exists(fitted._run.data)
+
+
+def test_a_saved_classifier_is_a_run(fitted: yt8m.Classifier, tmp_path: pathlib.Path) -> None:
+    fitted.save(tmp_path / "mine")
+    with yt8m.load(tmp_path / "mine") as model:
+        assert [model.vocabulary.name(index) for index in range(3)] == NAMES
+        videos = list(model.predict({"features": X[:5]}, top_k=3))
+        for video, scores in zip(videos, fitted.predict_proba(X[:5]), strict=True):
+            assert {one.name: one.score for one in video.classes} == dict(
+                zip(NAMES, map(pytest.approx, scores.tolist()), strict=True)
+            )
+    with pytest.raises(ValueError, match="mine exists already"):
+        fitted.save(tmp_path / "mine")
+    with pytest.raises(ValueError, match="gs://films/mine"):
+        fitted.save("gs://films/mine")
+
+
+def test_pickles_and_copies_have_the_model(fitted: yt8m.Classifier) -> None:
+    content = pickle.dumps(fitted)
+    scores = fitted.predict_proba(X[:9])
+    for make in (lambda: pickle.loads(content), lambda: copy.deepcopy(fitted)):
+        other = make()
+        assert other._run.path != fitted._run.path
+        assert (other.predict_proba(X[:9]) == scores).all()
+        assert other.get_params() == fitted.get_params()
+        folder = os.path.dirname(other._run.path)
+        assert os.path.exists(folder)
+        del other
+        assert not os.path.exists(folder)
+    unfitted = pickle.loads(pickle.dumps(yt8m.Classifier(budget=7)))
+    assert unfitted.get_params()["budget"] == 7
+
+
+def test_parameters() -> None:
+    classifier = yt8m.Classifier(model="MoeModel", budget=5)
+    assert repr(classifier) == "Classifier(model='MoeModel', budget=5)"
+    assert clone(classifier).get_params() == classifier.get_params()
+    assert classifier.set_params(budget=9, verbose=True).get_params()["budget"] == 9
+    with pytest.raises(ValueError, match="bugdet"):
+        classifier.set_params(bugdet=1)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "tags"])
+def test_a_classifier_that_is_not_trained_says_so(method: str) -> None:
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError, match="fit first"):
+        getattr(yt8m.Classifier(), method)(X)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "problem"),
+    [
+        ({}, dict(y=Y[:9]), "240 videos, but y has 9"),
+        ({}, dict(X_val=X), "X_val and y_val go together"),
+        ({}, dict(X_val=X[:, :2], y_val=Y), "X_val has"),
+        ({}, dict(groups=[1] * 240), "one group"),
+        ({}, dict(X=["a.mp4", "b.mp4"], y=Y[:2]), r"extractors=\("),
+        ({}, dict(X=["a.mp4", "b.mp4"]), "X has 2 videos, but y has 240"),
+        (dict(options={"train_dir": "runs/mine"}), {}, "train_dir"),
+        (dict(options={"max_stepz": 5}), {}, "max_steps"),
+        (dict(model="LogisticModle"), {}, "LogisticModel"),
+        (dict(budget=-1), {}, "budget"),
+        (dict(options={"mixup": 0.2}), {}, "mixup.*name a model"),
+        (dict(options={"max_steps": 9}), {}, "max_steps.*name a model"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, Any], given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(yt8m.UsageError, match=problem):
+        yt8m.Classifier(**arguments).fit(**{"X": X, "y": Y, **given})
+
+
+def test_other_features_are_refused(fitted: yt8m.Classifier) -> None:
+    for x, problem in (
+        (X[:, :5], "X has 5 features, but Classifier is expecting 6 features"),
+        (X[:, np.newaxis], "X is of frames"),
+        ({"a": X, "b": X}, "expecting {'features': 6}"),
+        (["a.mp4"], "was trained on arrays"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            fitted.predict(x)
+    with pytest.raises(DataError, match="newt"):
+        fitted.score(X[:1], [["newt"]])
+
+
+def test_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    with pytest.raises(yt8m.UsageError, match=r"TF_CONFIG.*yt8m train"):
+        yt8m.Classifier(**QUICK).fit(X, Y)
+
+
+def test_one_class_a_video() -> None:
+    names = np.array(NAMES)[Y.argmax(1)]
+    classifier = yt8m.Classifier(**QUICK).fit(pd.DataFrame(X, columns=list("abcdef")), names)
+    scores = classifier.predict_proba(X)
+    assert scores.sum(1) == pytest.approx(np.ones(240), abs=1e-5)
+    assert classifier.predict(X).tolist() == np.array(NAMES)[scores.argmax(1)].tolist()
+    assert classifier.tags(X)[0] == [classifier.predict(X)[0]]
+    assert classifier.score(X, names) == (classifier.predict(X) == names).mean() > 0.7
+    assert classifier.feature_names_in_.tolist() == list("abcdef")
+    with pytest.raises(DataError, match="order"):
+        classifier.predict(pd.DataFrame(X, columns=list("fedcba")))
+
+
+def test_frames_of_videos_of_different_lengths() -> None:
+    lengths = np.random.default_rng(0).integers(1, 5, 240)
+    frames = [np.repeat(row[np.newaxis], length, 0) for row, length in zip(X, lengths, strict=True)]
+    classifier = yt8m.Classifier(model="FrameLevelLogisticModel", options=FEW_STEPS)
+    classifier.fit({"rgb": frames, "audio": [part[:, :2] for part in frames]}, Y, X_val=None)
+    x, y = make_videos(50, seed=1)
+    new = {"rgb": np.repeat(x[:, None], 3, 1), "audio": np.repeat(x[:, None, :2], 3, 1)}
+    assert average_precision_score(y, classifier.predict_proba(new)) > 0.9
+
+
+@pytest.mark.long
+def test_within_scikit_learn() -> None:
+    pipeline = make_pipeline(StandardScaler(), yt8m.Classifier(**QUICK))
+    scores = cross_val_predict(pipeline, X, Y, cv=2, method="predict_proba")
+    assert scores.shape == (240, 3)
+    assert average_precision_score(Y, scores) > 0.95
+
+
+@pytest.mark.heavy
+def test_a_grid_search_finds_the_better_options() -> None:
+    candidates = [FEW_STEPS, {**FEW_STEPS, "base_learning_rate": 1e-6}]
+    search = GridSearchCV(yt8m.Classifier(**QUICK), {"options": candidates}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"options": FEW_STEPS}
+    assert search.best_estimator_.score(X, Y) > 0.95
+
+
+@pytest.mark.long
+def test_a_choice_keeps_the_thresholds_of_videos_that_it_had_not_seen() -> None:
+    x, y = make_videos(200, seed=6)
+    groups = np.arange(200) // 4
+    classifier = yt8m.Classifier(model="LogisticModel", budget=8).fit(x, y, groups=groups)
+    chosen = thresholds.read(f"{classifier._run.path}/search_thresholds.csv")
+    assert chosen.thresholds.tolist() == classifier.thresholds_.tolist()
+    assert sum(chosen.positives) < y.sum() / 3
+    search = json.loads(pathlib.Path(classifier._run.path, "config.json").read_text())
+    assert '"is_refitted": true' in json.dumps(search)
+    other_x, other_y = make_videos(200, seed=7)
+    assert classifier.score(other_x, other_y) > 0.97
+
+
+@pytest.mark.heavy
+def test_videos_for_validation_are_never_trained_on() -> None:
+    x, y = make_videos(80, seed=6)
+    classifier = yt8m.Classifier(model="LogisticModel", budget=8).fit(x, y, X_val=X, y_val=Y)
+    assert '"is_refitted": true' not in pathlib.Path(classifier._run.path, "config.json").read_text()
+    tagger = thresholds.read(f"{classifier._run.path}/eval/thresholds.csv")
+    assert list(tagger.positives) == Y.sum(0).tolist()
+
+
+@pytest.mark.heavy
+def test_the_default_budget_reaches_what_scikit_learn_does_on_digits() -> None:
+    from sklearn.datasets import load_digits
+
+    draw, data = np.random.default_rng(0), load_digits()
+    rows = draw.integers(0, len(data.data), (3000, 2))
+    x = np.concatenate([data.data[rows].max(1), data.data[rows].mean(1)], 1) / 16
+    names = [sorted({f"digit {data.target[index]}" for index in row}) for row in rows]
+    classifier = yt8m.Classifier().fit(x[:2000], names[:2000])
+    assert classifier.score(x[2000:], names[2000:]) > 0.94
+
+
+def test_neither_scikit_learn_nor_pandas_is_needed(tmp_path: pathlib.Path) -> None:
+    np.savez(tmp_path / "videos.npz", x=X, y=Y)
+    program = (
+        "import sys\n"
+        "sys.modules['sklearn'] = sys.modules['pandas'] = None\n"
+        "import numpy as np, yt8m\n"
+        "classifier = yt8m.Classifier(model='LogisticModel', options={'max_steps': 3})\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        f"data = np.load({str(tmp_path / 'videos.npz')!r})\n"
+        "try: classifier.predict(data['x'])\n"
+        "except ValueError as error: print(error)\n"
+        "print(classifier.fit(data['x'], data['y']).predict_proba(data['x']).shape)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["this Classifier is not trained yet: call fit first.", "(240, 3)"]
+    assert "INFO" not in done.stderr

@@ -1,0 +1,74 @@
+"""scikit-learn's own checks of estimators, with those that do not apply and why."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import yt8m
+
+EXCEPTIONS = {
+    "check_classifier_multioutput": "predict returns bool by the thresholds of the classes, not integers by 0.5",
+    "check_classifiers_multilabel_output_format_predict": "predict returns bool, whatever the type of y",
+}
+# Checks that train nothing, or once. The others train 100 times, in minutes.
+CHEAP = [
+    "check_estimator_cloneable",
+    "check_estimator_tags_renamed",
+    "check_valid_tag_types",
+    "check_estimator_repr",
+    "check_no_attributes_set_in_init",
+    "check_estimators_unfitted",
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_mixin_order",
+    "check_complex_data",
+    "check_estimators_empty_data_messages",
+    "check_estimator_sparse_tag",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_classifiers_regression_target",
+    "check_supervised_y_no_nan",
+    "check_decision_proba_consistency",
+    "check_parameters_default_constructible",
+    "check_fit2d_1sample",
+    "check_get_params_invariance",
+    "check_set_params",
+    "check_fit1d",
+    "check_requires_y_none",
+]
+OPTIONS = {
+    "max_steps": 60,
+    "batch_size": 64,
+    "base_learning_rate": 0.3,
+    "learning_rate_decay": 1.0,
+    "input_transform": "standardize",
+}
+
+
+def checks() -> Iterator[Any]:
+    estimator = yt8m.Classifier(model="LogisticModel", options=OPTIONS)
+    for given, check in estimator_checks_generator(estimator, mark=None):
+        name = check.func.__name__ if isinstance(check, functools.partial) else check.__name__
+        marks = [] if name in CHEAP else [pytest.mark.heavy]
+        yield pytest.param(given, check, name, id=name, marks=marks)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "check", "name"), list(checks()))
+def test_check(estimator: Any, check: Callable[[Any], None], name: str) -> None:
+    if name not in EXCEPTIONS:
+        check(estimator)
+        return
+    with pytest.raises(AssertionError):
+        check(estimator)
+
+
+def test_every_exception_is_a_check() -> None:
+    names = {parameters.id for parameters in checks()}
+    assert set(EXCEPTIONS) <= names
+    assert set(CHEAP) <= names
+    assert len(names) > 40

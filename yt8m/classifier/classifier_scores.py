@@ -1,0 +1,96 @@
+"""Scores videos with the model of a classifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.classifier.data_errors import DataError
+from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
+from yt8m.classifier.run_folder import RunFolder
+from yt8m.scoring.scorer import Scorer
+
+if TYPE_CHECKING:
+    from yt8m.classifier.classifier_training import FittedInput
+
+
+def scores(run: RunFolder, takes: FittedInput, X: Any, name: str) -> NDArray[np.float32]:
+    """The scores of videos, float32 [N, C].
+
+    Args:
+      X: as for `Classifier.predict_proba`.
+      name: of the class of the classifier, for messages.
+    """
+    paths = paths_of(X)
+    if paths is not None:
+        if takes.extractor_settings is None:
+            raise DataError(f"X has paths of videos, but this {name} was trained on arrays: give arrays.")
+        from yt8m.classifier import video_files  # few have videos
+
+        return video_files.scores(run.model, paths, takes.extractor_settings)
+    videos = videos_of(X, tuple(takes.sizes))
+    _refuse_other_features(videos, takes, name)
+    return scores_of_videos(run.model._scorer, videos)
+
+
+def scores_of_videos(scorer: Scorer, videos: GivenVideos) -> NDArray[np.float32]:
+    """The scores of videos, float32 [N, C]; those of a video do not depend on the other videos."""
+    return np.concatenate([scorer.scores(scorer.takes.arranged(batch), rows)[1] for batch, rows in videos.batches()])
+
+
+def _refuse_other_features(videos: GivenVideos, takes: FittedInput, name: str) -> None:
+    """Refuses videos that do not have the features of the training."""
+    if takes.columns is not None and videos.columns is not None and takes.columns != videos.columns:
+        _refuse_columns(videos.columns, takes.columns)
+    if videos.has_frames != takes.has_frames:
+        kinds = ("whole videos, [videos, values]", "frames, [videos, frames, values]")
+        raise DataError(f"X is of {kinds[videos.has_frames]}, but {name} was trained on {kinds[takes.has_frames]}.")
+    sizes = videos.sizes()
+    if sizes == takes.sizes:
+        return
+    if len(sizes) == len(takes.sizes) == 1:
+        size, expected_size = (next(iter(each.values())) for each in (sizes, takes.sizes))
+        raise DataError(f"X has {size} features, but {name} is expecting {expected_size} features as input.")
+    raise DataError(f"X has the features {dict(sizes)}, but {name} is expecting {dict(takes.sizes)}.")
+
+
+def _refuse_columns(columns: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    unseen, missing = sorted(set(columns) - set(expected)), sorted(set(expected) - set(columns))
+    lines = ["The feature names should match those that were passed during fit."]
+    lines += ["Feature names unseen at fit time:", *(f"- {name}" for name in unseen[:5])] if unseen else []
+    lines += (
+        ["Feature names seen at fit time, yet now missing:", *(f"- {name}" for name in missing[:5])] if missing else []
+    )
+    if not unseen and not missing:
+        lines.append("Feature names must be in the same order as they were in fit.")
+    raise DataError("\n".join([*lines, ""]))
+
+
+def mean_average_precision(
+    predictions: NDArray[np.float32], labels: NDArray[np.bool_], weights: NDArray[np.float64] | None
+) -> float:
+    """The mean over the classes with a label of the average precision, in which tied scores rank together.
+
+    Args:
+      predictions: float32 [N, C].
+      labels: bool [N, C].
+      weights: [N], how much each video counts; None for 1.
+    """
+    counts = np.ones(len(labels)) if weights is None else weights
+    precisions = [
+        _average_precision(predictions[:, index], labels[:, index], counts)
+        for index in range(labels.shape[1])
+        if (counts[labels[:, index]] > 0).any()
+    ]
+    return float(np.mean(precisions)) if precisions else 0.0
+
+
+def _average_precision(scores: NDArray[np.float32], hits: NDArray[np.bool_], counts: NDArray[np.float64]) -> float:
+    """sum of (R_n - R_n-1) P_n over the thresholds, of which each tied group of scores is one."""
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    hit_counts, all_counts = np.cumsum((counts * hits)[order])[ends], np.cumsum(counts[order])[ends]
+    gained = np.diff(hit_counts, prepend=0.0)
+    return float((gained * hit_counts / np.maximum(all_counts, 1e-300)).sum() / hit_counts[-1])

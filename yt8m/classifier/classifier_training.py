@@ -1,0 +1,183 @@
+"""Trains the run of a classifier, and chooses the thresholds of its classes."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.classifier import training_data
+from yt8m.classifier.data_errors import DataError
+from yt8m.classifier.given_labels import GivenLabels
+from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
+from yt8m.classifier.run_folder import RunFolder
+from yt8m.classifier.training_data import VideosAndLabels
+from yt8m.config.data_config import KNOWN_SIZES
+from yt8m.records import thresholds, vocabulary
+from yt8m.records.thresholds import NUM_CANDIDATES
+
+AUTO = "auto"
+# Options of a training that the classifier sets itself.
+_OWN_OPTIONS = (
+    "train_data_pattern",
+    "data",
+    "train_dir",
+    "eval_data_pattern",
+    "model",
+    "budget",
+    "seed",
+    "refit",
+    "config",
+)
+
+
+# A validation takes as long as many steps of a small batch, so few videos are not validated after each epoch.
+_STEPS_BETWEEN_VALIDATIONS, _SMALLEST_BATCH = 50, 32
+
+
+class TrainingSettings(NamedTuple):
+    """The arguments of the constructor."""
+
+    model: str
+    budget: float | None
+    seed: int
+    options: Mapping[str, Any]
+    extractors: Sequence[str]
+    extractor_settings: Mapping[str, Any]
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class FittedInput:
+    """What a classifier takes, as the training found it.
+
+    Attributes:
+      sizes: {feature: number of values}.
+      columns: the columns of a DataFrame; None if X was none.
+      extractor_settings: None if X had no paths of videos.
+    """
+
+    sizes: Mapping[str, int]
+    has_frames: bool
+    columns: tuple[str, ...] | None
+    extractor_settings: Mapping[str, Any] | None = None
+
+
+class Fitted(NamedTuple):
+    """What a training gives a classifier."""
+
+    run: RunFolder
+    input: FittedInput
+    thresholds: NDArray[np.float64]
+
+
+def train(
+    settings: TrainingSettings, X: Any, labels: GivenLabels, groups: Any, validation: tuple[Any, GivenLabels] | None
+) -> Fitted:
+    """Trains on some videos; the arguments are those of `Classifier.fit`."""
+    for name in _OWN_OPTIONS:
+        if name in settings.options:
+            raise DataError(f"options has {name}, which the classifier sets itself: see the arguments of Classifier.")
+    videos, extractors, data = _read(settings, X, labels)
+    if validation is None:
+        training, held_out = training_data.divided(data, groups, settings.seed)
+    else:
+        validation_videos, _, held_out = _read(settings, *validation)
+        if validation_videos.sizes() != videos.sizes() or validation_videos.has_frames != videos.has_frames:
+            raise DataError(f"X has {videos.sizes()} values, and X_val has {validation_videos.sizes()}.")
+        training = data
+    run = RunFolder()
+    try:
+        training_data.write(run.data, training, held_out, extractors)
+        _run_training(settings, run, training.videos, keeps_validation=validation is not None)
+        thresholds_of_classes = _thresholds(run, held_out)
+    except BaseException:
+        run.remove()
+        raise
+    shutil.rmtree(run.data, ignore_errors=True)
+    input_of_run = FittedInput(
+        *(videos.sizes(), videos.has_frames, videos.columns),
+        extractor_settings=settings.extractor_settings if extractors else None,
+    )
+    return Fitted(run, input_of_run, thresholds_of_classes)
+
+
+def _read(
+    settings: TrainingSettings, X: Any, labels: GivenLabels
+) -> tuple[GivenVideos, Sequence[Mapping[str, Any]], VideosAndLabels]:
+    """The videos, the extractors of their features, and the videos with their labels."""
+    paths = None if isinstance(X, GivenVideos) else paths_of(X)
+    if len(paths or ()) and len(paths or ()) != len(labels):
+        raise DataError(f"X has {len(paths or ())} videos, but y has {len(labels)}: give the labels of each.")
+    if paths is None:
+        videos, extractors = videos_of(X), list[Mapping[str, Any]]()
+    else:
+        from yt8m.classifier import video_files  # few have videos
+
+        videos, extractors = video_files.extract(paths, settings.extractors, settings.extractor_settings)
+    if len(videos) != len(labels):
+        raise DataError(f"X has {len(videos)} videos, but y has {len(labels)}: inconsistent numbers of samples.")
+    return videos, extractors, VideosAndLabels(videos, labels)
+
+
+def _run_training(settings: TrainingSettings, run: RunFolder, videos: GivenVideos, *, keeps_validation: bool) -> None:
+    """Trains the run on `videos`; with `keeps_validation` it is validated meanwhile on those that were held out."""
+    from yt8m.command_line import program, search_flags
+    from yt8m.python_api import fitting  # imports TensorFlow
+
+    is_led = search_flags.is_led_by_user(settings.options)
+    chooses = settings.model == AUTO or not (is_led or any(name in KNOWN_SIZES for name in videos.sizes()))
+    if chooses and is_led:
+        names = ", ".join(sorted(settings.options))
+        raise DataError(
+            f"model={AUTO!r} chooses the model and how it is trained, so it does not go with {names}: name a model."
+        )
+    flags: dict[str, Any] = {
+        "train_data_pattern": f"{run.data}/train/*.tfrecord",
+        "train_dir": run.path,
+        "model": settings.model,
+        "budget": settings.budget if chooses else None,
+        "frame_features": videos.has_frames or None,
+        "feature_names": list(videos.sizes()),
+        "feature_sizes": list(videos.sizes().values()),
+        "seed": settings.seed,
+    }
+    if chooses and keeps_validation:
+        epochs = max(1, round(_STEPS_BETWEEN_VALIDATIONS * _SMALLEST_BATCH / len(videos)))
+        flags |= {"eval_data_pattern": f"{run.data}/validate/*.tfrecord", "eval_every_n_epochs": epochs}
+    flags |= settings.options
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(program.shown_log() if settings.verbose else program.hidden_log())
+        fitted = fitting.train_in_process(flags)
+    if fitted.status == "stopped":
+        raise KeyboardInterrupt(fitted.message)
+
+
+def _thresholds(run: RunFolder, held_out: VideosAndLabels) -> NDArray[np.float64]:
+    """The thresholds of the classes, float64 [C], which are also written into the run as an evaluation writes them.
+
+    A model that was trained on the videos that were held out, after it was chosen, gets the thresholds of the chosen
+    candidate before that training: on videos that it has seen, its scores would be too good.
+    """
+    scorer = run.model._scorer
+    path = storage.join(run.path, thresholds.EVALUATION, thresholds.NAME)
+    of_search = storage.join(run.path, "search_thresholds.csv")
+    storage.makedirs(storage.join(run.path, thresholds.EVALUATION))
+    if storage.exists(of_search):
+        storage.write(path, storage.read_bytes(of_search))
+        return thresholds.read(path).thresholds
+    from yt8m.classifier import classifier_scores
+    from yt8m.config.programs import EvalConfig
+    from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
+
+    metrics = EvaluationMetrics(len(held_out.labels.classes), NUM_CANDIDATES)
+    metrics.accumulate(classifier_scores.scores_of_videos(scorer, held_out.videos), held_out.labels.matrix)
+    points = metrics.operating_points(EvalConfig.min_positives)
+    thresholds.write(path, points, vocabulary.of_names(held_out.labels.names), scorer.step)
+    return thresholds.read(path).thresholds

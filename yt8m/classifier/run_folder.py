@@ -1,0 +1,85 @@
+"""The temporary folder with the run of a classifier, which is removed with the last object that has it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from yt8m import storage
+from yt8m.classifier.data_errors import DataError
+
+if TYPE_CHECKING:
+    from yt8m.python_api.loaded_model import Model
+
+_NOT_KEPT = ("events.out.tfevents", ".lock")  # how the names of files begin that nobody needs of a run in a pickle
+
+_load_lock = threading.Lock()
+
+
+class RunFolder:
+    """A folder of this process with a run, and the model that is loaded from it at its first use.
+
+    Attributes:
+      path: where the run is.
+      data: where the records are for the time of the training.
+    """
+
+    def __init__(self) -> None:
+        root = tempfile.mkdtemp(prefix="yt8m-classifier-")
+        self.path, self.data = os.path.join(root, "run"), os.path.join(root, "data")
+        self._loaded: list[Model] = []
+        # Called at the latest when Python ends.
+        self.remove = weakref.finalize(self, _remove, os.getpid(), root, self._loaded)
+
+    @property
+    def model(self) -> Model:
+        """The trained model."""
+        from yt8m.python_api.loaded_model import load  # imports TensorFlow
+
+        with _load_lock:
+            if not self._loaded:
+                self._loaded.append(load(self.path, trust_code=True))
+        return self._loaded[0]
+
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Copies the run into a new folder."""
+        target = storage.absolute(storage.expanded(os.fspath(path)))
+        if storage.is_remote(target):
+            raise DataError(f"{target}: a classifier is saved on this machine; save it here, and copy the folder then.")
+        if os.path.lexists(target):
+            raise DataError(f"{target} exists already: name a new folder.")
+        part = f"{target}.part-{os.getpid()}"
+        try:
+            shutil.copytree(self.path, part)
+            os.rename(part, target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def packed(self) -> dict[str, bytes]:
+        """{path in the run: content} of its files."""
+        files = (path for path in pathlib.Path(self.path).rglob("*") if path.is_file())
+        wanted = (path for path in files if not path.name.startswith(_NOT_KEPT))
+        return {str(path.relative_to(self.path)): path.read_bytes() for path in wanted}
+
+    @classmethod
+    def unpacked(cls, packed: Mapping[str, bytes]) -> RunFolder:
+        """A new folder with these files."""
+        folder = cls()
+        for name, content in packed.items():
+            path = pathlib.Path(folder.path, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return folder
+
+
+def _remove(pid: int, root: str, loaded: Sequence[Model]) -> None:
+    if os.getpid() == pid:  # not in a process that was forked from it
+        for model in loaded:
+            model.close()
+        shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,95 @@
+"""`yt8m.fit`: a training in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from yt8m import options, runner, storage
+from yt8m.command_line import flag_parsing, flags, program
+from yt8m.deploy import cluster
+from yt8m.errors import RunError, UsageError
+from yt8m.python_api.call_scope import call_scope
+from yt8m.runs.opened_run import RunFiles
+from yt8m.training import training_run
+
+
+@dataclass(frozen=True)
+class FittedRun:
+    """The result of a training that has finished, or that a signal has stopped; its last step is saved.
+
+    Attributes:
+      folder: the absolute path of the run's folder, which you can pass to `load`.
+      status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
+      step: the last training step.
+      message: how the training ended, in words.
+      figures: the last row of metrics.jsonl about a training step, which has no `mode`: `step`, `loss`, `GAP` and other
+        metrics of one batch; empty if there is no such row.
+      validations: if `eval_data_pattern` was given, the metrics of each validation with its `step`, including the
+        validations of earlier starts of the run. `load` with `checkpoint="best"` loads the best one by `best_metric`.
+    """
+
+    folder: str
+    status: str
+    step: int
+    message: str
+    figures: Mapping[str, float]
+    validations: tuple[Mapping[str, float | None], ...] = ()
+
+
+def fit(**flag_values: Any) -> FittedRun:
+    """Trains a model in this process, as train.py does.
+
+    Args:
+      **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several
+        values. None stands for a flag that is not given.
+
+    Raises:
+      UsageError: a flag is wrong, as on the command line; or TF_CONFIG or CLUSTER_SPEC describes a cluster in which
+        several processes train.
+      RunError: the training failed; the message says why.
+    """
+    with program.shown_log():
+        return train_in_process(flag_values)
+
+
+def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
+    """Like `fit`, but the log stays as the process has it."""
+    cluster_config = cluster.from_environment()
+    if cluster_config is not None and cluster_config.is_distributed:
+        raise UsageError(
+            "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
+        )
+    with call_scope():
+        config, outcome = training_run.train(*flags.training(_command_line(flag_values)))
+    if outcome.status is runner.Status.FAILED:
+        raise RunError(outcome.message) from outcome.error
+    validations = tuple(outcome.results.get("validations", ()))
+    lines = RunFiles(config.train_dir).training_lines
+    figures = dict(lines[-1]) if lines else {}
+    folder = storage.absolute(config.train_dir)  # `load` finds it after a change of the current folder too
+    return FittedRun(folder, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
+
+
+def _command_line(flag_values: Mapping[str, Any]) -> list[str]:
+    """The arguments of train.py with these flags."""
+    for name in flag_values:
+        if name in flag_parsing.HELP:
+            raise UsageError(f"{name} is not a flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
+    return [f"--{name}={_flag_text(name, value)}" for name, value in flag_values.items() if value is not None]
+
+
+def _flag_text(name: str, value: Any) -> str:
+    """The value of the flag `name` as it is written on the command line."""
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(part, str | bool | int | float) for part in items):
+        raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
+    return options.shown(value)
