@@ -201,9 +201,8 @@ def evaluation(words: Sequence[str]) -> tuple[EvalConfig, OpenedData | None]:
     listed = program_flags(EvalConfig, "Evaluation")
     program = Program("eval.py", "Evaluates the checkpoints of a run.", listed, (), flags_of_training(listed))
     values, hyper_parameter_values = _parse_training_flags(program, with_run_named(words), EVALUATION)
-    config = _with_stated(_make_config(EvalConfig, values), program, values)
-    refuse_cache_of_bucket(config.cache, config.eval_data_pattern)
-    return _with_data(config, hyper_parameter_values, "eval_data_pattern")
+    stated = {flag.name: values[flag.name] for flag in program.unlisted if flag.name in values}
+    return _with_data(_make_config(EvalConfig, values), stated, hyper_parameter_values, "eval_data_pattern")
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
@@ -217,21 +216,22 @@ def inference(words: Sequence[str]) -> tuple[InferenceConfig, OpenedData | None]
     program = Program("inference.py", "Writes predictions for TFRecord files.", listed, (), flags_of_training(listed))
     words = with_run_named(words, "input_model_tgz")
     values, hyper_parameter_values = _parse_training_flags(program, words, INFERENCE, with_losses=False)
-    config = _with_stated(_make_config(InferenceConfig, values), program, values)
-    refuse_cache_of_bucket(config.cache, config.input_data_pattern)
-    return _with_data(config, hyper_parameter_values, "input_data_pattern")
-
-
-def _with_stated(config: P, program: Program, values: Mapping[str, Any]) -> P:
-    """The config with the flags of a training that the user gave; they are compared with the run when it is opened."""
     stated = {flag.name: values[flag.name] for flag in program.unlisted if flag.name in values}
-    return dataclasses.replace(config, stated=stated)
+    return _with_data(_make_config(InferenceConfig, values), stated, hyper_parameter_values, "input_data_pattern")
 
 
-def _with_data(config: P, hyper_parameters: Mapping[str, Any], flag: str) -> tuple[P, OpenedData | None]:
-    """Adds the hyper-parameters that the user gave to a config, and opens the data that `flag` names, if it does."""
-    config = dataclasses.replace(config, hyper_parameters=hyper_parameters)
-    if not (pattern := getattr(config, flag)):
+def _with_data(
+    config: P, stated: Mapping[str, Any], hyper_parameters: Mapping[str, Any], flag: str
+) -> tuple[P, OpenedData | None]:
+    """Adds values that the user gave to a config, and opens the data that `flag` names, if it does.
+
+    Args:
+      stated: the flags of a training, which are compared with the run when it is opened.
+    """
+    config = dataclasses.replace(config, stated=stated, hyper_parameters=hyper_parameters)
+    pattern = getattr(config, flag)
+    refuse_cache_of_bucket(config.cache, pattern)
+    if not pattern:
         return config, None
     return config, open_data(pattern, vocabulary=config.vocabulary, manifest=config.manifest, flag=flag)
 
