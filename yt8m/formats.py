@@ -14,6 +14,7 @@ CONFIG = 1  # config.json
 GRAPH = 1  # the meta-graph of a checkpoint, of an inference model and of a SavedModel
 MANIFEST = 1  # manifest.json
 ONNX = 1  # the metadata of an ONNX file of a model
+WEIGHTS = 1  # the NumPy file of a model's weights
 
 
 class NewerFormatError(RunError):

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from yt8m.config.data_config import DataConfig
+from yt8m.config.export_config import ExportConfig
 from yt8m.config.of_run import same_as
-from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, ImportConfig, InferenceConfig, PassConfig
+from yt8m.config.programs import AverageConfig, EvalConfig, ImportConfig, InferenceConfig, PassConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from yt8m.config.data_config import DataConfig
-from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig
+from yt8m.config.export_config import ExportConfig
+from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary

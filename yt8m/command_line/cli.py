@@ -200,7 +200,7 @@ _GROUPS = {
         "export": Command(
             "yt8m.export.export_model:run",
             "export a model, with smaller weights if asked",
-            "yt8m.config.programs:ExportConfig",
+            "yt8m.config.export_config:ExportConfig",
             "Exports the model of a checkpoint, with weights of 32, 16 or 8 bits.",
         ),
     },

@@ -1,4 +1,4 @@
-"""`yt8m export`: exports the model of a checkpoint as a SavedModel, an ONNX file or a web page.
+"""`yt8m export`: exports the model of a checkpoint as a SavedModel, an ONNX file, a web page or a NumPy file.
 
 With --weights the weights are quantised. With --eval_data_pattern both the checkpoint and the export are evaluated, and
 the difference of their GAPs is printed.
@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import numpy as np
 from absl import logging
 
-from yt8m import readers, runner
+from yt8m import readers, runner, storage
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
-from yt8m.config.programs import ExportConfig
+from yt8m.config.export_config import ExportConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
@@ -25,6 +25,7 @@ from yt8m.export import model_card, onnx_file, web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.onnx_file import OnnxFile
 from yt8m.export.saved_model import ModelFacts, export_saved_model, replaced_folder, write_inference_model
+from yt8m.export.weights_file import write_weights
 from yt8m.records import thresholds
 from yt8m.records.batches import read_records
 from yt8m.runs import trained_model
@@ -40,8 +41,8 @@ def run(config: ExportConfig) -> int:
     """Writes `--out` completely or not at all; returns the exit status 0.
 
     `--format` says what is written: a folder with saved_model/, inference_model/, config.json and README.md; an ONNX
-    file; or the folder of a web page. The folder with saved_model/ can take the place of a run's folder in
-    `yt8m inference --model` and `yt8m train --teacher`.
+    file; the folder of a web page; or a NumPy file of the weights. The folder with saved_model/ can take the place of a
+    run's folder in `yt8m inference --model` and `yt8m train --teacher`.
 
     Raises:
       UsageError: there is no such run or checkpoint, `--out` exists already, or a package that the format needs is not
@@ -50,7 +51,7 @@ def run(config: ExportConfig) -> int:
     """
     with new_output(config.out, repr(config)) as is_done:
         if not is_done:
-            write_model = {SAVED_MODEL: _export_folder, "onnx": _export_onnx, "web": _export_page}[config.format]
+            write_model = _WRITERS[config.format]
             run = open_run(config.train_dir, trust_code=config.trust_code)
             trained_model.with_newer(
                 lambda: TrainedModel(run, run.checkpoint(config.checkpoint)), lambda model: write_model(config, model)
@@ -106,6 +107,18 @@ def _export_page(config: ExportConfig, model: TrainedModel) -> None:
     print(f"weights: {config.weights}\n{config.out}: {model_card.size(size)}")
     print(f"the page takes features alone: {why_no_videos}" if why_no_videos else "the page takes videos and features")
     logging.info("the page is in %s; serve it by any web server, such as python -m http.server", config.out)
+
+
+def _export_weights(config: ExportConfig, model: TrainedModel) -> None:
+    """Writes the NumPy file `--out`; prints its size."""
+    names = model.run.fit(model.run.data_for(config, "", False), "eval_data_pattern", {}).names
+    model.log()
+    count = write_weights(config.out, model, ModelFacts.of_run(model.run, names))
+    print(f"variables: {count}\n{config.out}: {model_card.size(storage.size(config.out))}")
+    logging.info("the weights are in %s", config.out)
+
+
+_WRITERS = {SAVED_MODEL: _export_folder, "onnx": _export_onnx, "web": _export_page, "npz": _export_weights}
 
 
 def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:

@@ -15,8 +15,9 @@ from yt8m import options, storage
 from yt8m.config import data_fit, run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
+from yt8m.config.export_config import ExportConfig
 from yt8m.config.model_options import with_hyper_parameters
-from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
+from yt8m.config.programs import EvalConfig, InferenceConfig, PassConfig
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import DamagePolicy
 from yt8m.config.train_config import TrainConfig
