@@ -26,6 +26,9 @@ ELSEWHERE = {
     "CHANGELOG.md": "developers/changelog.md",
     "examples/cifar10/README.md": "users/cifar10.md",
 }
+# The score of a page in the search is multiplied by the factor of the first prefix that its path has: questions are
+# answered first, and pages for users come before those that explain the code.
+_BOOSTS = {"users/faq.md": 4.0, "users/": 2.0, "developers/": 0.5, "reference/": 0.25}
 _SOURCES = {site: source for source, site in ELSEWHERE.items()}
 _INLINE_CODE = re.compile(r"<code>(?=[^<>\n]{1,40}</code>)")
 _TESTS = re.compile(r"<td>(<code[^>]*>tests/.*?)</td>")
@@ -43,8 +46,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Turns the links of a page into links of the site."""
+    """Turns the links of a page into links of the site, and says how much the page counts in the search."""
     site = page.file.src_uri
+    boost = next((factor for prefix, factor in _BOOSTS.items() if site.startswith(prefix)), 1.0)
+    page.meta.setdefault("search", {}).setdefault("boost", boost)
     if site.startswith(f"{pages.SITE_FOLDER}/"):
         return markdown
     if site == "users/models.md":
