@@ -28,7 +28,7 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test quick-tests check test-fast test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises release clean
+.PHONY: help venv demo test quick-tests check test-fast test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises fit-stub release clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -39,6 +39,7 @@ help:
 	@echo 'make check   lint, types and tests of one file: FILE=yt8m/readers/base.py'
 	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
+	@echo 'make fit-stub  the types of yt8m.fit, after a change of an option'
 	@echo 'make promises  each promise of docs/developers/promises.md, and the tests that have its mark'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed, and 20 times as many new examples of every law'
@@ -152,6 +153,9 @@ newest: | $(BIN)/python
 
 promises:
 	$(BIN)/python tests/support/promises.py
+
+fit-stub:
+	$(BIN)/python tests/support/fit_stub.py
 
 soak: $(DOCUMENTED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/soak.py --minutes=$(MINUTES) --seed=$(SEED)

@@ -433,12 +433,19 @@ def test_no_public_name_is_that_of_a_module() -> None:
 
 
 _TYPED = """
+import pathlib
+from typing import Any
 import yt8m
 model = yt8m.load("runs/mine")
 found: str = next(model.predict("a")).classes[0].name
 count: int = len(next(iter(yt8m.read_records("a", seed=1))))
-folder: str = yt8m.fit(model="MoeModel").folder
+folder: str = yt8m.fit(model="MoeModel", train_dir=pathlib.Path("runs"), batch_size=64, hidden_sizes=[8]).folder
+own: dict[str, Any] = {"my_own_option": 3}
+yt8m.fit(**own)
+yt8m.fit(batch_size="many")  # refused
+yt8m.fit(bach_size=64)  # refused
 reveal_type(yt8m.load)
+reveal_type(yt8m.Classifier().fit([[1.0]], ["a"]).predict_proba)
 """
 
 
@@ -449,8 +456,13 @@ def test_users_of_mypy_see_the_types(tmp_path: pathlib.Path) -> None:
     root = pathlib.Path(__file__).resolve().parents[1]
     command = [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml"), str(tmp_path / "use.py")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
-    assert "trust_code: bool =) -> yt8m.python_api.Model" in done.stdout.replace(" builtins.bool", " bool"), done.stdout
-    assert done.returncode == 0, done.stdout
+    told = done.stdout.replace(" builtins.bool", " bool")
+    assert "trust_code: bool =) -> yt8m.python_api.loaded_model.Model" in told, told
+    assert "numpy.dtype[numpy.floating[" in told, told
+    errors = [line.split(": error: ") for line in told.splitlines() if ": error: " in line]
+    refused = [f"{tmp_path}/use.py:{n}" for n, line in enumerate(_TYPED.splitlines(), 1) if "# refused" in line]
+    assert [place for place, _ in errors] == refused
+    assert ['"batch_size"' in errors[0][1], '"bach_size"' in errors[1][1]] == [True, True]
 
 
 def graphs() -> int:

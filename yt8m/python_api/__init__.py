@@ -9,8 +9,8 @@ for video in model.predict("data/video/test/*.tfrecord", top_k=3):
 
 from yt8m.python_api.feature_extraction import extract as extract
 from yt8m.python_api.fitting import FittedRun as FittedRun
-from yt8m.python_api.fitting import fit as fit
 from yt8m.python_api.loaded_model import Model as Model
 from yt8m.python_api.loaded_model import ScoredClass as ScoredClass
 from yt8m.python_api.loaded_model import VideoPrediction as VideoPrediction
 from yt8m.python_api.loaded_model import load as load
+from yt8m.python_api.typed_fit import fit as fit

@@ -1,4 +1,4 @@
-"""`yt8m.fit`: a training in this process."""
+"""A training in this process, by the flags of train.py, and what comes of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from yt8m import options, runner, storage
-from yt8m.command_line import flag_parsing, flags, program
+from yt8m.command_line import flag_parsing, flags
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.python_api.call_scope import call_scope
@@ -41,24 +41,8 @@ class FittedRun:
     validations: tuple[Mapping[str, float | None], ...] = ()
 
 
-def fit(**flag_values: Any) -> FittedRun:
-    """Trains a model in this process, as train.py does.
-
-    Args:
-      **flag_values: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several
-        values. None stands for a flag that is not given.
-
-    Raises:
-      UsageError: a flag is wrong, as on the command line; or TF_CONFIG or CLUSTER_SPEC describes a cluster in which
-        several processes train.
-      RunError: the training failed; the message says why.
-    """
-    with program.shown_log():
-        return train_in_process(flag_values)
-
-
 def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
-    """Like `fit`, but the log stays as the process has it."""
+    """Trains as `fit` does, but leaves the log as the process has it."""
     cluster_config = cluster.from_environment()
     if cluster_config is not None and cluster_config.is_distributed:
         raise UsageError(
@@ -85,11 +69,9 @@ def _command_line(flag_values: Mapping[str, Any]) -> list[str]:
 
 def _flag_text(name: str, value: Any) -> str:
     """The value of the flag `name` as it is written on the command line."""
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    if isinstance(value, np.generic):
-        value = value.item()
-    items = value if isinstance(value, list | tuple) else [value]
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    items = [str(os.fspath(item)) if isinstance(item, os.PathLike) else item for item in items]
+    items = [item.item() if isinstance(item, np.generic) else item for item in items]
     if not all(isinstance(part, str | bool | int | float) for part in items):
         raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
-    return options.shown(value)
+    return options.shown(items if isinstance(value, list | tuple) else items[0])
