@@ -88,19 +88,32 @@ READ_ALL += ("bulk infer", "read_records")
 CHECK_FEATURES = ("train", "eval", "audit", "bulk eval", "verify", "cache", "inference", "predict", "bulk infer")
 
 
-def said_by(
-    name: str, run: str, path: str, out: pathlib.Path, capfd: pytest.CaptureFixture[str], log: pytest.LogCaptureFixture
-) -> tuple[int, str]:
-    """The exit status of a command, and all that it says."""
-    log.clear()
-    capfd.readouterr()
-    try:
-        with log.at_level("INFO"):
-            status = commands(run, path, out)[name]()
-    except (UsageError, RunError) as error:  # from Python
-        return 1, f"{error} {' '.join(log.messages)}"
-    output, errors = capfd.readouterr()
-    return status, " ".join(f"{output} {errors} {' '.join(log.messages)}".split())
+class Answers:
+    """Sends a file through commands, and collects what they say."""
+
+    def __init__(
+        self, run: str, out: pathlib.Path, capfd: pytest.CaptureFixture[str], log: pytest.LogCaptureFixture
+    ) -> None:
+        self._run, self._out, self._capfd, self._log = run, out, capfd, log
+
+    def of(self, name: str, path: str) -> tuple[int, str]:
+        """The exit status of a command that reads the file `path`, and all that it says."""
+        self._log.clear()
+        self._capfd.readouterr()
+        try:
+            with self._log.at_level("INFO"):
+                status = commands(self._run, path, self._out)[name]()
+        except (UsageError, RunError) as error:  # from Python
+            return 1, f"{error} {' '.join(self._log.messages)}"
+        output, errors = self._capfd.readouterr()
+        return status, " ".join(f"{output} {errors} {' '.join(self._log.messages)}".split())
+
+
+@pytest.fixture
+def answers(
+    run_dir: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> Answers:
+    return Answers(run_dir, tmp_path, capfd, caplog)
 
 
 def _gzip(folder: pathlib.Path) -> None:
@@ -119,33 +132,23 @@ def no_job(*_: object) -> None:
 
 @pytest.mark.parametrize("name", [*NEED_LABELS, *PARSE_LABELS])
 def test_vectors_of_0_and_1_in_place_of_labels_are_named(
-    name: str,
-    run_dir: str,
-    tmp_path: pathlib.Path,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, answers: Answers, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipelines, "run", no_job)
     vectors = [video(k, labels=[int(k % CLASSES == c) for c in range(CLASSES)]) for k in range(24)]
     path = write_shard(tmp_path / "a.tfrecord", vectors)
-    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    status, text = answers.of(name, path)
     assert f"{path}: labels holds {CLASSES} numbers in each video, all of them 0 or 1" in text
     assert status == {"train": 2, "audit": 2, "job of bulk eval": 1}.get(name, 0)
 
 
 @pytest.mark.parametrize("name", NEED_LABELS)
 def test_a_missing_feature_labels_is_named_with_the_one_that_may_be_meant(
-    name: str,
-    run_dir: str,
-    tmp_path: pathlib.Path,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, answers: Answers, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipelines, "run", no_job)
     path = write_shard(tmp_path / "a.tfrecord", [video(k, labels=None, tag=[k]) for k in range(24)])
-    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    status, text = answers.of(name, path)
     assert f"{path}: none of the first 24 videos has a label" in text
     assert "these records have a feature tag ([0])" in text
     assert status == {"train": 2, "audit": 2, "score": 1, "job of bulk eval": 1}.get(name, 0)
@@ -166,16 +169,11 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", READ_ALL)
 def test_a_file_that_is_no_shard_ends_every_command_with_the_same_words(
-    name: str,
-    damage: str,
-    run_dir: str,
-    tmp_path: pathlib.Path,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    name: str, damage: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:
     path = write_shard(tmp_path / "a.tfrecord", sound())
     DAMAGES[damage](tmp_path)
-    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    status, text = answers.of(name, path)
     assert damage in text
     assert path in text
     assert status == 1
@@ -183,24 +181,24 @@ def test_a_file_that_is_no_shard_ends_every_command_with_the_same_words(
 
 @pytest.mark.parametrize("name", CHECK_FEATURES)
 def test_a_feature_of_another_type_is_named_with_both_types(
-    name: str, run_dir: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    name: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:
     path = write_shard(tmp_path / "a.tfrecord", [video(number, clip=[number, number]) for number in range(24)])
     declared = DataFormat("video", (FeatureFormat("clip", 2),), num_classes=CLASSES)
     manifest.write(str(tmp_path / manifest.NAME), {}, declared)
-    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    status, text = answers.of(name, path)
     assert status == 1
     assert all(word in text for word in ("record 0", "clip", "float", "int64")), text
 
 
 @pytest.mark.parametrize("name", ["train", "eval", "audit", "bulk eval", "inference", "bulk infer", "read_records"])
 def test_a_shard_that_differs_from_its_manifest_is_named_with_both_numbers(
-    name: str, run_dir: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    name: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:
     """Training, which has an epoch of what there is, only warns."""
     path = write_shard(tmp_path / "a.tfrecord", sound())
     assert cli.main(["verify", path, f"--manifest={tmp_path}/{manifest.NAME}"]) == 0
     write_shard(tmp_path / "a.tfrecord", sound()[:-1])
-    status, text = said_by(name, run_dir, path, tmp_path, capfd, caplog)
+    status, text = answers.of(name, path)
     assert f"{path} holds 23 records, but the manifest says 24" in text
     assert status == (0 if name == "train" else 1)

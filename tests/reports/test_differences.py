@@ -123,7 +123,7 @@ def gap(seed: int, rows: np.ndarray) -> float:
 
 
 def test_the_difference_of_gap_is_that_of_a_paired_bootstrap(runs):
-    rows = {one.figure: one for one in differences.figures(runs[0], runs[1])}
+    rows = {one.figure: one for one in differences.differing_figures(runs[0], runs[1])}
     every = np.arange(report_runs.VIDEOS)
     scores = [report_runs.data(seed) for seed in (1, 2)]
     gaps = [metrics.average_precision_score(labels.ravel(), values.ravel()) for values, labels in scores]
@@ -139,11 +139,11 @@ def test_the_difference_of_gap_is_that_of_a_paired_bootstrap(runs):
 
 
 def test_runs_that_are_the_same_and_runs_on_other_videos(runs):
-    same = {one.figure: one.verdict for one in differences.figures(runs[0], runs[0])}
+    same = {one.figure: one.verdict for one in differences.differing_figures(runs[0], runs[0])}
     assert set(same.values()) == {"the same"}
     chosen = np.arange(70)
     other = runs[1]._replace(samples=runs[1].samples._replace(videos=runs[1].samples.videos.take(chosen), seen=70))
-    found = {one.figure: one for one in differences.figures(runs[0], other)}
+    found = {one.figure: one for one in differences.differing_figures(runs[0], other)}
     assert found["GAP"].bounds is None
     assert found["GAP"].verdict == "not comparable: 80 videos and 70, 70 of them common"
     assert found["GAP"].difference == "—"
@@ -160,11 +160,11 @@ def test_common_videos_with_other_labels_and_none_at_all(runs):
     labels = samples.videos.labels.copy()
     labels[: int(samples.videos.num_labels[0])] = (labels[: int(samples.videos.num_labels[0])] + 1) % 3862
     changed = dataclasses.replace(samples.videos, labels=labels)
-    rows = differences.figures(runs[0], runs[1]._replace(samples=samples._replace(videos=changed)))
+    rows = differences.differing_figures(runs[0], runs[1]._replace(samples=samples._replace(videos=changed)))
     assert rows[0].verdict == "not comparable: 80 videos and 80, 80 of them common, 1 of these with other labels"
     assert any(one.figure == "GAP of the 79 common videos" for one in rows)
     elsewhere = dataclasses.replace(samples.videos, keys=samples.videos.keys + np.uint64(1))
-    rows = differences.figures(runs[0], runs[1]._replace(samples=samples._replace(videos=elsewhere)))
+    rows = differences.differing_figures(runs[0], runs[1]._replace(samples=samples._replace(videos=elsewhere)))
     assert {one.verdict for one in rows} == {"not comparable: 80 videos and 80, 0 of them common"}
 
 
@@ -181,7 +181,7 @@ def test_a_bound_of_zero_may_be_chance_whatever_its_rounding(runs, monkeypatch: 
     monkeypatch.setattr(differences, "_bounds", lambda *_: Interval(2.2e-16, 0.025))
     figures = {**runs[0].samples.figures, "gap": runs[0].samples.figures["gap"] + 0.01}
     other = runs[0]._replace(samples=runs[0].samples._replace(figures=figures))
-    assert {one.figure: one.verdict for one in differences.figures(runs[0], other)}["GAP"] == "may be chance"
+    assert {one.figure: one.verdict for one in differences.differing_figures(runs[0], other)}["GAP"] == "may be chance"
 
 
 def test_a_difference_beyond_chance_names_the_better_run(runs):
@@ -189,7 +189,7 @@ def test_a_difference_beyond_chance_names_the_better_run(runs):
     figures = {**runs[0].samples.figures, "gap": runs[0].samples.figures["gap"] + 0.2}
     better = runs[0]._replace(name="b", resampled=resampled, samples=runs[0].samples._replace(figures=figures))
     for first, second in ((runs[0], better), (better, runs[0])):
-        assert {one.figure: one.verdict for one in differences.figures(first, second)}["GAP"] == "b is better"
+        assert {one.figure: one.verdict for one in differences.differing_figures(first, second)}["GAP"] == "b is better"
 
 
 def test_the_page_begins_with_what_differs(folders, tmp_path: pathlib.Path):

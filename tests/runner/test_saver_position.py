@@ -26,14 +26,19 @@ from yt8m.runner.saver import ShardPosition
 SHARDS, ROWS, EPOCHS = 6, 3, 3
 
 
+def write_shards(folder: pathlib.Path, first: int = 0) -> pathlib.Path:
+    """Writes shards of videos named `shard.row`, with rows from `first` on."""
+    folder.mkdir(exist_ok=True)
+    for shard in range(SHARDS):
+        names = [b"%d.%d" % (shard, row) for row in range(first, first + ROWS)]
+        write_shard(folder / f"{shard}.tfrecord", [video_record(id=[name], mean_rgb=[1.0]) for name in names])
+    return folder
+
+
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Shards of three videos named `shard.row`."""
-    folder = tmp_path_factory.mktemp("shards")
-    for shard in range(SHARDS):
-        records = [video_record(id=[b"%d.%d" % (shard, n)], mean_rgb=[1.0]) for n in range(ROWS)]
-        write_shard(folder / f"{shard}.tfrecord", records)
-    return folder
+    return write_shards(tmp_path_factory.mktemp("shards"))
 
 
 @pytest.fixture
@@ -114,17 +119,9 @@ def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
     live: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
 ) -> None:
     folder = tmp_path / "data"
-    folder.mkdir()
-
-    def write(first: int) -> None:
-        for shard in range(SHARDS):
-            names = [b"%d.%d" % (shard, row) for row in range(first, first + ROWS)]
-            records = [video_record(id=[name], mean_rgb=[1.0]) for name in names]
-            write_shard(folder / f"{shard}.tfrecord", records)
-
-    write(0)
+    write_shards(folder)
     live(f"{folder}/*.tfrecord", 3, exact_resume=True)
-    write(1000)  # names of other lengths, so the saved places are no borders of records
+    write_shards(folder, 1000)  # names of other lengths, so the saved places are no borders of records
     ids = live(f"{folder}/*.tfrecord", epochs=1, exact_resume=True)
     assert Counter(ids) == Counter(f"{shard}.{1000 + row}" for shard in range(SHARDS) for row in range(ROWS))
     (told,) = [line for line in lines() if "the data are read from their beginning" in line]
@@ -136,15 +133,13 @@ def test_an_exact_position_in_shards_of_another_content_is_not_taken(
 ) -> None:
     """They have the size and the time of the former ones, as `cp -p` leaves it; and a moved shard is the same one."""
     folder = tmp_path / "data"
-    folder.mkdir()
 
     def write(first: int) -> None:
-        for shard in range(SHARDS):
-            names = [b"%d.%d" % (shard, row) for row in range(first, first + ROWS)]
-            records = [video_record(id=[name], mean_rgb=[1.0]) for name in names]
-            write_shard(folder / f"new{shard}", records)
-            os.utime(folder / f"new{shard}", (1e9, 1e9))
-            (folder / f"new{shard}").replace(folder / f"{shard}.tfrecord")
+        write_shards(tmp_path / "new", first)
+        folder.mkdir(exist_ok=True)
+        for path in (tmp_path / "new").iterdir():
+            os.utime(path, (1e9, 1e9))
+            path.replace(folder / path.name)
 
     write(0)
     live(f"{folder}/*.tfrecord", 3, exact_resume=True)

@@ -86,7 +86,7 @@ def test_after_the_last_epoch_nothing_is_left(
         ('{"step": 3}', "it was saved with --exact_resume"),
         (
             '{"begun": 3, "data": "other", "shards": 4}',
-            "it belongs to other files, or to another batch size, seed, shuffling, or number of epochs",
+            "input-7.json belongs to other files, or to another batch size, seed, shuffling, or number of epochs",
         ),
         ('{"begun": 3}', "it is damaged"),
         ("{", "input-7.json cannot be read"),

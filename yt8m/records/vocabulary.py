@@ -11,7 +11,6 @@ may be missing. YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Verti
 from __future__ import annotations
 
 import csv
-import dataclasses
 import functools
 import importlib.resources
 import io
@@ -145,33 +144,26 @@ def _class_text(vocabulary: Vocabulary, index: int) -> str:
 class _VocabularyRow(NamedTuple):
     """One row of a vocabulary's file."""
 
+    path: str
     line: int
     fields: Mapping[str, str]
 
     def refuse(self, problem: str) -> NoReturn:
-        """Raises a `ValueError` with `problem`, as `_parse` raises it."""
-        raise ValueError(f", line {self.line}: {problem}")
+        """Raises a `RunError` that names the file, the line and the `problem`."""
+        raise RunError(f"{self.path}, line {self.line}: {problem}")
 
 
 # The end of messages about a wrong header.
 _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
 
 
-def parse(content: bytes, path: str) -> Vocabulary:
-    """Parses the content of a vocabulary's file."""
-    try:
-        return dataclasses.replace(_parse(content), path=path)
-    except ValueError as error:
-        raise RunError(f"{path}{error}") from error
-
-
 @functools.lru_cache(4)  # because a training run parses the same content several times
-def _parse(content: bytes) -> Vocabulary:
-    """Parses the content of a vocabulary's file; the result has no path."""
+def parse(content: bytes, path: str) -> Vocabulary:
+    """Parses the content of the vocabulary's file `path`."""
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
-    for index, row in enumerate(_rows(content)):
+    for index, row in enumerate(_rows(content, path)):
         if row.fields["index"] != str(index):
             _refuse_index(row, index)
         is_published = "trainvideocount" in row.fields  # a few classes in YouTube-8M's own file have no name
@@ -182,28 +174,23 @@ def _parse(content: bytes) -> Vocabulary:
         counts.append(_parse_count(row))
         verticals.append(row.fields.get("vertical1" if is_published else "vertical", ""))
     if not names:
-        raise ValueError(" lists no class; expected a header, then a line `index,name` for each class.")
+        raise RunError(f"{path} lists no class; expected a header, then a line `index,name` for each class.")
     array = np.array(counts, np.int64)
     array.flags.writeable = False  # because all callers share one array
-    return Vocabulary(tuple(names), array, tuple(verticals))
+    return Vocabulary(tuple(names), array, tuple(verticals), path)
 
 
-def _rows(content: bytes) -> Iterator[_VocabularyRow]:
+def _rows(content: bytes, path: str) -> Iterator[_VocabularyRow]:
     """Yields the rows after the header."""
-    try:
-        header, rows = parse_rows(encodings.decode(content, ""), "", ("index", "name"))
-        if not header:
-            return
-        _check_header(_VocabularyRow(1, {}), header)
-        for line, fields in rows:
-            row = _VocabularyRow(line, dict(zip(header, map(str.strip, fields), strict=False)))
-            if len(fields) != len(header):
-                row.refuse(
-                    f"{len(fields)} fields, but the header has {len(header)}; put a name with a comma in quotes."
-                )
-            yield row
-    except RunError as error:  # the message begins with `, line N`, since the path is not known here
-        raise ValueError(str(error)) from error
+    header, rows = parse_rows(encodings.decode(content, path), path, ("index", "name"))
+    if not header:
+        return
+    _check_header(_VocabularyRow(path, 1, {}), header)
+    for line, fields in rows:
+        row = _VocabularyRow(path, line, dict(zip(header, map(str.strip, fields), strict=False)))
+        if len(fields) != len(header):
+            row.refuse(f"{len(fields)} fields, but the header has {len(header)}; put a name with a comma in quotes.")
+        yield row
 
 
 def _check_header(row: _VocabularyRow, header: Sequence[str]) -> None:
@@ -215,7 +202,7 @@ def _check_header(row: _VocabularyRow, header: Sequence[str]) -> None:
 
 
 def _refuse_index(row: _VocabularyRow, expected: int) -> NoReturn:
-    """Raises a `ValueError` that says why the index of a row is not the expected one."""
+    """Raises a `RunError` that says why the index of a row is not the expected one."""
     text = row.fields["index"]
     number = prediction_files.whole_number(text.encode())
     problem = f"{text[:40]!r} is not a class number" if number < 0 else f"the index is {text}"

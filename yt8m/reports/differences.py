@@ -96,7 +96,7 @@ def _hash_of_names(run: Run) -> str:
 _ROUNDING = 1e-9
 
 
-def figures(first: Run, other: Run) -> list[Difference]:
+def differing_figures(first: Run, other: Run) -> list[Difference]:
     """The differences between the figures that both runs have, GAP first.
 
     If the runs were evaluated on different videos, these have no verdict but say so; the differences on the common

@@ -192,7 +192,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         sampled=len(first.samples.videos),
         seen=first.samples.seen,
         settings=differences.settings(runs) if len(runs) > 1 else [],
-        differences=[row for run in runs[1:] for row in differences.figures(first, run)],
+        differences=[row for run in runs[1:] for row in differences.differing_figures(first, run)],
         curves=charts.training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),

@@ -244,8 +244,8 @@ class _PositionFile:
             position = storage.read_json(path)
             if "data" in position and position["data"] != self._digest:
                 raise RunError(
-                    "it belongs to other files, or to another batch size, seed, shuffling, or number of epochs, of "
-                    "processes or of towers (which --num_gpu and the GPUs of this machine decide)"
+                    f"{path} belongs to other files, or to another batch size, seed, shuffling, or number of epochs, "
+                    "of processes or of towers (which --num_gpu and the GPUs of this machine decide)"
                 )
             return dict(position)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

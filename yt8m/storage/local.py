@@ -125,7 +125,7 @@ class LocalStore:
     def discard_unfinished(self, path: str) -> None:
         with naming_errors("clean up beside", path):
             for orphan in unfinished.unfinished_in(*os.path.split(os.path.realpath(path))):
-                unfinished.discard(orphan.path)
+                unfinished.remove_all(orphan.path)
 
     def discard_orphans(self, path: str) -> None:
         unfinished.discard_orphans(*os.path.split(os.path.realpath(path)))
@@ -307,7 +307,7 @@ def _replace_folder(target: str, new: str, former: str) -> None:
             raise
         sync_folder(os.path.dirname(target))
         with contextlib.suppress(OSError):
-            unfinished.discard(former)
+            unfinished.remove_all(former)
 
 
 def free_bytes(folder: str) -> int:

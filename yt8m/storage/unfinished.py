@@ -72,7 +72,7 @@ def put_back_or_discard(former: str, path: str) -> None:
         if not is_unlocked(former):
             return
     if os.path.lexists(path):
-        discard(former)
+        remove_all(former)
     else:
         os.rename(former, path)
 
@@ -118,7 +118,7 @@ def discard_orphans(folder: str, name: str | None = None) -> None:
         # An orphan that belongs to another user stays, and all orphans stay if the file system has no locks.
         with contextlib.suppress(OSError):
             if orphan.is_orphan():
-                discard(orphan.path)
+                remove_all(orphan.path)
 
 
 def sweep_once(folder: str) -> None:
@@ -129,7 +129,7 @@ def sweep_once(folder: str) -> None:
             discard_orphans(folder)
 
 
-def discard(path: str) -> None:
+def remove_all(path: str) -> None:
     """Removes a file, or a folder with all its content."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
