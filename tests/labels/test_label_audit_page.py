@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import time
 
 import browser
+import made_videos
 import pytest
 from browser import CONTRAST, SPACE, TAB
 
+from yt8m.datasets.make_records.human_labels import read_decisions
 from yt8m.labels import label_audit
 
 END = "\ue010"
@@ -88,9 +91,12 @@ def test_on_a_phone_and_in_the_dark_nothing_is_cut_off_or_loaded(tmp_path: pathl
         assert paper == "rgb(20, 23, 28)"
         # Ranks and classes that are numbers are no ids.
         assert page.run(links) == [["5", "videos/5.mp4"], ["1", "https://example.org/1"], ["5", "videos/5.mp4"]]
-        assert page.run("return performance.getEntriesByType('resource').length") == 0
-        assert set(asked) - {"/favicon.ico"} == {"/audit.html"}
-        assert [line for line in page.console() if "favicon" not in line] == []
+        # Of the two addresses, that of the file beside the page is looked at for a picture; here there is no such file.
+        loaded = "return performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname)"
+        assert set(page.run(loaded)) <= {"/videos/5.mp4"}
+        assert set(asked) - {"/favicon.ico"} <= {"/audit.html", "/videos/5.mp4"}
+        page.wait_for("return document.querySelector('video') === null")
+        assert [line for line in page.console() if "favicon" not in line and "5.mp4" not in line] == []
 
 
 @pytest.mark.heavy
@@ -113,3 +119,53 @@ def shown(page: browser.Page, table: str, column: int) -> list[str]:
     """The texts of a column of the rows that are not hidden."""
     rows = f"[...document.querySelectorAll('#{table} tbody tr')].filter((row) => !row.hidden)"
     return list(page.run(f"return {rows}.map((row) => row.cells[{column}].textContent)"))
+
+
+@pytest.mark.long
+def test_decisions_are_made_on_the_page_and_saved_for_make_records(tmp_path: pathlib.Path) -> None:
+    rows = ["1,v1,cat,wrong,0.9", """2,'=v2,"big, ""red"" dog",missing,0.85""", "3,v3,dog,wrong,0.1"]
+    (tmp_path / "issues.csv").write_text("\n".join(["rank,video,class,kind,chance", *rows]) + "\n")
+    (tmp_path / "decisions.csv").write_text("rank,video,class,kind,chance,decision\n3,v3,dog,wrong,0.1,no\n")
+    label_audit.write_page(str(tmp_path), {"videos": 3}, {"Labels": "issues.csv"}, "")
+    (tmp_path / "saved").mkdir()
+    pressed = "return [...document.querySelectorAll('[aria-pressed=true]')].map((one) => one.ariaLabel)"
+    buttons = "[...document.querySelectorAll('button')]"
+    click = f"{buttons}.find((one) => (one.ariaLabel || one.textContent) == arguments[0]).click()"
+    with browser.driven(tmp_path) as page:
+        page.tell("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path / "saved")})
+        page.open(tmp_path / "audit.html", browser.PHONE)
+        assert page.run(pressed) == ["no: 3 v3 dog wrong"]  # of an earlier audit
+        page.run(click, "yes: 1 v1 cat wrong")
+        page.run(click, "no: 1 v1 cat wrong")  # the last answer counts
+        page.run(click, 'yes: 2 =v2 big, "red" dog missing')
+        page.run(click, "no: 3 v3 dog wrong")  # a second press takes the answer back
+        assert page.run("return document.querySelectorAll('.search output')[1].textContent") == "2 decisions"
+        page.run(click, "Save decisions.csv")
+        saved = tmp_path / "saved/decisions.csv"
+        for _ in range(600):
+            if saved.exists():
+                break
+            time.sleep(0.05)
+    found = [(each.video, each.label, each.kind, each.is_right) for each in read_decisions(str(saved))]
+    assert sorted(found) == [(b"=v2", 'big, "red" dog', "missing", True), (b"v1", "cat", "wrong", False)]
+
+
+@pytest.mark.long
+def test_videos_beside_the_page_have_pictures_once_they_are_seen(tmp_path: pathlib.Path) -> None:
+    made_videos.write(tmp_path / "clip.webm", made_videos.shape("disc"), None, 3.0)
+    rows = [f"{rank},v{rank},cat,wrong,0.9" for rank in range(1, 201)]
+    (tmp_path / "issues.csv").write_text("\n".join(["rank,video,class,kind,chance", *rows]) + "\n")
+    (tmp_path / "media.csv").write_text(
+        "id,address\n"
+        + "".join(f"v{rank},clip.webm?{rank}\n" for rank in range(1, 200))
+        + "v200,https://example.org/a.webm\n"
+    )
+    label_audit.write_page(str(tmp_path), {"videos": 200}, {"Labels": "issues.csv"}, str(tmp_path / "media.csv"))
+    with browser.driven(tmp_path) as page, browser.served(tmp_path) as (address, asked):
+        page.open(f"{address}/audit.html")
+        page.wait_for("return document.querySelector('video').videoWidth === 64")
+        box = page.run("const r = document.querySelector('video').getBoundingClientRect(); return [r.width, r.height]")
+        assert box[0] / box[1] == pytest.approx(64 / 48, rel=0.02)
+        assert page.run("return document.querySelectorAll('video').length") == 199  # not of another server
+        assert len({path for path in asked if "webm" in path}) < 50
+        assert page.console() == []

@@ -1,4 +1,5 @@
-// Sorting and searching of the page's tables. Without this script they are plain tables with the same content.
+// Sorting and searching of the page's tables, pictures of videos, and decisions. Without this script they are plain tables
+// with the same content.
 "use strict";
 
 const STEP = 300; // rows that are laid out at a time; the next ones follow when the reader scrolls to the end of these
@@ -142,6 +143,93 @@ const nameOf = (mark) => mark.firstChild.data.trim();
 const partOf = (mark) => Number(mark.lastElementChild.textContent.split(" ").pop());
 
 document.querySelectorAll("table.sortable").forEach((table) => new (table.dataset.search === "videos" ? Videos : Table)(table));
+
+// People decide on each row of a table whether it is right, and save the decisions as a file.
+class Decisions {
+  constructor(table) {
+    this.name = table.dataset.decisions;
+    this.columns = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+    this.answers = new Map(); // {cells of the row in the file, as JSON: yes or no}
+    this.isSaved = true;
+    const head = table.tHead.rows[0].appendChild(document.createElement("th"));
+    [head.scope, head.textContent] = ["col", "decision"];
+    for (const row of table.tBodies[0].rows) this.makeButtons(row);
+    const box = document.querySelector(`.search[data-of="${table.id}"]`);
+    this.told = box.appendChild(document.createElement("output"));
+    this.save = box.appendChild(document.createElement("button"));
+    [this.save.type, this.save.textContent] = ["button", `Save ${this.name}`];
+    this.save.addEventListener("click", () => this.download());
+    window.addEventListener("beforeunload", (event) => this.isSaved || event.preventDefault());
+    this.count();
+  }
+
+  makeButtons(row) {
+    const cell = row.insertCell();
+    cell.className = "decide";
+    const buttons = ["yes", "no"].map((answer) => {
+      const button = cell.appendChild(document.createElement("button"));
+      [button.type, button.textContent] = ["button", answer];
+      button.setAttribute("aria-label", `${answer}: ${[...row.cells].slice(0, 4).map((one) => one.textContent).join(" ")}`);
+      button.addEventListener("click", () => this.decide(row, buttons, answer));
+      return button;
+    });
+    if (row.dataset.decision) this.answers.set(row.dataset.row, row.dataset.decision);
+    this.mark(row, buttons);
+  }
+
+  decide(row, buttons, answer) {
+    if (this.answers.get(row.dataset.row) === answer) this.answers.delete(row.dataset.row);
+    else this.answers.set(row.dataset.row, answer);
+    this.isSaved = false;
+    this.mark(row, buttons);
+    this.count();
+  }
+
+  mark(row, buttons) {
+    const answer = this.answers.get(row.dataset.row);
+    for (const button of buttons) button.setAttribute("aria-pressed", button.textContent === answer);
+  }
+
+  count() {
+    const count = this.answers.size;
+    this.told.textContent = `${count.toLocaleString("en")} decision${count === 1 ? "" : "s"}`;
+    this.save.disabled = count === 0;
+  }
+
+  download() {
+    const rows = [[...this.columns, "decision"]];
+    for (const [cells, answer] of this.answers) rows.push([...JSON.parse(cells), answer]);
+    const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+    const text = rows.map((cells) => cells.map(quoted).join(",") + "\n").join("");
+    const link = document.createElement("a");
+    [link.href, link.download] = [URL.createObjectURL(new Blob([text], { type: "text/csv" })), this.name];
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    this.isSaved = true;
+  }
+}
+
+document.querySelectorAll("table[data-decisions]").forEach((table) => new Decisions(table));
+
+// A picture of each video whose file lies beside the page, read when its row comes into view. Nothing is loaded from a
+// server that the page does not come from.
+const isVideoBeside = (link) =>
+  !/^([a-z][a-z0-9+.-]*:|\/\/)/i.test(link.getAttribute("href")) && /\.(mp4|m4v|mov|webm|ogv)$/i.test(link.pathname);
+const viewer = new IntersectionObserver((entries) => {
+  for (const entry of entries.filter((one) => one.isIntersecting)) {
+    viewer.unobserve(entry.target);
+    entry.target.src = `${entry.target.dataset.source}#t=1`;
+  }
+}, { rootMargin: "200px" });
+for (const link of [...document.querySelectorAll("tbody a")].filter(isVideoBeside)) {
+  const clip = document.createElement("video");
+  Object.assign(clip, { muted: true, playsInline: true, preload: "metadata", className: "picture" });
+  clip.dataset.source = link.href;
+  clip.setAttribute("aria-hidden", "true"); // the link beside it has the name
+  clip.addEventListener("error", () => clip.remove()); // a format that this browser does not read
+  link.before(clip);
+  viewer.observe(clip);
+}
 
 // Values of a chart, under the pointer or, with the arrow keys, one after another.
 class Plot {

@@ -23,7 +23,7 @@ from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.vocabulary import Vocabulary
 
 HEADER = ("rank", "video", "class", "kind", "chance")
-_ANSWERS = {True: "yes", False: "no", None: ""}  # {Decision.is_right: its text in a table}
+ANSWERS = {True: "yes", False: "no", None: ""}  # {Decision.is_right: its text in a table}
 CLASS_HEADER = ("finding", "class", "other", "split", "videos", "value")
 TOGETHER, APART, CONFUSED, FEW = "always together", "hardly ever together", "not told apart", "too few videos"
 # TOGETHER: of the videos of each of the two classes, at least this share has the other class.
@@ -121,7 +121,7 @@ def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: V
     """
     rows_before = read_decisions(path) if storage.exists(path) else ()
     decisions = [decision for decision in rows_before if decision.is_right is not None]
-    text_of_decision = {(each.video, each.label, each.kind): _ANSWERS[each.is_right] for each in decisions}
+    text_of_decision = {(each.video, each.label, each.kind): ANSWERS[each.is_right] for each in decisions}
     rows = []
     for row, video, number in zip(
         _rows(issues, ids, names), issues.videos.tolist(), issues.classes.tolist(), strict=True

@@ -41,7 +41,7 @@ from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoV
 from yt8m.records import label_check, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData
-from yt8m.records.prediction_files import text_of_spreadsheet
+from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet
 from yt8m.reports import media_links, templates
 from yt8m.termination import terminable
 
@@ -355,8 +355,24 @@ def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], med
         files=tables,
         totals={heading: len(table) for heading, table in rows.items()},
         media=media_links.read(media, path, ids),
+        decisions_file=DECISIONS,
+        decided={name: _decisions_on(folder, shown[name]) for name in tables if tables[name] == ISSUES},
     )
     storage.write(path, text)
+
+
+def _decisions_on(folder: str, rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """For each issue its cells in the file, as JSON, and what `decisions.csv` says: yes, no or nothing."""
+    path = storage.join(folder, DECISIONS)
+    decisions = read_decisions(path) if storage.exists(path) else ()
+    answers = {(each.video, each.label, each.kind): findings.ANSWERS[each.is_right] for each in decisions}
+    return [
+        (
+            json.dumps([spreadsheet_text(cell) for cell in row.values()]),
+            answers.get((findings.id_of_text(row["video"]), row["class"], row["kind"]), ""),
+        )
+        for row in rows
+    ]
 
 
 def _find_id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:

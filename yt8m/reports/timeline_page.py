@@ -28,7 +28,7 @@ from yt8m.storage import copies
 SECONDS = 5.0  # length of a part of the video
 _MOST_ROWS = 12  # largest number of rows of the page; each row shows a class
 _LEAST_SCORE = 0.05  # a class whose scores are all lower has no row, unless it is the best class of a part
-_THUMBNAIL_SIZE = 96  # width and height of a thumbnail, in pixels
+_THUMBNAIL_SIDE = 96  # the shorter side of a thumbnail, in pixels
 _HEAD_BYTES = 1 << 16  # number of bytes at the start of a page in which `_video_of_page` looks for the address
 
 
@@ -133,7 +133,7 @@ def _format_time(second: float) -> str:
 
 def _thumbnails(video: str, timeline: Timeline) -> list[str]:
     """The picture from the middle of each part, as a data: address; empty if no picture can be decoded."""
-    scaling = Scaling(_THUMBNAIL_SIZE, _THUMBNAIL_SIZE)
+    scaling = Scaling(0, _THUMBNAIL_SIDE)
     request = Request(
         *(copies.file_copy(video), 1 / SECONDS, len(timeline.starts), SECONDS / 2),
         pictures=(scaling,),
@@ -151,13 +151,10 @@ def _jpeg_address(picture: NDArray[Any]) -> str:
     """The picture as a JPEG in a data: address."""
     av = import_av()
     codec = av.CodecContext.create("mjpeg", "w")
-    codec.width, codec.height, codec.pix_fmt, codec.time_base = (
-        _THUMBNAIL_SIZE,
-        _THUMBNAIL_SIZE,
-        "yuvj420p",
-        Fraction(1),
-    )
-    frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuvj420p")
+    height, width = (side // 2 * 2 for side in picture.shape[:2])  # JPEG has one colour for two pixels each way
+    codec.width, codec.height, codec.pix_fmt, codec.time_base = width, height, "yuvj420p", Fraction(1)
+    cut = np.ascontiguousarray(picture[:height, :width])
+    frame = av.VideoFrame.from_ndarray(cut, format="rgb24").reformat(format="yuvj420p")
     frame.pts = 0
     content = b"".join(bytes(packet) for packet in [*codec.encode(frame), *codec.encode(None)])
     return f"data:image/jpeg;base64,{base64.b64encode(content).decode()}"
