@@ -6,8 +6,7 @@ import contextlib
 import hashlib
 import os
 
-from yt8m.storage.local import naming_errors
-from yt8m.storage.syncing import make_folders, sync_folder
+from yt8m.storage.local import make_folders, naming_errors, sync_folder
 
 
 def _new_md5() -> hashlib._Hash:

@@ -33,9 +33,9 @@ from yt8m.datasets.extract.shard_extraction import (
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.datasets.make_records.classes import match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED
-from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
+from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, table_flags
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths

@@ -31,8 +31,8 @@ from yt8m import cores, storage, terminal
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, Computer, Features, LocatedExtractor, Settings
 from yt8m.datasets.extract.extract_config import ExtractConfig
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.file_versions import FileVersions
-from yt8m.datasets.make_records.output import Output, RecordsProgress, SavedProgress, read_shards
+from yt8m.datasets.make_records.output import Output
+from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, SavedProgress, read_shards
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards

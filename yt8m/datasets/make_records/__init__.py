@@ -17,10 +17,10 @@ from yt8m import options, storage, terminal
 from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.file_versions import FileVersions, hash_inputs
 from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
-from yt8m.datasets.make_records.output import Output, RecordsProgress, making_folder
+from yt8m.datasets.make_records.output import Output, making_folder
 from yt8m.datasets.make_records.rows import BadRows, RowReader, TableVideos
+from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
 from yt8m.datasets.make_records.table_features import open_table
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, label_joiner, table_flags
 from yt8m.errors import UsageError

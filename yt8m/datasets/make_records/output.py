@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 import google_crc32c
@@ -25,99 +24,16 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.datasets.make_records import video_lengths
 from yt8m.datasets.make_records.classes import Classes
-from yt8m.datasets.make_records.file_versions import FileVersions
-from yt8m.datasets.make_records.saved_progress import SavedProgress as SavedProgress
+from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
-from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.data_format import DataFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import sending
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"  # files in the folder of a level; see the beginning of this file
 _WRITER_THREADS, _MOST_PENDING = 2, 6  # number of threads that write, and of chunks that may wait for them
-
-
-@dataclass
-class RecordsProgress(SavedProgress):
-    """What was written: the content of .progress.json.
-
-    Attributes:
-      features: the name, the size and the range (None for floats) of each feature.
-      shards: {path in the folder: its content}.
-      positives: {split: number of videos of each class}.
-      frames: {split: number of frames}.
-      longest: the largest number of frames of a video.
-      lengths: {split: {number of frames, as a text: number of videos with so many}}, where these are known.
-      corrected: {split: (number of labels that decisions have added, number that they have removed)}.
-      bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
-      files: the versions of the videos' files, the values of `FileVersions`; None if they were not saved.
-    """
-
-    inputs: str
-    features: list[Any]
-    shards: dict[str, Shard] = field(default_factory=dict)
-    positives: dict[str, list[int]] = field(default_factory=dict)
-    frames: dict[str, int] = field(default_factory=dict)
-    longest: int = 0
-    cut: int = 0
-    lengths: dict[str, dict[str, int]] = field(default_factory=dict)
-    corrected: dict[str, list[int]] = field(default_factory=dict)
-    bad: dict[str, str] = field(default_factory=dict)
-    complete: bool = False
-    files: Sequence[Any] | None = None
-
-    def __post_init__(self) -> None:
-        self.shards = read_shards(self.shards)
-
-    def matches(self, inputs: str, files: FileVersions) -> bool:
-        """Whether the progress was saved for these inputs, and no file of a video was changed after that.
-
-        `files` are the versions of the videos' files now.
-        """
-        return self.inputs == inputs and (self.files is None or not files.has_changed_since(FileVersions(*self.files)))
-
-    def damage(self, folder: str) -> str:
-        """Describes how a shard in `folder` differs from what was written, or which manifest is missing; or empty."""
-        if storage.is_remote(folder):  # a listing of the bucket has the sizes and checksums, so nothing is read
-            written = {name: (shard.bytes, int(shard.crc32c, 16)) for name, shard in self.shards.items()}
-            contents = sending.contents(folder)
-            changed = (name for name in written if contents.get(name) != written[name])
-            damages = (f"{storage.join(folder, name)} is not what was written" for name in changed)
-        else:
-            sizes = {name: _size_of(storage.join(folder, name)) for name in self.shards}
-            damages = (
-                f"{storage.join(folder, name)} has {sizes[name]} bytes, but {shard.bytes} were written"
-                for name, shard in self.shards.items()
-                if sizes[name] != shard.bytes
-            )
-        return next(damages, "") or self._missing_manifest(folder)
-
-    def _missing_manifest(self, folder: str) -> str:
-        """Says which manifest of complete records is missing; empty if none is. Without it, bytes have no ranges."""
-        splits = sorted({shard.split("/")[0] for shard in self.shards if self.complete})
-        paths = (storage.join(folder, split, manifest.NAME) for split in splits)
-        return next((f"{path} is missing" for path in paths if not storage.exists(path)), "")
-
-    def formats(self) -> tuple[FeatureFormat, ...]:
-        """The features as `FeatureFormat`s; `features` has them in the form that JSON can hold."""
-        return tuple(FeatureFormat(name, size, bounds and tuple(bounds)) for name, size, bounds in self.features)
-
-
-def read_shards(values: Mapping[str, Sequence[Any]]) -> dict[str, Shard]:
-    """{path: content of a shard} of the JSON of such a dict.
-
-    An earlier version saved a checksum as a number, and further numbers after it.
-    """
-    return {
-        path: Shard(records, size, crc if isinstance(crc, str) else f"{crc:08x}")
-        for path, (records, size, crc, *_) in values.items()
-    }
-
-
-def _size_of(path: str) -> int:
-    return storage.size(path) if storage.exists(path) else 0
 
 
 class Output:
@@ -264,7 +180,7 @@ class Output:
 
     def count_lengths(self, split: int, frames: NDArray[np.int64]) -> None:
         """Counts the numbers of frames of written videos of the split with the index `split`; 0 is an unknown one."""
-        video_lengths.count(self.progress.lengths.setdefault(list(self._videos)[split], {}), frames)
+        _count_lengths(self.progress.lengths.setdefault(list(self._videos)[split], {}), frames)
 
     def count_changed_labels(self, split: int, added: int, removed: int) -> None:
         """Counts the labels that decisions added and removed in the split with the index `split`."""
@@ -352,7 +268,7 @@ class Output:
         if shards:
             longest = self.progress.longest if self._level == "frame" else None
             positives = tuple(self._positives(split, num_classes)) if split == "train" else None
-            features, lengths = self.progress.formats(), video_lengths.of_training(self.progress.lengths)
+            features, lengths = self.progress.formats(), _lengths_of_training(self.progress.lengths)
             data = DataFormat(self._level, features, False, num_classes, longest, positives, lengths)
             path = storage.join(self.making, split, manifest.NAME)
             manifest.write(path, shards, data, extractors, split, corrections)
@@ -411,3 +327,24 @@ class Output:
 def making_folder(out: str, level: str) -> str:
     """The hidden folder in which the records of a level are made; it is renamed to `level` when they are complete."""
     return storage.join(out, f".{level}.making")
+
+
+def _count_lengths(lengths: dict[str, int], frames: NDArray[np.int64]) -> None:
+    """Counts further videos; `frames` has the number of frames of each, and 0 if it is unknown."""
+    for length, videos in zip(*np.unique(frames[frames > 0], return_counts=True), strict=True):
+        lengths[str(length)] = lengths.get(str(length), 0) + int(videos)
+
+
+def _lengths_of_training(lengths_by_split: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:
+    """(median, largest) number of frames of a training video, the lower of two medians; None if none is known.
+
+    If there is no split `train`, the videos of all splits count.
+    """
+    totals = Counter[str]()
+    for lengths in [lengths_by_split["train"]] if lengths_by_split.get("train") else lengths_by_split.values():
+        totals.update(lengths)
+    if not totals:
+        return None
+    frames = np.array(sorted(map(int, totals)), np.int64)
+    videos = np.cumsum([totals[str(length)] for length in frames.tolist()])
+    return int(frames[np.searchsorted(videos, (videos[-1] + 1) // 2)]), int(frames[-1])

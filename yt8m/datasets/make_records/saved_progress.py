@@ -1,12 +1,21 @@
-"""Progress in a file, so that the next start of a command can continue."""
+"""The saved progress of make-records and extract, and whether the inputs have changed since: flags, tables, files."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Self
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 from yt8m import storage
 from yt8m.errors import RunError
+from yt8m.records import manifest
+from yt8m.records.data_format import FeatureFormat
+from yt8m.records.manifest import Shard
+from yt8m.storage import sending
+from yt8m.storage.base import Stamp
 
 
 class SavedProgress:
@@ -22,3 +31,122 @@ class SavedProgress:
             return cls(**{name: value for name, value in storage.read_json(path).items() if name in names})
         except (RunError, ValueError, TypeError, AttributeError):
             return None
+
+
+class FileVersions(NamedTuple):
+    """What is saved of the files of all videos, to notice a change.
+
+    Attributes:
+      newest: the largest version (see `Stamp`) of the files; 0 for none.
+      content: a hash of parts of the content of these and of other files; empty if an earlier version saved this.
+    """
+
+    newest: int
+    existing: int
+    digest: str
+    content: str = ""
+
+    @classmethod
+    def from_stamps(cls, stamps: Mapping[str, Stamp], samples: Mapping[str, int]) -> FileVersions:
+        """The versions of the files with these stamps, {path: stamp}."""
+        digest = hashlib.sha256()
+        for path, stamp in sorted(stamps.items()):
+            digest.update(f"{path!r} {stamp.bytes} {stamp.version}\n".encode())
+        newest = max((stamp.version for stamp in stamps.values()), default=0)
+        content = hashlib.sha256(repr(sorted(samples.items())).encode()).hexdigest()
+        return cls(newest, len(stamps), digest.hexdigest(), content)
+
+    def has_changed_since(self, earlier: FileVersions) -> bool:
+        """Whether a file was added, rewritten or replaced; files may be removed after records were made of them.
+
+        If there are fewer files than before, the digest is another one, so only newer files are noticed.
+        """
+        if self.existing < earlier.existing:
+            return self.newest > earlier.newest
+        return self[:3] != earlier[:3] or earlier.content not in ("", self.content)
+
+
+def hash_inputs(*inputs: Any) -> str:
+    """The sha256 of all inputs that determine the records, except the files of videos, as hexadecimal text."""
+    return hashlib.sha256(json.dumps(inputs, default=str).encode()).hexdigest()
+
+
+@dataclass
+class RecordsProgress(SavedProgress):
+    """What was written: the content of .progress.json.
+
+    Attributes:
+      features: the name, the size and the range (None for floats) of each feature.
+      shards: {path in the folder: its content}.
+      positives: {split: number of videos of each class}.
+      frames: {split: number of frames}.
+      longest: the largest number of frames of a video.
+      lengths: {split: {number of frames, as a text: number of videos with so many}}, where these are known.
+      corrected: {split: (number of labels that decisions have added, number that they have removed)}.
+      bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
+      files: the versions of the videos' files, the values of `FileVersions`; None if they were not saved.
+    """
+
+    inputs: str
+    features: list[Any]
+    shards: dict[str, Shard] = field(default_factory=dict)
+    positives: dict[str, list[int]] = field(default_factory=dict)
+    frames: dict[str, int] = field(default_factory=dict)
+    longest: int = 0
+    cut: int = 0
+    lengths: dict[str, dict[str, int]] = field(default_factory=dict)
+    corrected: dict[str, list[int]] = field(default_factory=dict)
+    bad: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+    files: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.shards = read_shards(self.shards)
+
+    def matches(self, inputs: str, files: FileVersions) -> bool:
+        """Whether the progress was saved for these inputs, and no file of a video was changed after that.
+
+        `files` are the versions of the videos' files now.
+        """
+        return self.inputs == inputs and (self.files is None or not files.has_changed_since(FileVersions(*self.files)))
+
+    def damage(self, folder: str) -> str:
+        """Describes how a shard in `folder` differs from what was written, or which manifest is missing; or empty."""
+        if storage.is_remote(folder):  # a listing of the bucket has the sizes and checksums, so nothing is read
+            written = {name: (shard.bytes, int(shard.crc32c, 16)) for name, shard in self.shards.items()}
+            contents = sending.contents(folder)
+            changed = (name for name in written if contents.get(name) != written[name])
+            damages = (f"{storage.join(folder, name)} is not what was written" for name in changed)
+        else:
+            sizes = {name: _size_of(storage.join(folder, name)) for name in self.shards}
+            damages = (
+                f"{storage.join(folder, name)} has {sizes[name]} bytes, but {shard.bytes} were written"
+                for name, shard in self.shards.items()
+                if sizes[name] != shard.bytes
+            )
+        return next(damages, "") or self._missing_manifest(folder)
+
+    def _missing_manifest(self, folder: str) -> str:
+        """Says which manifest of complete records is missing; empty if none is. Without it, bytes have no ranges."""
+        splits = sorted({shard.split("/")[0] for shard in self.shards if self.complete})
+        paths = (storage.join(folder, split, manifest.NAME) for split in splits)
+        return next((f"{path} is missing" for path in paths if not storage.exists(path)), "")
+
+    def formats(self) -> tuple[FeatureFormat, ...]:
+        """The features as `FeatureFormat`s; `features` has them in the form that JSON can hold."""
+        return tuple(FeatureFormat(name, size, bounds and tuple(bounds)) for name, size, bounds in self.features)
+
+
+def read_shards(values: Mapping[str, Sequence[Any]]) -> dict[str, Shard]:
+    """{path: content of a shard} of the JSON of such a dict.
+
+    An earlier version saved a checksum as a number, and further numbers after it.
+    """
+    return {
+        path: Shard(records, size, crc if isinstance(crc, str) else f"{crc:08x}")
+        for path, (records, size, crc, *_) in values.items()
+    }
+
+
+def _size_of(path: str) -> int:
+    return storage.size(path) if storage.exists(path) else 0

@@ -9,7 +9,7 @@ import pytest
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.storage import syncing
+from yt8m.storage import local
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def test_a_folder_is_synced_with_all_in_it_before_it_gets_its_name(tmp_path: pat
 
 
 def test_names_of_new_folders_are_synced(tmp_path: pathlib.Path, synced: list[str]) -> None:
-    syncing.make_folders(str(tmp_path / "a/b/c"))
+    local.make_folders(str(tmp_path / "a/b/c"))
     assert synced == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a/b")]
-    syncing.make_folders(str(tmp_path / "a/b/c"))
+    local.make_folders(str(tmp_path / "a/b/c"))
     assert len(synced) == 3
 
 
