@@ -207,7 +207,7 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
     least, most = min(labels), max(labels)
 
     def draw(axes: Any) -> list[Mark]:
-        style: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
+        style: dict[str, Any] = {"s": 22, "alpha": 0.6, "linewidths": 0}
         drawn = []
         for run, rows in zip(runs, figures, strict=True):
             points = [row.positives for row in rows], [row.average_precision for row in rows]
@@ -373,14 +373,23 @@ def _alt_and_caption(name: str, title: str, runs: Sequence[Run]) -> tuple[str, s
         for run in runs
         if (point := best_point(run, name)) is not None
     )
-    is_dot = all(len(run.curves[name].steps) == 1 for run in logged)
-    key_text = "the dot is the one batch that was logged" if is_dot else "single batches (pale) and their running mean"
-    sentences = [f"{title} over the steps{f': {key_text}' if logged else ''}."]
-    sentences += ["Squares are validations."] if any(name in run.validations for run in runs) else []
-    sentences += ["Diamonds are evaluated checkpoints."] if any(name in run.evaluations for run in runs) else []
-    sentences += [f"The star is the best: {best}."] if best else []
+    caption = f"{title} over the steps{f'; the star is the best: {best}' if best else ''}."
     alt = f"{title} over the steps of the training{f', at its end {last_values}' if last_values else ''}"
-    return f"{alt}{f'; the best measured {best}' if best else ''}", " ".join(sentences)
+    return f"{alt}{f'; the best measured {best}' if best else ''}", caption
+
+
+def key_of_training(runs: Sequence[Run]) -> str:
+    """What is drawn in the charts of `training`; empty if there are none."""
+    lengths = {len(curve.steps) for run in runs for curve in run.curves.values()}
+    logged = (
+        "a dot is the one batch that was logged" if lengths == {1} else "pale lines are single batches, strong ones "
+    )
+    logged += "" if lengths == {1} else "their running mean"
+    drawn = [logged] if lengths else []
+    drawn += ["squares are validations"] if any(run.validations for run in runs) else []
+    drawn += ["diamonds are evaluated checkpoints"] if any(run.evaluations for run in runs) else []
+    text = "; ".join(drawn)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _thinned(steps: Floats64, values: Floats64) -> tuple[Floats64, Floats64]:

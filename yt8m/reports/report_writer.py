@@ -194,6 +194,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         settings=differences.settings(runs) if len(runs) > 1 else [],
         differences=[row for run in runs[1:] for row in differences.differing_figures(first, run)],
         curves=charts.training(runs),
+        key_of_curves=charts.key_of_training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
         enough=ENOUGH_LABELS,
