@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.command_line.flag_parsing import Flag, HelpAsked, find_switch, find_word, flags_of, parse
-from yt8m.config.programs import AddClassesConfig
 from yt8m.errors import UsageError
+from yt8m.training.growth_config import AddClassesConfig
 
 KNOWN = [
     Flag("batch_size", int, 1024, "examples per step", "Data"),

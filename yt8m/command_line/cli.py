@@ -189,7 +189,8 @@ _GROUPS = {
         "ensemble": Command(
             "yt8m.export.ensembles:run",
             "join predictions of several models, or make one model of several runs",
-            "yt8m.command_line.flags:ensemble_config",
+            "yt8m.export.ensemble_config:EnsembleConfig",
+            "Joins the predictions of several models, or makes one exported model of several runs.",
         ),
         "average-checkpoints": Command(
             "yt8m.export.derived_runs:run",

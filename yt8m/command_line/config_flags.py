@@ -29,7 +29,22 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
         `is_operand`; if None, such words are refused.
     """
     registry.set_command_line_names(())
-    return read_values(cls, Program(program, purpose, flags_of(cls, "Flags")), words, operands)[0]
+    flags = flags_of(cls, "Flags")
+    words = _join_lists(flags, words) if getattr(cls, "lists_have_blanks", False) else words
+    return read_values(cls, Program(program, purpose, flags), words, operands)[0]
+
+
+def _join_lists(flags: Sequence[Flag], words: Sequence[str]) -> list[str]:
+    """Rewrites `--predictions A B` as `--predictions=A,B`, so that blanks may separate the entries of a list."""
+    lists = {name for flag in flags if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
+    joined: list[str] = []
+    for word in words:
+        name, equals, text = joined[-1].lstrip("-").partition("=") if joined else ("", "", "")
+        if word.startswith("-") or name not in lists:
+            joined.append(word)
+        else:
+            joined[-1] = f"{joined[-1]},{word}" if equals and text else f"--{name}={word}"
+    return joined
 
 
 def read_with(

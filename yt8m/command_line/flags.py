@@ -40,7 +40,7 @@ from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.audit_config import AuditConfig
 from yt8m.config.data_config import DataConfig
 from yt8m.config.model_options import with_hyper_parameters
-from yt8m.config.programs import AddClassesConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
+from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
 from yt8m.config.search_config import ModelSearchConfig
@@ -54,13 +54,13 @@ from yt8m.records.class_weights import read_class_weights
 from yt8m.records.opened_data import OpenedData, open_data
 
 if TYPE_CHECKING:
-    from yt8m.export.ensemble_config import EnsembleConfig
+    from yt8m.training.growth_config import AddClassesConfig
 
 C = TypeVar("C")
 P = TypeVar("P", EvalConfig, InferenceConfig)
 
 __all__ = ["EVALUATION", "INFERENCE", "TRAIN"]
-__all__ += ["cache_config", "ensemble_config", "eval_config", "growth_config", "import_config", "inference_config"]
+__all__ += ["cache_config", "eval_config", "growth_config", "import_config", "inference_config"]
 __all__ += ["evaluation", "inference", "train_config", "training"]
 __all__ += ["check_level", "check_model_takes", "check_names", "environment_defaults", "read", "read_with"]
 
@@ -258,31 +258,11 @@ def growth_config(words: Sequence[str]) -> tuple[AddClassesConfig, TrainConfig |
       The config of the command, and that of the training of the new run with its data; with --from_text, which needs
       no training, None.
     """
+    from yt8m.training.growth_config import AddClassesConfig  # other programs do not need it
+
     purpose = "Adds the classes of new data to a trained model, and compares the old classes before and after."
     config = read(AddClassesConfig, "yt8m add-classes", purpose, words)
     return config, *((None, None) if config.from_text else training(config.training_words()))
-
-
-def ensemble_config(words: Sequence[str]) -> tuple[EnsembleConfig]:
-    """Reads the command line `yt8m ensemble WORDS`, in which blanks may separate the entries of a list too."""
-    from yt8m.export.ensemble_config import EnsembleConfig  # slow to import, and other programs do not need it
-
-    purpose = "Joins the predictions of several models, or makes one exported model of several runs."
-    return (read(EnsembleConfig, "yt8m ensemble", purpose, _join_lists(EnsembleConfig, words)),)
-
-
-def _join_lists(cls: type, words: Sequence[str]) -> list[str]:
-    """Rewrites `--predictions A B` as `--predictions=A,B`, so that blanks may separate the entries of a list."""
-    declared = flags_of(cls, "Flags")
-    lists = {name for flag in declared if flag.kind == tuple[str, ...] for name in (flag.name, *flag.aliases)}
-    joined: list[str] = []
-    for word in words:
-        name, equals, text = joined[-1].lstrip("-").partition("=") if joined else ("", "", "")
-        if word.startswith("-") or name not in lists:
-            joined.append(word)
-        else:
-            joined[-1] = f"{joined[-1]},{word}" if equals and text else f"--{name}={word}"
-    return joined
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:

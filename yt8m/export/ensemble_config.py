@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from yt8m import options
 from yt8m.config.of_run import OfCheckpoint, same_as
@@ -13,8 +14,9 @@ from yt8m.registry import TRUST_HELP
 
 @dataclass(frozen=True)
 class EnsembleConfig(options.Checked):
-    """The flags of `yt8m ensemble`."""
+    """The flags of `yt8m ensemble`; on its command line blanks may separate the entries of a list too."""
 
+    lists_have_blanks: ClassVar[bool] = True
     predictions: tuple[str, ...] = option((), "prediction files of the same videos", is_path=True)
     train_dir: tuple[str, ...] = option(
         (),

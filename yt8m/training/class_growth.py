@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
 from yt8m.config import run_dir
-from yt8m.config.programs import AddClassesConfig
 from yt8m.config.run_options import DistillConfig, ValidationConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
@@ -24,6 +23,7 @@ from yt8m.records.class_matching import match_classes, read_renames
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.scoring import Scorer
 from yt8m.training import training_run
+from yt8m.training.growth_config import AddClassesConfig
 
 # A comparison stops after the batch with which a model has more scores than this, because all are kept in memory.
 _MOST_SCORES = 1 << 25
