@@ -22,7 +22,13 @@ from yt8m.lazy import tf
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
-    words = ("--save_checkpoint_steps=4", "--max_steps=16", "--moving_average_decay=0.9", "--save_summary_steps=8")
+    words = (
+        "--save_checkpoint_steps=4",
+        "--max_steps=16",
+        "--moving_average_decay=0.9",
+        "--save_summary_steps=8",
+        "--export_model_steps=16",
+    )
     assert run(folder, "--model=MoeModel", *words) == 0
     evaluate(folder, "--keep_best")
     return folder

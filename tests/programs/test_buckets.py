@@ -19,7 +19,7 @@ from yt8m.records.shards import framed
 from yt8m.storage import copies
 
 STEPS = 30
-SAVING = ("--save_checkpoint_steps=3", "--keep_checkpoints=2", f"--max_steps={STEPS}")
+SAVING = ("--save_checkpoint_steps=3", "--keep_checkpoints=2", f"--max_steps={STEPS}", "--export_model_steps=1000")
 
 pytestmark = pytest.mark.promise("I10")
 

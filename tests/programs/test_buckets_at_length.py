@@ -56,7 +56,12 @@ def write_damaged(path: str) -> None:
 
 
 def words(bucket: str, *more: str) -> list[str]:
-    return [f"--train_data_pattern={bucket}/train.tfrecord", "--save_checkpoint_steps=3", *more]
+    return [
+        f"--train_data_pattern={bucket}/train.tfrecord",
+        "--save_checkpoint_steps=3",
+        "--export_model_steps=1000",
+        *more,
+    ]
 
 
 def test_a_checkpoint_that_cannot_be_sent_ends_the_run_and_is_kept(

@@ -60,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         write_shard(folder / f"{name}.tfrecord", [video.record for video in _videos(seed)])
     data = ["--feature_names=mean_rgb", f"--feature_sizes={SIZE}", f"--num_classes={CLASSES}"]
     flags = [f"--train_data_pattern={folder}/train.tfrecord", f"--train_dir={folder}/run", *data, "--batch_size=50"]
-    assert train.main([*flags, "--max_steps=150", "--base_learning_rate=0.1"]) == 0
+    assert train.main([*flags, "--max_steps=150", "--base_learning_rate=0.1", "--export_model_steps=none"]) == 0
     assert evaluation.main([*_evaluation(folder), *TARGET]) == 0
     return folder
 

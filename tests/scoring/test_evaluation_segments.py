@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The folder of a run that was trained and evaluated on segments."""
     folder = tmp_path_factory.mktemp("segments") / "run"
     words = ["--model=FrameLevelLogisticModel", "--max_steps=1", f"--train_data_pattern={DATA}", "--batch_size=4"]
-    assert train.main([*FLAGS, *words, f"--train_dir={folder}"]) == 0
+    assert train.main([*FLAGS, *words, f"--train_dir={folder}", "--export_model_steps=none"]) == 0
     words = [f"--eval_data_pattern={DATA}", "--run_once", "--segment_labels", "--log_every_n_steps=1"]
     assert evaluation.main([f"--train_dir={folder}", *words]) == 0
     return folder

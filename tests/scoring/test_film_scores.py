@@ -180,7 +180,7 @@ def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     yt8m.fit(
         train_data_pattern=f"{tmp_path}/clips/frame/train/*.tfrecord",
         train_dir=str(tmp_path / "run"), model="FrameLevelLogisticModel", batch_size=16, num_epochs=60,
-        base_learning_rate=0.1,
+        base_learning_rate=0.1, export_model_steps=0,
     )  # fmt: skip
     words = [f"--train_dir={tmp_path / 'run'}", f"--eval_data_pattern={tmp_path}/films/frame/test/*.tfrecord"]
     caplog.clear()

@@ -32,6 +32,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ]
     write_shard(folder / "a.tfrecord", records)
     usual = [f"--train_data_pattern={folder}/*.tfrecord", *DATA, "--batch_size=4", "--max_steps=4"]
+    usual.append("--export_model_steps=none")
     assert train.main([*usual, f"--train_dir={folder}/mlp", "--model=ResidualMlpModel", *MLP]) == 0
     assert train.main([*usual, f"--train_dir={folder}/flat"]) == 0
     return folder

@@ -34,6 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "--batch_size=4",
         "--num_epochs=10",
         "--max_frames=60",
+        "--export_model_steps=none",
     ]
     assert train.main(flags) == 0
     return folder
@@ -70,7 +71,14 @@ def test_a_run_that_sees_the_whole_video(run: pathlib.Path, capfd: pytest.Captur
     """Each segment is ranked by its own mean frame and by the mean of its video."""
     words = [f"--train_data_pattern={golden('tiny_segment.tfrecord')}", f"--train_dir={run}/film", "--film_mean"]
     words += ["--frame_features", "--segment_labels", "--model=FrameLevelLogisticModel", "--feature_names=rgb,audio"]
-    words += ["--feature_sizes=16,8", "--num_classes=20", "--batch_size=4", "--num_epochs=10", "--max_frames=60"]
+    words += [
+        "--feature_sizes=16,8",
+        "--num_classes=20",
+        "--batch_size=4",
+        "--num_epochs=10",
+        "--max_frames=60",
+        "--export_model_steps=none",
+    ]
     assert train.main(words) == 0
     lists = infer(run, f"--segment_label_ids_file={run}/classes.csv", f"--train_dir={run}/film")
     reader = EverySegmentReader(20, (16, 8), max_frames=60)

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 
 import pytest
-from small_run import evaluate, run
+from small_run import WITHOUT_EXPORT, evaluate, run
 
 from yt8m import scoring
 from yt8m.command_line import cli
@@ -43,9 +43,23 @@ def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path)
         assert scorer.names.names == ()
 
 
+def test_a_training_that_exports_nothing_is_used_by_its_checkpoints(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "run", *WITHOUT_EXPORT) == 0
+    assert not (tmp_path / "run/export").exists()
+    assert "exported" not in capsys.readouterr().out
+    assert evaluate(tmp_path / "run")["global_step"] == 12
+    assert run(tmp_path / "new", *WITHOUT_EXPORT, f"--export_dir={tmp_path}/out") == 2
+    error = capsys.readouterr().err
+    assert "--export_model_steps" in error
+    assert "--export_dir" in error
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_step_that_is_taken_again_is_exported_again(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "run"
-    words = ["--max_steps=4", "--save_checkpoint_steps=2"]
+    words = ["--max_steps=4", "--save_checkpoint_steps=2", "--export_model_steps=1000"]
     assert run(folder, *words) == 0
     weights = folder / "export/4/variables/variables.data-00000-of-00001"
     former, written = weights.read_bytes(), weights.stat()

@@ -24,6 +24,7 @@ def words(folder: pathlib.Path, names: Sequence[str], *more: str) -> list[str]:
     path = f"{folder}.csv"
     vocabulary.write(path, vocabulary.of_names(names))
     data = [f"--train_data_pattern={golden('tiny_video.tfrecord')}", f"--vocabulary={path}", "--batch_size=4"]
+    data.append("--export_model_steps=none")
     return [f"--train_dir={folder}", *data, "--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", *more]
 
 

@@ -80,6 +80,7 @@ def words(folder: pathlib.Path, name: str, *more: str) -> list[str]:
         "--moving_average_decay=0.9",
         "--patience=3",
         "--keep_checkpoints=20",
+        "--export_model_steps=none",
         "--exact_resume",
         "--seed=1",
     ]

@@ -25,7 +25,12 @@ class CheckpointConfig(Checked, shapes="nothing"):
         zero_word="all",
     )
     exact_resume: bool = option(False, "save the position in the data too, so that a resumed run skips no example")
-    export_model_steps: int = option(1000, "steps between exported models", minimum=1)
+    export_model_steps: int = option(
+        1000,
+        "steps between exported models, besides that of the last step; none exports none, nor the last",
+        minimum=0,
+        zero_word="none",
+    )
     start_new_model: bool = option(
         False, "move an earlier run in train_dir aside and start a new one", belongs_to="start", is_common=True
     )

@@ -272,6 +272,8 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
                 f"--train_only=new: {self.optimizer.optimizer} may change a weight whose gradient is 0; choose "
                 f"{' or '.join(_STAY_AT_ZERO_GRADIENT)}."
             )
+        if self.export_dir and not self.checkpoints.export_model_steps:
+            raise UsageError("--export_model_steps=none exports no model for --export_dir; leave out one of the two.")
         for name in () if self.data.frame_features else self.augmentation.needs_frames:
             raise UsageError(
                 f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "

@@ -201,9 +201,10 @@ def _describe_results(config: TrainConfig, step: int) -> str:
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay
             files, first = shlex.quote(pattern), shlex.quote(open_data(pattern).files[0])
+    exported = f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
-        f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
+        f"{exported if config.checkpoints.export_model_steps else ''}"
         f"{next_commands(config.train_dir, files, first, config.data.segment_labels)}"
     )
 
@@ -233,7 +234,9 @@ def _callback_options(
 
     Callbacks that the user removed by --callbacks=-NAME have no entry, because an entry would add them again.
     """
-    options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
+    options: dict[str, Mapping[str, Any]] = {}
+    if config.checkpoints.export_model_steps:
+        options["train_export"] = {"exporter": exporter}
     if "train_summary" in names_for("train", config.callbacks):
         hyper_parameters = hyper_parameters_of(resume.shaping(config), config.max_steps)
         options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": hyper_parameters}
