@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -108,15 +108,11 @@ def _as_on_gpus() -> Iterator[None]:
 
 def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_parameters: Any) -> list[Copy]:
     """The tensors that cross devices in a training step of a model, which fetches train_op, loss and learning rate."""
-    model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
     deployment = DevicesOfTowers(towers, variables_on_clone=towers == 1)
-    modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), CLASSES, feature_sizes=SIZES)
-    with tf.Graph().as_default() as built, _as_on_gpus():
-        devices = DeviceConfig(prefetch_to_device=prefetch)
-        ops = graph.build(_Videos(model.level), modeler, deployment, OptimizerConfig(), devices)
-        for op in built.get_operations():
-            if tf.DeviceSpec.from_string(op.device).device_index and not has_gpu_kernel(op):
-                op._set_device("/device:CPU:0")
+    with tf.Graph().as_default():
+        ops = _build(model_name, deployment, prefetch, hyper_parameters)
+        for op in ops_without_gpu_kernel():
+            op._set_device("/device:CPU:0")
         with tf.Session(config=deployment.session_config()) as session:
             session.run(tf.global_variables_initializer())
             session.run(ops.input.initializer, {ops.input.files: []})
@@ -126,6 +122,31 @@ def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_paramet
             session.run(fetches)
             session.run(fetches, options=options, run_metadata=metadata)
     return sorted(_received(metadata), key=lambda copy: (-copy.bytes, copy))
+
+
+def _build(model_name: str, deployment: DevicesOfTowers, prefetch: bool, hyper_parameters: Mapping[str, Any]) -> Any:
+    """Builds a training step of a model in the current graph."""
+    model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
+    modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), CLASSES, feature_sizes=SIZES)
+    with _as_on_gpus():
+        devices = DeviceConfig(prefetch_to_device=prefetch)
+        return graph.build(_Videos(model.level), modeler, deployment, OptimizerConfig(), devices)
+
+
+def unsupported(model_name: str, **hyper_parameters: Any) -> list[str]:
+    """The ops in the towers of a model's training step that have no GPU kernel for their types, as `type: name`."""
+    with tf.Graph().as_default():
+        _build(model_name, DevicesOfTowers(2), False, hyper_parameters)
+        return [f"{op.type}: {op.name}" for op in ops_without_gpu_kernel()]
+
+
+def ops_without_gpu_kernel() -> list[tf.Operation]:
+    """The ops of the current graph that are placed on the device of a tower and have no GPU kernel for their types."""
+    return [
+        op
+        for op in tf.get_default_graph().get_operations()
+        if tf.DeviceSpec.from_string(op.device).device_index and not has_gpu_kernel(op)
+    ]
 
 
 def _feature_sizes(model_name: str) -> dict[str, Any]:

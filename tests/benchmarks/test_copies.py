@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from contract.model_cases import CASES, quick
 
-from benchmarks.copies import LARGE, SMALL_TENSOR, Copy, copies, floor, has_gpu_kernel
+from benchmarks.copies import LARGE, SMALL_TENSOR, Copy, copies, floor, has_gpu_kernel, unsupported
+from yt8m import models
 from yt8m.lazy import tf
 
 pytestmark = pytest.mark.long
@@ -53,3 +55,10 @@ def test_bytes_cannot_be_gathered_on_a_gpu_but_words_can() -> None:
         assert not has_gpu_kernel(of_bytes.op)
         assert has_gpu_kernel(of_words.op)
         assert has_gpu_kernel(tf.bitcast(of_words, tf.uint8).op)
+
+
+@pytest.mark.parametrize("name", quick(["DbofModel", "LstmModel"], models.names()))
+def test_every_op_of_a_tower_has_a_gpu_kernel(name: str) -> None:
+    """Else its inputs would be copied to the host in every step, and its outputs back."""
+    settings = {key: value for key, value in CASES[name].hyper_parameters.items() if key != "feature_sizes"}
+    assert unsupported(name, **settings) == []
