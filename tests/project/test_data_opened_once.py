@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(yt8m.__file__).parent
 OPENER = "records/opened_data.py"
 # Files that list what is no data of a user: their own outputs, a checkpoint's files, an archive's folders.
 LISTS_ITS_OWN = {
-    *("bulk/jobs.py", "datasets/extract/made_rules.py", "datasets/make_records/classes.py"),
+    *("bulk/jobs.py", "datasets/extract/extract_config.py", "datasets/make_records/classes.py"),
     *("datasets/make_records/output.py", "datasets/sample_data/__init__.py", "labels/folds.py"),
     *("runs/best_checkpoint.py", "runs/trained_model.py"),
     "training/search/outcome.py",  # looks for the split beside the training files

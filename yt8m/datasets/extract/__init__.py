@@ -19,7 +19,7 @@ from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, describe_extractors, locate
 from yt8m.datasets.extract.extract_config import ExtractConfig as ExtractConfig
-from yt8m.datasets.extract.made_rules import choose_rules
+from yt8m.datasets.extract.extract_config import choose_rules
 from yt8m.datasets.extract.shard_extraction import (
     Journal,
     ProgressLine,
