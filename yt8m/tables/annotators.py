@@ -16,8 +16,8 @@ _Labels = dict[str, list[str]]
 
 
 def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
-    """The rows of a JSON object: COCO, ActivityNet, Datumaro, VIA; None if it has none of these shapes."""
-    for reader in (_coco, _activitynet, _datumaro, _via):
+    """The rows of a JSON object: COCO, ActivityNet, Datumaro, FiftyOne, VIA; None if it has none of these shapes."""
+    for reader in (_coco, _activitynet, _datumaro, _fiftyone, _via):
         try:
             source = reader(path, value)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -29,8 +29,10 @@ def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
 
 
 def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | None:
-    """The rows of a list of JSON objects: Labelbox; None if it has another shape."""
+    """The rows of a list of JSON objects: Vertex AI, Labelbox; None if it has another shape."""
     try:
+        if vertex := _vertex(path, values):
+            return vertex
         if all("data_row" in value and "projects" in value for value in values):
             return _labelbox(path, values)
         if all("Label" in value and "External ID" in value for value in values):
@@ -82,6 +84,41 @@ def _datumaro(path: str, value: Mapping[str, Any]) -> MemorySource | None:
         for item in value["items"]
     }
     return _source(path, "Datumaro", labels)
+
+
+def _fiftyone(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """FiftyOne: {"classes": [name], "labels": {id: the number of its class, or several}}."""
+    names, answers = value.get("classes"), value.get("labels")
+    if not isinstance(names, list) or not isinstance(answers, dict):
+        return None
+    lists = {name: answer if isinstance(answer, list) else [answer] for name, answer in answers.items()}
+    labels = {name: [_class_of(names, item) for item in items if item is not None] for name, items in lists.items()}
+    return _source(path, "FiftyOne", labels)
+
+
+def _class_of(names: Sequence[str], item: Any) -> str:
+    """The class of a number, or of an object that names it."""
+    if isinstance(item, int) and not 0 <= item < len(names):
+        raise IndexError(f"class {item} of {len(names)}")
+    return names[item] if isinstance(item, int) else str(item["label"] if isinstance(item, dict) else item)
+
+
+def _vertex(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | None:
+    """Google's Vertex AI: the address of a file, its classes, and `ml_use` as its split."""
+    keys = ("videoGcsUri", "imageGcsUri", "textGcsUri")
+    key = next((key for key in keys if all(key in value for value in values)), "")
+    if not key or not any(name.lower().endswith(("annotation", "annotations")) for value in values for name in value):
+        return None
+    labels, splits = dict[str, list[str]](), list[str]()
+    for value in values:
+        found = [item for name, item in value.items() if name.lower().endswith(("annotation", "annotations"))]
+        answers = [answer for item in found for answer in (item if isinstance(item, list) else [item])]
+        labels[value[key]] = [str(answer["displayName"]) for answer in answers]
+        marks = value.get("dataItemResourceLabels") or {}
+        splits.append(str(marks.get("aiplatform.googleapis.com/ml_use", "")))
+    if len(labels) < len(values):
+        raise UsageError(f"{path} has several lines with one {key}; expected one line for each.")
+    return _source(path, "Vertex AI's JSON lines", labels, **({"split": splits} if any(splits) else {}))
 
 
 def _via(path: str, value: Mapping[str, Any]) -> MemorySource | None:

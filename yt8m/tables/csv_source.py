@@ -81,7 +81,10 @@ class CsvSource:
                     f"{_name_of(self.dialect.delimiter)} in quotes"
                 )
                 batch[number - first] = [""] * width
-        cells = dict(zip(self.dialect.header, zip(*batch, strict=True), strict=True))
+        columns_of_cells = zip(*batch, strict=True)
+        if self.dialect.skips_blanks:  # what has blanks after a delimiter may have them before it too
+            columns_of_cells = (tuple(map(str.strip, cells)) for cells in columns_of_cells)
+        cells = dict(zip(self.dialect.header, columns_of_cells, strict=True))
         return Rows(first, {name: cells[name] for name in columns}, {}, bad)
 
     @contextlib.contextmanager

@@ -8,10 +8,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.tables.meanings import count_known, meaning_of, normalized
+from yt8m.tables.meanings import SPLIT_WORDS, count_known, meaning_of, normalized
 
 _DELIMITERS = (",", ";", "\t", "|", " ")
 _DIRECTIVE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # the first line that Excel understands and may write
+_INVENTED = "column 1"  # the first column of a table that gives it no name
+_SETS = frozenset([*SPLIT_WORDS, "unassigned"])
 _MOST_TITLE_LINES = 10
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _PARTS = re.compile(r"[;,|/#+\s]+")
@@ -132,7 +134,7 @@ class _Sniffer:
             if count_known(column_names) >= 2 and len(column_names) == len(rows[0]):
                 return dialect._replace(header=_stripped(column_names))
         if skipped:
-            header = _with_row_names(header, rows[skipped:])
+            header = _with_index_name(_with_row_names(header, rows[skipped:]), rows[skipped:])
             return dialect._replace(header=_stripped(header), skipped=skipped)
         return dialect._replace(header=invented_names(rows), is_headerless=True)
 
@@ -158,6 +160,14 @@ def _with_row_names(header: list[str], rows: Sequence[Sequence[str]]) -> list[st
     return ["", *header] if has_names else header
 
 
+def _with_index_name(header: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The header, with a name for the first column if pandas or R wrote ids there as an index without a name."""
+    first = [row[0] for row in rows]
+    are_ids = len(set(first)) == len(first) and all(first) and not all(map(str.isdecimal, first))
+    are_ids = are_ids and all(header[1:]) and not any(map(meaning_of, first))
+    return [_INVENTED, *header[1:]] if first and not header[0].strip() and are_ids else header
+
+
 def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = ()) -> tuple[list[str], int]:
     """(the names of the columns, number of rows up to the header); ([], 0) if the first row is no header.
 
@@ -168,9 +178,18 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
     for number, row in enumerate(rows[:_MOST_TITLE_LINES]):
         if count_known(list(row)) >= 2 or not known_names.isdisjoint(map(normalized, row)):
             return list(row), number + 1
+    if _names_ids_alone(rows):
+        return list(rows[0]), 1
     if _looks_like_others(rows) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
         return [], 0
     return list(rows[0]), 1
+
+
+def _names_ids_alone(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row is a header such as `id,0,1,2`: a name for ids above others, and different names."""
+    meaning = meaning_of(rows[0][0])
+    is_alone = all(row[0] != rows[0][0] for row in rows[1:]) and len(set(rows[0])) == len(rows[0])
+    return meaning is not None and meaning[0] == "id" and is_alone and len(rows) > 1 and len(rows[0]) > 2
 
 
 def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
@@ -197,4 +216,6 @@ def invented_names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """The names of the columns of a table without a header. If rows have more fields than others, there are two."""
     widths = {len(row) for row in rows}
     width = widths.pop() if len(widths) == 1 else 2
-    return tuple(f"column {number}" for number in range(1, width + 1))
+    if width > 1 and all(len(row) > 2 and row[0].lower() in _SETS and _PATH.search(row[1]) for row in rows):
+        return ("split", "id", "labels")  # as Google's AutoML has it: TRAIN,gs://bucket/clip.mp4,label,label
+    return (_INVENTED, *(f"column {number}" for number in range(2, width + 1)))

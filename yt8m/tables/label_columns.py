@@ -130,7 +130,10 @@ class LabelFinder:
             return [(texts or filled)[0]]
         ranks = [(meaning_of(name) or ("", 0))[1] for name in filled]
         exact = [name for name, rank in zip(filled, ranks, strict=True) if rank < 2]
-        if len(exact) == 1 and min(ranks) == ranks[0]:
+        kinds = {
+            self._columns.facts[name].is_binary for name in filled
+        }  # a 0/1 beside names may say whether they count
+        if len(kinds) == 1 and len(exact) == 1 and min(ranks) == ranks[0]:
             return exact
         choices = " or ".join(f"--columns=labels={name}" for name in filled[:4])
         joined = JOIN.join(filled[:4])

@@ -32,11 +32,13 @@ _NOTHING = frozenset(
         "-",
         "--",
         "—",
+        r"\N",
         "[]",
     )
 )
 _WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_SCORED = re.compile(r".*[^\s\d].*[:= (][ ]?[01]?\.\d+\)?", re.ASCII)  # a label with its score, as in `cat:0.9`
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
 _MOST_CACHED = 1 << 17  # different cells or names whose reading is kept
 
@@ -122,6 +124,8 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     if lists and flag == separators.AUTO and (form := _of_lists(texts, lists, known_names, source)):
         return form
     if texts and all(_NUMBER.fullmatch(text) for text in texts):
+        if flag == separators.AUTO:
+            _refuse_digits(texts, source)
         return _of_numbers(texts)
     if flag == separators.NONE:
         return LabelForm("", _whole, checked=frozenset(texts))
@@ -145,7 +149,7 @@ def hashable(value: Any) -> Any:
 
 
 def _whole(cell: Any) -> Sequence[str]:
-    return (cell,)
+    return () if isinstance(cell, list | tuple) and not cell else (cell,)
 
 
 def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Collection[str], source: str) -> LabelForm:
@@ -173,6 +177,7 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     if _are_hashtags(texts):
         return LabelForm("as hashtags", _hashtags)
     separator = separators.find_separator(texts, known_names, source)
+    _refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     if not separator:
         return LabelForm("", _whole, checked=frozenset(texts) | frozenset(known_names))
     pieces = [separators.split(text, separator) for text in texts]
@@ -190,6 +195,27 @@ def _of_numbers(texts: Mapping[str, int]) -> LabelForm:
     is_float = any(map(_WHOLE_FLOAT.fullmatch, texts))
     has_whole_floats = is_float and all(_WHOLE_FLOAT.fullmatch(text) or text.isdigit() for text in texts)
     return LabelForm("", _whole, has_whole_floats=has_whole_floats, checked=frozenset(texts))
+
+
+def _refuse_digits(texts: Mapping[str, int], source: str) -> None:
+    """Refuses `0010`, which may be one class, or say of each of four classes whether the video has it."""
+    if {len(text) for text in texts} == {max(map(len, texts))} and len(next(iter(texts))) > 2:
+        example = next((text for text in texts if text.startswith("0")), "")
+        if example and set("".join(texts)) == {"0", "1"}:
+            raise UsageError(
+                f"{source}: {example[:60]!r} may be the name of one class, or a 0/1 vector. Choose by "
+                f"--label_separator={separators.NONE} (one name), or write a blank between the 0 and 1 of a vector."
+            )
+
+
+def _refuse_scores(names: Collection[str], source: str) -> None:
+    """Refuses labels that all have a score, as in `cat:0.9`."""
+    if names and all(map(_SCORED.fullmatch, names)):
+        raise UsageError(
+            f"{source}: each label has a score, such as {min(names)[:60]!r}, which does not say whether the video has "
+            f"the class. Keep only the labels that count, without scores, or choose "
+            f"--label_separator={separators.NONE} if these are names."
+        )
 
 
 def _are_hashtags(texts: Mapping[str, int]) -> bool:

@@ -9,9 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from yt8m.tables.meanings import CLASS_TYPES, words
+
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _NAME_KEYS = ("name", "label", "labels", "class", "category", "title", "value", "tag", "text")
-_LIST_KEYS = ("choices", "taxonomy", "labels", "tags", "classes")
+_LIST_KEYS = (*words("choices taxonomy labels tags classes"), *CLASS_TYPES)
+_SCORES = words("score confidence probability prob")
+# How NumPy 2 writes the items of a list, and any NumPy an array.
+_NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\)""")
+_NUMPY_ARRAY = re.compile(r"(?:np\.)?array\((\[.*\])(?:, *dtype=[^\[\]]*)?\)", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
 
@@ -21,13 +27,21 @@ class NotAListError(ValueError):
 
 def looks_like_list(text: str) -> bool:
     """Whether a text has the brackets of a list."""
-    text = text.removeprefix("c") if text.startswith("c(") else text
+    text = _without_numpy(text).removeprefix("c") if text.startswith("c(") else _without_numpy(text)
     return len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
+
+
+def _without_numpy(text: str) -> str:
+    """The list that NumPy writes as `array(['cat'], dtype=object)`, or as `[np.str_('cat')]`."""
+    if "(" not in text:
+        return text
+    array = _NUMPY_ARRAY.fullmatch(text)
+    return _NUMPY_ITEM.sub(r"\1", array[1] if array else text)
 
 
 def parse_text(text: str) -> list[Any]:
     """The items of a list in a text, such as `['cat', 'dog']`, `[0 3]`, `{cat,"red fox"}`, `c("cat")`."""
-    text = text[1:] if text.startswith("c(") else text
+    text = text[1:] if text.startswith("c(") else _without_numpy(text)
     if not looks_like_list(text):
         raise NotAListError(text)
     for parse in (json.loads, _python):
@@ -85,6 +99,8 @@ def _of_item(item: Any) -> list[Any]:
 
 
 def _of_object(value: Mapping[str, Any]) -> list[Any]:
+    if any(isinstance(score := value.get(key), float) and score not in (0, 1) for key in _SCORES):
+        raise NotAListError(f"{value}, whose score does not say whether the video has the class")
     for key in _LIST_KEYS:
         if isinstance(value.get(key), list | tuple):
             return flatten(value[key])

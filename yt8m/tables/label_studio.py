@@ -12,14 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import RunError, UsageError
-from yt8m.tables.meanings import words
+from yt8m.tables.meanings import CLASS_TYPES, words
 from yt8m.tables.sources import MemorySource
 
-# The types of results whose values name classes, and the key of these names in the value.
-CLASS_TYPES = words(
-    "choices taxonomy labels timelinelabels hypertextlabels paragraphlabels timeserieslabels rectanglelabels "
-    "polygonlabels ellipselabels keypointlabels brushlabels videorectangle"
-)
 _NO_CLASSES = words("textarea rating number datetime pairwise relation")
 PATH_SEPARATOR = "/"  # between the steps of a class in a taxonomy
 # Keys of the data of a task that name its video, the surest first.

@@ -16,13 +16,19 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+# The types of results of Label Studio whose values name classes, and the key of these names in the value.
+CLASS_TYPES = words(
+    "choices taxonomy labels timelinelabels hypertextlabels paragraphlabels timeserieslabels rectanglelabels "
+    "polygonlabels ellipselabels keypointlabels brushlabels videorectangle"
+)
+
 MEANINGS = ("id", "path", "labels", "split", "start", "end")
 
 _ID_NAMES = words(
     "id video_id videoid vid video video_name clip_id clip clip_name youtube_id ytid yt_id file_name filename "
     "fname file slice_file_name image_id imageid image_name image img img_id img_name audio_id audio "
     "recording recording_id sample_id sample sample_name track_id track item_id item_name item media_id media "
-    "asset asset_id movie movie_id film_id external_id data_id segment_id uid uuid guid key "
+    "asset asset_id tconst movie movie_id film_id external_id data_id segment_id uid uuid guid key "
     "ids video_ids clip_ids file_names filenames names"
 )
 _PATH_NAMES = words(

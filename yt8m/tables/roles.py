@@ -172,9 +172,20 @@ class RoleFinder:
         first = next(iter(names or unique or candidates), "")
         if candidates and candidates[0] in unique and not self._columns.facts[candidates[0]].is_counter:
             first = candidates[0]
-        if first or path:
-            return first or path
+        first = first or path or self._column_of_names()
+        if first:
+            if first in self._columns.facts and self._columns.facts[first].has_lists:
+                raise UsageError(
+                    f'{self._columns.path}: the cells of "{first}" are lists or objects, so that they are no ids. Name '
+                    f"the column of the ids, as in --columns=id=COLUMN; it has: {self._columns.list_names()}."
+                )
+            return first
         return self._id_by_cells()
+
+    def _column_of_names(self) -> str:
+        """A column `name` that names each row; less sure than others, since a class has a name too."""
+        named = [name for name in self._columns.names if normalized(name) == "name" and self._columns.is_free(name)]
+        return next((name for name in named if self._columns.facts[name].is_unique), "")
 
     def _id_by_cells(self) -> str:
         """The id of a table without a header, or whose first column R or pandas has left without a name."""

@@ -18,10 +18,41 @@ NONE = "none"  # the value of --label_separator for cells that hold one name eac
 AUTO = "auto"
 # Separators that hardly ever belong to a name, then those that may, in the order in which they are tried.
 _STRONG = (";", "|", "\n", "\t")
-_WEAK = (",", "/", "#", "+", "&", "::", "//", ":", "~", "^", " - ", " and ", " ")
-USUAL = (*_STRONG, ",", "/", "#", "+")  # separators that are looked for in all names of a table
+_WEAK = (
+    ",",
+    "\u3001",
+    "\uff0c",
+    "\uff1b",
+    "/",
+    "#",
+    "+",
+    "&",
+    "::",
+    "//",
+    ":",
+    "~",
+    "^",
+    " - ",
+    " and ",
+    " ",
+    "\\",
+    "-",
+    "_",
+    ".",
+)
+USUAL = (
+    *_STRONG,
+    ",",
+    "\u3001",
+    "\uff0c",
+    "\uff1b",
+    "/",
+    "#",
+    "+",
+)  # separators that are looked for in all names of a table
 _NAMES = {"\n": "line breaks", "\t": "tabs", " ": "blanks"}
 _SPOKEN = ("&", ":", " - ", " and ", " ")  # separators that many names have
+_INNER = ("\\", "-", "_", ".")  # signs inside of names: where they seem to stand between labels, the user chooses
 _CONTROL = ("\n", "\t")  # what no name has, so that cells with them are split or refused later
 _MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels of their own
 _FEW_OF = 1 / 3  # below this share, the cells are names
@@ -133,6 +164,9 @@ def judge(separator: str, cells: Mapping[str, int], known_names: Collection[str]
     if not combined:
         return SeparatorVerdict("names")
     evidence = _Evidence(separator, cells, known_names, combined)
+    if separator in _INNER:
+        is_doubtful = not evidence.uncut and evidence.is_split()
+        return SeparatorVerdict("unclear" if is_doubtful else "names", evidence.example)
     if evidence.uncut:
         # `C++` is a name, so that `+` can hardly stand between names.
         return SeparatorVerdict("unclear", evidence.uncut) if len(evidence.proving) > 1 else SeparatorVerdict("names")
