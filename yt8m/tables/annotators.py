@@ -111,8 +111,8 @@ def _vertex(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | No
         return None
     labels, splits = dict[str, list[str]](), list[str]()
     for value in values:
-        found = [item for name, item in value.items() if name.lower().endswith(("annotation", "annotations"))]
-        answers = [answer for item in found for answer in (item if isinstance(item, list) else [item])]
+        annotations = [item for name, item in value.items() if name.lower().endswith(("annotation", "annotations"))]
+        answers = [answer for item in annotations for answer in (item if isinstance(item, list) else [item])]
         labels[value[key]] = [str(answer["displayName"]) for answer in answers]
         marks = value.get("dataItemResourceLabels") or {}
         splits.append(str(marks.get("aiplatform.googleapis.com/ml_use", "")))

@@ -184,8 +184,8 @@ class RoleFinder:
 
     def _column_of_names(self) -> str:
         """A column `name` that names each row; less sure than others, since a class has a name too."""
-        named = [name for name in self._columns.names if normalized(name) == "name" and self._columns.is_free(name)]
-        return next((name for name in named if self._columns.facts[name].is_unique), "")
+        columns = [name for name in self._columns.names if normalized(name) == "name" and self._columns.is_free(name)]
+        return next((name for name in columns if self._columns.facts[name].is_unique), "")
 
     def _id_by_cells(self) -> str:
         """The id of a table without a header, or whose first column R or pandas has left without a name."""
