@@ -14,7 +14,26 @@ from yt8m.version import __version__ as __version__
 if TYPE_CHECKING:
     from yt8m.classifier import Classifier
     from yt8m.errors import RunError, UsageError
-    from yt8m.python_api import FittedRun, Model, ScoredClass, VideoPrediction, extract, fit, load
+    from yt8m.python_api import (
+        EvaluationReport,
+        FittedRun,
+        Model,
+        Predictions,
+        ResultRows,
+        ScoredClass,
+        VideoPrediction,
+        audit,
+        evaluate,
+        export_model,
+        extract,
+        fit,
+        inspect,
+        list_runs,
+        load,
+        make_records,
+        report,
+        select,
+    )
     from yt8m.records.batches import Records, read_records
     from yt8m.records.record_parser import NumpyBatch
 
@@ -22,22 +41,55 @@ if TYPE_CHECKING:
 _PUBLIC_NAMES = {
     "yt8m.classifier": ("Classifier",),
     "yt8m.errors": ("RunError", "UsageError"),
-    "yt8m.python_api": ("FittedRun", "Model", "ScoredClass", "VideoPrediction", "extract", "fit", "load"),
+    "yt8m.python_api": (
+        "EvaluationReport",
+        "FittedRun",
+        "Model",
+        "Predictions",
+        "ResultRows",
+        "ScoredClass",
+        "VideoPrediction",
+        "audit",
+        "evaluate",
+        "export_model",
+        "extract",
+        "fit",
+        "inspect",
+        "list_runs",
+        "load",
+        "make_records",
+        "report",
+        "select",
+    ),
     "yt8m.records.batches": ("Records", "read_records"),
     "yt8m.records.record_parser": ("NumpyBatch",),
 }
 __all__ = [
     "Classifier",
+    "EvaluationReport",
     "FittedRun",
     "Model",
     "NumpyBatch",
+    "Predictions",
     "Records",
+    "ResultRows",
     "RunError",
     "ScoredClass",
     "UsageError",
     "VideoPrediction",
+    "audit",
+    "evaluate",
+    "export_model",
+    "extract",
+    "fit",
+    "inspect",
+    "list_runs",
+    "load",
+    "make_records",
+    "read_records",
+    "report",
+    "select",
 ]
-__all__ += ["extract", "fit", "load", "read_records"]
 
 
 def __getattr__(name: str) -> Any:

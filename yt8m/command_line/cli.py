@@ -224,14 +224,15 @@ def call(name: str, words: Sequence[str]) -> int:
     if not command.options:
         return int(_import_object(command.function)(list(words)))
     set_up_log()  # before the flags are read, because reading them may log values that come from the data
-    arguments = _parse_arguments(name, command, words)
+    arguments = parse_arguments(name, words)
     # The function is imported after the flags are read, so that flag errors come before slow imports.
     status = _import_object(command.function)(*arguments)
     return status if isinstance(status, int) else 0
 
 
-def _parse_arguments(name: str, command: Command, words: Sequence[str]) -> Sequence[Any]:
+def parse_arguments(name: str, words: Sequence[str]) -> Sequence[Any]:
     """Parses the words after the name of a command into the arguments of the command's function."""
+    command = COMMANDS[name]
     from yt8m.command_line import config_flags  # slow to import, and the overview does not need it
 
     options = _import_object(command.options, command.function.partition(":")[0])

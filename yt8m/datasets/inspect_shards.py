@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +194,18 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the vocabulary.
       RunError: a manifest or a vocabulary is damaged.
     """
+    summaries = summaries_of(config, patterns)
+    if config.json:
+        print(json.dumps(summaries, indent=2, ensure_ascii=False))
+    else:
+        console = Console(soft_wrap=True, width=None if is_terminal(sys.stdout) else _WIDTH)
+        for summary in summaries:
+            console.print(_format_table(summary))
+    return 1 if any(summary["damages"] for summary in summaries) else 0
+
+
+def summaries_of(config: InspectConfig, patterns: Sequence[str]) -> list[dict[str, Any]]:
+    """What each shard holds, as `--json` prints it."""
     data = open_data(patterns, vocabulary=config.vocabulary)
     # Each folder has its own vocabulary, because the shards may belong to different data sets.
     path_of_folder = {os.path.dirname(path): path for path in data.as_named}
@@ -208,13 +220,7 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
         declared_format = discovered.format if discovered and discovered.is_declared else None
         ranges = {feature.name: feature.range for feature in discovered.format.features} if discovered else {}
         summaries.append(ShardSummary(path, declared_format).read().as_json(names[folder], ranges))
-    if config.json:
-        print(json.dumps(summaries, indent=2, ensure_ascii=False))
-    else:
-        console = Console(soft_wrap=True, width=None if is_terminal(sys.stdout) else _WIDTH)
-        for summary in summaries:
-            console.print(_format_table(summary))
-    return 1 if any(summary["damages"] for summary in summaries) else 0
+    return summaries
 
 
 def _shown_names(data: OpenedData, num_classes: int | None) -> Vocabulary:

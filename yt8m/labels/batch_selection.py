@@ -145,6 +145,12 @@ def run(config: SelectConfig) -> int:
         is missing or lacks a column.
       RunError: a record is damaged, or --media is not a CSV file.
     """
+    print("\n".join(choose(config)), flush=True)
+    return 0
+
+
+def choose(config: SelectConfig) -> Iterator[str]:
+    """Chooses videos and writes them to `config.out`; yields lines that describe them."""
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
@@ -162,11 +168,10 @@ def run(config: SelectConfig) -> int:
         )
     selection = select(unlabelled, labelled, config)
     write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
-    print(_describe_selection(unlabelled, selection, names, config), flush=True)
+    yield _describe_selection(unlabelled, selection, names, config)
     if labelled.among_candidates:
         left_out = len(candidates.ids) - len(unlabelled.ids)
-        print(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
-    return 0
+        yield f"{left_out} videos of --data were left out: they are labelled, in {pattern}"
 
 
 def _describe_selection(

@@ -66,14 +66,18 @@ def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
         this folder.
       KeyboardInterrupt, Terminated: a signal stopped the audit; the same command continues it.
     """
+    print(format_summary(audit(config, training, data), config.out), flush=True)
+    return 0
+
+
+def audit(config: AuditConfig, training: TrainConfig, data: OpenedData) -> dict[str, Any]:
+    """Audits the data and writes the files of the audit to `config.out`; returns the content of summary.json."""
     media_links.check(config.media)
     if problem := label_check.describe_problem(data):
         raise UsageError(f"--data={config.data}: {problem}; an audit needs labels.")
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
-        summary = LabelAudit(config, training, data).run()
-    print(format_summary(summary, config.out), flush=True)
-    return 0
+        return LabelAudit(config, training, data).run()
 
 
 class LabelAudit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,17 @@ from yt8m import options, runner, storage
 from yt8m.command_line import flag_parsing, flags
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.named_figures import NamedFigures
 from yt8m.python_api.call_scope import call_scope
+from yt8m.python_api.results import frame_of, html_of
 from yt8m.runs.opened_run import RunFiles
 from yt8m.training import training_run
 
+if TYPE_CHECKING:
+    import pandas
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class FittedRun:
     """The result of a training that has finished, or that a signal has stopped; its last step is saved.
 
@@ -28,7 +33,7 @@ class FittedRun:
       step: the last training step.
       message: how the training ended, in words.
       figures: the last row of metrics.jsonl about a training step, which has no `mode`: `step`, `loss`, `GAP` and other
-        metrics of one batch; empty if there is no such row.
+        metrics of one batch; empty if there is no such row. The keys of report.json, such as `gap`, find them too.
       validations: if `eval_data_pattern` was given, the metrics of each validation with its `step`, including the
         validations of earlier starts of the run. `load` with `checkpoint="best"` loads the best one by `best_metric`.
     """
@@ -40,6 +45,29 @@ class FittedRun:
     figures: Mapping[str, float]
     validations: tuple[Mapping[str, float | None], ...] = ()
 
+    def to_frame(self) -> pandas.DataFrame:
+        """The lines of metrics.jsonl, of training steps and of validations, as a DataFrame.
+
+        Returns:
+          A row for each line.
+
+        Raises:
+          UsageError: pandas is not installed.
+        """
+        return frame_of(RunFiles(self.folder).lines)
+
+    def __fspath__(self) -> str:
+        return self.folder
+
+    def _latest(self) -> NamedFigures:
+        return NamedFigures(self.validations[-1] if self.validations else self.figures)
+
+    def __repr__(self) -> str:
+        return f"<run {self.folder}: {self.status} at step {self.step}; {self._latest().short() or 'no figures'}>"
+
+    def _repr_html_(self) -> str:
+        return html_of({"status": self.status, "step": self.step, **self._latest().spelled()}, self.folder)
+
 
 def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
     """Trains as `fit` does, but leaves the log as the process has it."""
@@ -49,21 +77,21 @@ def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
             "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
         )
     with call_scope():
-        config, outcome = training_run.train(*flags.training(_command_line(flag_values)))
+        config, outcome = training_run.train(*flags.training(command_line(flag_values)))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
-    validations = tuple(outcome.results.get("validations", ()))
+    validations = tuple(map(NamedFigures, outcome.results.get("validations", ())))
     lines = RunFiles(config.train_dir).training_lines
-    figures = dict(lines[-1]) if lines else {}
+    figures = NamedFigures(lines[-1] if lines else {})
     folder = storage.absolute(config.train_dir)  # `load` finds it after a change of the current folder too
     return FittedRun(folder, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
 
 
-def _command_line(flag_values: Mapping[str, Any]) -> list[str]:
-    """The arguments of train.py with these flags."""
+def command_line(flag_values: Mapping[str, Any]) -> list[str]:
+    """The words of a command line with these flags."""
     for name in flag_values:
         if name in flag_parsing.HELP:
-            raise UsageError(f"{name} is not a flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
+            raise UsageError(f"{name} is not an option: see help() of this function, or --help of its command.")
     return [f"--{name}={_flag_text(name, value)}" for name, value in flag_values.items() if value is not None]
 
 

@@ -4,61 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import registry, scoring, storage
+from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.eval_samples import EvalSamples
+from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.python_api.call_scope import call_scope
+from yt8m.python_api.results import EvaluationReport, Predictions, ScoredClass, VideoPrediction, html_of
 from yt8m.records import thresholds
+from yt8m.records.batches import Records
+from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring import EvaluationSettings, Scorer, evaluation, evaluation_results, video_features, video_predictions
-from yt8m.scoring.model_input import Data, Videos
+from yt8m.scoring.evaluation_results import EvaluationResult
+from yt8m.scoring.model_input import Data, Videos, refuse_nan_in
 from yt8m.scoring.scorer import tags
 from yt8m.types import Closing
 
-
-@dataclass(frozen=True)
-class ScoredClass:
-    """A predicted class: its index, its name in the model's vocabulary, and its score from 0 to 1.
-
-    Attributes:
-      index, name, score: as said above.
-      few_positives: of a tag whose threshold was chosen on fewer than 20 videos with the label, their number; the
-        threshold may be far off. None for other tags, and for classes that are no tags.
-    """
-
-    index: int
-    name: str
-    score: float
-    few_positives: int | None = None
-
-
-@dataclass(frozen=True)
-class VideoPrediction:
-    """The prediction for one video.
-
-    Attributes:
-      id: the id of a record as a text, or the path of a video file.
-      classes: the best classes, best first.
-      seconds: how many seconds of a video file were scored; None for a record.
-      tags: of a video file, the classes whose scores reach their thresholds, best first; None for a record, and if the
-        model has no thresholds.
-      window_seconds: of a film, which is longer than the videos of the training, the length of the windows in which it
-        was scored; 0 for other videos.
-    """
-
-    id: str
-    classes: tuple[ScoredClass, ...]
-    seconds: float | None = None
-    tags: tuple[ScoredClass, ...] | None = None
-    window_seconds: float = 0.0
+_RESAMPLES = 200  # sets of videos that are drawn for intervals
 
 
 class Model(Closing):
@@ -77,23 +49,33 @@ class Model(Closing):
         self.num_classes, self.vocabulary = scorer.num_classes, scorer.shown_names
         self._close = weakref.finalize(self, _close_in_process, os.getpid(), scorer)
 
-    def predict(self, data: Data, top_k: int = 5) -> Iterator[VideoPrediction]:
-        """Yields the best classes of each video. Only one batch is in memory.
+    def predict(self, data: Data, top_k: int = 5) -> Predictions:
+        """The best classes of each video. Only one batch is in memory.
 
         Args:
           data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict {feature: array
             [videos, size] or [videos, frames, size]}. With a dict the id of a video is the number of its row.
           top_k: number of classes for each video.
 
+        Returns:
+          An iterator over the predictions, which has `to_frame()` too.
+
         Raises:
-          UsageError: the data do not fit the model, no file matches, an array holds NaN, `top_k` is below 1, or the
-            model is closed.
-          RunError: a record is damaged (the message names file and record), or a score is NaN.
+          UsageError: at the call: the data do not fit the model, no file matches, an array holds NaN, `top_k` is below
+            1, or the model is closed. Of several batches only the first is looked at.
+          RunError: at its turn: a record is damaged (the message names file and record), or a score is NaN.
         """
         self._refuse_closed()
         if top_k < 1:
             raise UsageError(f"top_k is {top_k}; it must be at least 1.")
-        return self._predict_batches(self._scorer.batches(data), top_k)
+        batches = self._scorer.batches(data)
+        if isinstance(data, Mapping | NumpyBatch):
+            for videos in batches:
+                refuse_nan_in(videos)
+            batches = self._scorer.batches(data)
+        elif not isinstance(data, str | os.PathLike | Records):
+            batches = _with_checked_first(batches)
+        return Predictions(self._predict_batches(batches, top_k))
 
     def _predict_batches(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
         for videos in batches:
@@ -127,8 +109,14 @@ class Model(Closing):
         return [video_id for names in ids for video_id in names], np.concatenate(vectors)
 
     def evaluate(
-        self, data: Data, *, top_k: int = 20, segment_labels: bool = False, metrics: Sequence[str] = ()
-    ) -> dict[str, Any]:
+        self,
+        data: Data,
+        *,
+        top_k: int = 20,
+        segment_labels: bool = False,
+        metrics: Sequence[str] = (),
+        intervals: bool = False,
+    ) -> EvaluationReport:
         """Computes the same metrics as eval.py for these data; nothing is written.
 
         Args:
@@ -136,10 +124,12 @@ class Model(Closing):
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
           metrics: custom metrics in addition to the built-in ones, as `package.module:Class`.
+          intervals: whether to compute the 95 % confidence intervals of the figures, from 200 sets of resampled videos.
+            An export gives none.
 
         Returns:
-          A dict with the content of eval/report.json: `gap`, `map`, `hit_at_one`, `perr`, `loss`, `num_examples`,
-          `classes` and more. An export gives no `loss`, since it does not contain the loss function.
+          A report: `GAP`, `mAP`, `Hit@1`, `PERR`, `loss`, `num_examples`, `classes` and more; the thresholds of the
+          classes; a DataFrame of the classes. An export gives no `loss`, since it does not contain the loss function.
 
         Raises:
           UsageError: for the reasons of `predict`; or the data are a dict of arrays; or a metric is wrong.
@@ -148,11 +138,26 @@ class Model(Closing):
         self._refuse_closed()
         if isinstance(data, Mapping):
             raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
-        settings = EvaluationSettings(top_k, segment_labels)
+        settings = EvaluationSettings(top_k, segment_labels, intervals)
         with call_scope("give trust_code=True to yt8m.load"):
             registry.set_command_line_names(metrics)
             result = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
-        return evaluation_results.report_json(result, self._scorer.model)
+        content = evaluation_results.report_json(result, self._scorer.model)
+        return EvaluationReport(
+            content, self._intervals_of(result, content) if intervals else None, _thresholds_of(result)
+        )
+
+    def _intervals_of(self, result: EvaluationResult, content: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+        """{figure: (low, high)} of the figures that have an interval."""
+        from yt8m.reports import loading  # few evaluations have intervals
+
+        videos = result.sample.videos() if result.sample else None
+        if result.sample is None or result.chosen is None or videos is None:
+            return {}
+        samples = EvalSamples(content, videos, self.num_classes, result.sample.seen, result.chosen.points)
+        run = loading.evaluated_run(self.path, samples, _RESAMPLES, 0, result.metric_classes, None)
+        bounds = {name: loading.interval_of(run, SPELLINGS[name][0]) for name in ("GAP", "mAP", "Hit@1", "PERR")}
+        return {name: (interval.low, interval.high) for name, interval in bounds.items() if interval is not None}
 
     def predict_video(
         self,
@@ -225,6 +230,21 @@ class Model(Closing):
         if not self._close.alive:
             raise UsageError(f"{self.path}: this model is closed; load it again.")
 
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<model {', '.join(f'{name} {value}' for name, value in self._facts().items())}, from {self.path}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self._facts(), self.path)
+
+    def _facts(self) -> dict[str, Any]:
+        scorer = self._scorer
+        features = " and ".join(f"{name} of {size}" for name, size in scorer.takes.format.sizes().items())
+        facts = {"class": scorer.model or "unknown", "step": scorer.step, "classes": self.num_classes}
+        return {**facts, f"{scorer.takes.format.level} features": features}
+
     def close(self) -> None:
         """Closes the sessions, and removes the files that were unpacked from an archive. A second call does nothing."""
         self._close()
@@ -256,3 +276,21 @@ def _close_in_process(pid: int, scorer: Scorer) -> None:
     """Closes a scorer in process `pid`; in a process that was forked from it, TensorFlow would hang."""
     if pid == os.getpid():
         scorer.close()
+
+
+def _with_checked_first(batches: Iterator[Videos]) -> Iterator[Videos]:
+    """The same batches; the first one is made and checked at once."""
+    first = list(itertools.islice(batches, 1))
+    for videos in first:
+        refuse_nan_in(videos)
+    return itertools.chain(first, batches)
+
+
+def _thresholds_of(result: EvaluationResult) -> dict[str, float]:
+    """{name of a class: threshold} with the best F1, of the classes with a label."""
+    points = result.metrics.operating_points(EvalConfig.min_positives) if result.metrics else None
+    if points is None:
+        return {}
+    return {
+        result.names.name(index): float(points.thresholds[index]) for index in np.flatnonzero(points.positives).tolist()
+    }

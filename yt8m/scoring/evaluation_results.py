@@ -24,6 +24,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.eval_samples import EvalSamples
+from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
 from yt8m.eval_util.guaranteed_precision import PARTS, CommonThreshold, PrecisionCalibration, least_labels
 from yt8m.eval_util.metrics import Metric, is_below_one, why_undefined
 from yt8m.eval_util.requirements import Verdict
@@ -55,6 +56,7 @@ class EvaluationResult(NamedTuple):
     chosen: ChosenThresholds | None = None
     calibration: Calibration | None = None
     verdicts: Sequence[Verdict] = ()
+    metrics: EvaluationMetrics | None = None
 
     def values(self) -> list[tuple[type[Metric], float]]:
         """(metric, value) of each metric that is defined on these data."""
@@ -88,7 +90,17 @@ def evaluation_result(
     videos = evaluator.sample.videos() if evaluator.sample else None
     calibration = calibrate(videos) if videos else None
     return EvaluationResult(
-        checkpoint, step, figures, examples, classes, names, evaluator.sample, thresholds, calibration
+        checkpoint,
+        step,
+        figures,
+        examples,
+        classes,
+        names,
+        evaluator.sample,
+        thresholds,
+        calibration,
+        (),
+        evaluator.metrics,
     )
 
 

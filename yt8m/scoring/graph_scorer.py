@@ -42,6 +42,7 @@ class FedGraph:
     Args:
       dtypes: the type of each feature, for a graph that is fed with arrays; None for a graph that parses records.
       cached: records in a cache, for a graph that is fed with their numbers; None for any other graph.
+      keeps_videos: whether the reports of an evaluation have the values of each video, for a sample of the videos.
 
     Attributes:
       hidden: what `run` computes for the last hidden layer: ids, and vectors of videos; None if the model has none.
@@ -57,10 +58,12 @@ class FedGraph:
         top_k: int,
         dtypes: Sequence[np.dtype[Any]] | None,
         cached: CachedRecords | None = None,
+        keeps_videos: bool = False,
     ) -> None:
         self._reader = readers.reader_for(data) if dtypes is None else None
         self._cached = CachedInput(cached, self._reader) if cached else None
         self.modeler = model.modeler(data, mode, top_k)
+        self.modeler.keeps_videos = keeps_videos
         settings = model.runner_config(mode)
         deployment, _ = deploy.local(1, deploy.count_gpus())
         with tf.Graph().as_default() as graph:
@@ -199,7 +202,7 @@ class GraphScorer(Scorer):
             if key not in self._graphs:
                 data = self.trained.run.data_for(self._config, "", segments)
                 cached = self._cached[segments] if is_cached else None
-                arguments = self.trained, data, mode, settings.top_k, dtypes, cached
+                arguments = self.trained, data, mode, settings.top_k, dtypes, cached, settings.keeps_videos
                 self._graphs[key] = self._context.copy().run(FedGraph, *arguments)
             return self._graphs[key]
 
@@ -294,6 +297,7 @@ class Evaluation:
     ) -> None:
         self._scorer, self._settings, self.examples = scorer, settings, 0
         modeler = VideoModeler(None, None, scorer.num_classes, settings.top_k)
+        modeler.keeps_videos = settings.keeps_videos
         modeler.metric_classes = metric_classes
         modeler.class_counts = data_fit.training_counts(scorer.shown_names, scorer.training_data)
         self.evaluator = VideoEvaluator(modeler)

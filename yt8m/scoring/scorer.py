@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 
 class EvaluationSettings(NamedTuple):
-    """How batches are evaluated."""
+    """How batches are evaluated; with `keeps_videos` a sample of the videos is kept, from which intervals are drawn."""
 
     top_k: int = 20
     segment_labels: bool = False
+    keeps_videos: bool = False
 
 
 USUAL_SETTINGS = EvaluationSettings()

@@ -81,14 +81,15 @@ def make(config: RecordsConfig) -> dict[str, Any]:
         print(maker.understood)
         return {"understood": maker.understood}
     print(maker.understood, file=sys.stderr)
-    storage.makedirs(config.out)
-    folder = making_folder(config.out, config.level)
-    with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as local_folder:
-        if local_folder != folder:
-            print(f"the records are written to {local_folder}, and uploaded when they are complete", file=sys.stderr)
-        summary = maker.run(local_folder)
+    summary = maker.make()
     print_summary(summary, config.out, config.level, maker.formats)
     return summary
+
+
+def summary_of(config: RecordsConfig) -> dict[str, Any]:
+    """Makes the records and prints nothing; returns the content of summary.json, with how the table was understood."""
+    maker = _RecordsMaker(config)
+    return {"understood": maker.understood, **({} if config.dry_run else maker.make())}
 
 
 class _RecordsMaker:
@@ -127,6 +128,17 @@ class _RecordsMaker:
     def formats(self) -> Sequence[FeatureFormat]:
         """The names and sizes of the features, and the ranges of those stored as bytes."""
         return self._features.formats
+
+    def make(self) -> dict[str, Any]:
+        """Makes the records in the folder `config.out`; returns the summary."""
+        config = self._config
+        storage.makedirs(config.out)
+        folder = making_folder(config.out, config.level)
+        with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as local_folder:
+            if local_folder != folder:
+                notice = f"the records are written to {local_folder}, and uploaded when they are complete"
+                print(notice, file=sys.stderr)
+            return self.run(local_folder)
 
     def run(self, local_folder: str) -> dict[str, Any]:
         """Writes the records to `local_folder`, and moves them to their final folder; returns the summary.

@@ -1,0 +1,181 @@
+"""What the commands do, from Python: values are returned, and DataFrames and arrays are taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import yt8m
+
+NAMES = ["ant", "bee", "cat"]
+SPLITS = {"splits": {"train": 0.6, "validate": 0.4}}
+FLAGS = dict(
+    model="LogisticModel",
+    max_steps=30,
+    num_epochs=50,
+    batch_size=32,
+    base_learning_rate=0.5,
+    regularization_penalty=0.0,
+)
+
+
+def table(count: int = 120) -> tuple[pd.DataFrame, np.ndarray]:
+    draw = np.random.default_rng(0)
+    labels = draw.random((count, 3)) < 0.4
+    labels[~labels.any(1), 0] = True
+    names = [[name for name, has in zip(NAMES, row, strict=True) if has] for row in labels]
+    x = labels @ draw.normal(size=(3, 6)) + 1.5 * draw.normal(size=(count, 6))
+    return pd.DataFrame({"id": [f"v{n:03}" for n in range(count)], "labels": names}), x.astype("f")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("commands")
+    frame, x = table()
+    summary = yt8m.make_records(frame, folder / "data", x, feature_names="clip", **SPLITS)
+    (folder / "summary.json").write_text(json.dumps(summary))
+    run = yt8m.fit(train_data_pattern=folder / "data/video/train/*.tfrecord", train_dir=folder / "runs/one", **FLAGS)
+    (folder / "run.txt").write_text(f"{run!r}\n{run._repr_html_()}")
+    assert run.figures["gap"] == run.figures["GAP"]
+    assert len(run.to_frame()) >= 3
+    with yt8m.load(run) as model:
+        assert model.num_classes == 3
+    return folder
+
+
+def validation(world: pathlib.Path) -> str:
+    return f"{world}/data/video/validate/*.tfrecord"
+
+
+def test_records_of_a_data_frame_and_an_array_are_those_of_the_command(
+    world: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, x = table()
+    summary = json.loads((world / "summary.json").read_text())
+    assert summary["classes"] == 3
+    assert sum(split["videos"] for split in summary["splits"].values()) == 120
+    assert "120" in summary["understood"]
+    frame.assign(labels=frame["labels"].str.join(";")).to_csv(tmp_path / "t.csv", index=False)
+    np.save(tmp_path / "x.npy", x)
+    yt8m.make_records(tmp_path / "t.csv", tmp_path / "data", tmp_path / "x.npy", feature_names="clip", **SPLITS)
+    assert capsys.readouterr().out == ""
+    for split in SPLITS["splits"]:
+        folders = [f"{folder}/data/video/{split}/*.tfrecord" for folder in (world, tmp_path)]
+        first, other = (list(yt8m.read_records(folder)) for folder in folders)
+        assert [batch.ids for batch in first] == [batch.ids for batch in other]
+        assert [batch.labels.tolist() for batch in first] == [batch.labels.tolist() for batch in other]
+
+
+def test_a_dry_run_writes_nothing(tmp_path: pathlib.Path) -> None:
+    frame, x = table(20)
+    summary = yt8m.make_records(frame, tmp_path / "data", {"clip": x}, dry_run=True)
+    assert list(summary) == ["understood"]
+    assert not (tmp_path / "data").exists()
+
+
+def test_shards(world: pathlib.Path) -> None:
+    rows = yt8m.inspect(validation(world))
+    assert repr(rows) == f"<{len(rows)} shards>"
+    assert sum(row["records"] for row in rows) == len(list(yt8m.read_records(validation(world), batch_size=1)))
+    assert rows.to_frame()["records"].sum() == sum(row["records"] for row in rows)
+
+
+def test_a_report_has_figures_intervals_classes_and_thresholds(world: pathlib.Path) -> None:
+    report = yt8m.evaluate(world / "runs/one", validation(world))
+    assert list(report.figures) == ["GAP", "mAP", "Hit@1", "PERR", "loss"]
+    for name, key in (("GAP", "gap"), ("mAP", "map"), ("Hit@1", "hit_at_one"), ("PERR", "perr")):
+        assert report[name] == report[key] == report.figures[name] > 0.6
+        assert report.get(name) == report[key]
+        low, high = report.intervals[name]
+        assert 0 < low < high <= 1
+    assert sorted(report.thresholds) == NAMES
+    frame = report.to_frame()
+    assert sorted(frame["name"]) == NAMES
+    assert frame["average_precision"].tolist() == [row["average_precision"] for row in report.classes]
+    assert frame["threshold"].tolist() == [report.thresholds[name] for name in frame["name"]]
+    assert f"GAP {report['GAP']:.4f}" in repr(report)
+    assert "\n" not in repr(report)
+    assert "<th style='text-align:left'>Hit@1</th>" in report._repr_html_()
+    assert json.loads(json.dumps(report)) == report
+    with pytest.raises(KeyError):
+        report["gapp"]
+    with yt8m.load(world / "runs/one") as model:
+        plain = model.evaluate(validation(world))
+        assert (plain.figures, plain.intervals) == (report.figures, {})
+
+
+def test_predictions_as_a_data_frame_and_refusals_at_the_call(world: pathlib.Path) -> None:
+    _, x = table(5)
+    with yt8m.load(world / "runs/one") as model:
+        frame = model.predict({"clip": x}, top_k=2).to_frame()
+        assert frame.columns.tolist() == ["id", "index", "name", "score"]
+        assert frame["id"].tolist() == [str(n) for n in range(5) for _ in range(2)]
+        first = next(model.predict({"clip": x}, top_k=1)).classes[0]
+        assert frame.loc[0, ["name", "score"]].tolist() == [first.name, first.score]
+        for wrong in (
+            {"clip": x[:, :5]},
+            {"clap": x},
+            {"clip": np.where(x > 0, np.nan, x)},
+            {"clip": x[0]},
+            [3],
+            "none/*",
+        ):
+            with pytest.raises(yt8m.UsageError):
+                model.predict(wrong)
+        with pytest.raises(yt8m.UsageError, match="NaN"):
+            model.predict({"clip": np.concatenate([np.zeros((300, 6), "f"), np.full((1, 6), np.nan, "f")])})
+        text = repr(model)
+        assert "LogisticModel" in text
+        assert "clip of 6" in text
+        assert "\n" not in text
+        assert "LogisticModel" in model._repr_html_()
+
+
+def test_a_run_is_shown_in_one_line(world: pathlib.Path) -> None:
+    line, page = (world / "run.txt").read_text().splitlines()
+    assert line.startswith(f"<run {world}/runs/one: finished at step 30; GAP 0.")
+    assert "<td>finished</td>" in page
+
+
+def test_runs_are_listed(world: pathlib.Path) -> None:
+    (row,) = rows = yt8m.list_runs(world / "runs", sort="GAP")
+    assert (row["run"], row["model"], row["step"]) == (f"{world}/runs/one", "LogisticModel", 30)
+    assert rows.to_frame()["model"].tolist() == ["LogisticModel"]
+    assert "LogisticModel" in rows._repr_html_()
+    with pytest.raises(yt8m.UsageError, match="nowhere"):
+        yt8m.list_runs(world / "nowhere")
+
+
+def test_videos_to_label_next(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    rows = yt8m.select(world / "runs/one", validation(world), tmp_path / "next.csv", count=7)
+    assert len(rows) == 7
+    ids = {video for batch in yt8m.read_records(validation(world)) for video in batch.ids}
+    assert {row["video"] for row in rows} <= ids
+
+
+@pytest.mark.long
+def test_an_audit(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    audited = yt8m.audit(f"{world}/data/video/*/*.tfrecord", tmp_path / "audit", folds=2, num_epochs=2)
+    assert audited["videos"] == 120
+    assert os.path.exists(tmp_path / "audit/issues.csv")
+    assert isinstance(audited["issues"], yt8m.ResultRows)
+
+
+def test_an_export_is_loaded(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = yt8m.export_model(world / "runs/one", tmp_path / "small.npz", format="npz")
+    assert os.path.getsize(path) > 0
+
+
+def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    frame, x = table(20)
+    with pytest.raises(yt8m.UsageError, match="shardz"):
+        yt8m.make_records(frame, tmp_path / "data", x, shardz=3)
+    with pytest.raises(yt8m.UsageError, match="count"):
+        yt8m.select(world / "runs/one", validation(world), tmp_path / "next.csv", count="many")
+    with pytest.raises(yt8m.UsageError, match="not an option"):
+        yt8m.inspect(validation(world), help=True)

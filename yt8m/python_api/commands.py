@@ -1,0 +1,244 @@
+"""What the commands of `yt8m` do, as functions that return values: records, audits, selections, exports, pages, runs.
+
+Each takes the options of its command by name, such as `level="frame"`. A DataFrame is taken where a command takes a
+table, and an array where it takes a file of arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.command_line import cli, program
+from yt8m.errors import UsageError
+from yt8m.python_api.call_scope import call_scope
+from yt8m.python_api.fitting import command_line
+from yt8m.python_api.loaded_model import Model, load
+from yt8m.python_api.results import EvaluationReport, ResultRows
+from yt8m.scoring.model_input import Data
+
+Path = str | os.PathLike[str]
+
+
+def make_records(table: Any, out: Path, array: Any = None, **options: Any) -> dict[str, Any]:
+    """Makes records of your own videos from a table of ids and labels and from arrays, as `yt8m make-records` does.
+
+    Args:
+      table: the path of a table; or a DataFrame, whose cells may have lists of labels and arrays of features.
+      out: the folder for the records.
+      array: the path of the features, as for the command; an array [videos, values] or [videos, frames, values] in the
+        order of the table; or a dict {feature: array}.
+      **options: further options of the command, such as `level="frame"` or `splits={"train": 0.8, "validate": 0.2}`.
+
+    Returns:
+      The content of summary.json, and `understood`: what was understood of the table.
+
+    Raises:
+      UsageError: an option is wrong, or the table cannot be understood.
+      RunError: the table or an array is damaged, or the records cannot be written.
+    """
+    from yt8m.datasets import make_records as records
+
+    values = {"table": table, "out": out, "array": array, **options}
+    with _arguments("make-records", values) as (config,):
+        return records.summary_of(config)
+
+
+def inspect(data: Path | Sequence[Path], **options: Any) -> ResultRows:
+    """What shards hold, and what is damaged, as `yt8m inspect` shows it.
+
+    Args:
+      data: files or patterns.
+      **options: further options of the command.
+
+    Returns:
+      A row for each shard, with the keys that `yt8m inspect --json` prints.
+
+    Raises:
+      UsageError: no file matches, or an option is wrong.
+      RunError: a manifest or a vocabulary is damaged.
+    """
+    from yt8m.datasets import inspect_shards
+
+    with _arguments("inspect", options, _paths(data)) as (config, patterns):
+        return ResultRows("shards", inspect_shards.summaries_of(config, patterns))
+
+
+def evaluate(
+    model: Path | Model, data: Data, *, checkpoint: str | int = "", trust_code: bool = False, **options: Any
+) -> EvaluationReport:
+    """Evaluates a model on data with labels; nothing is written.
+
+    Args:
+      model: the path of anything that `load` takes, or a loaded model.
+      data: as for `Model.evaluate`.
+      checkpoint, trust_code: as for `load`.
+      **options: further arguments of `Model.evaluate`. Unlike there, `intervals` is True by default.
+
+    Returns:
+      The figures with their 95 % confidence intervals, the classes, and the thresholds with the best F1.
+
+    Raises:
+      UsageError: there is no such model, or the data do not fit it.
+      RunError: a record is damaged, or the data have no example.
+    """
+    arguments = {"intervals": True, **options}
+    if isinstance(model, Model):
+        return model.evaluate(data, **arguments)
+    with load(model, checkpoint=checkpoint, trust_code=trust_code) as loaded:
+        return loaded.evaluate(data, **arguments)
+
+
+def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
+    """Looks for labels that are wrong or missing, and for copies of videos, as `yt8m audit` does.
+
+    Args:
+      data: the files to audit, of all splits.
+      out: the folder for the tables and the page.
+      **options: further options of the command, and those of `fit` that say how its models are trained.
+
+    Returns:
+      The content of summary.json; and `issues`, the rows of issues.csv as `ResultRows`.
+
+    Raises:
+      UsageError: an option is wrong, or the data have no labels or too few videos.
+      RunError: a record is damaged, or a training failed.
+    """
+    from yt8m.labels import label_audit
+
+    with _arguments("audit", {"data": data, "out": out, **options}) as (config, training, opened):
+        summary = label_audit.audit(config, training, opened)
+        return {**summary, "issues": _rows_of(storage.join(config.out, label_audit.ISSUES), "issues")}
+
+
+def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
+    """Chooses the videos to label next, as `yt8m select` does.
+
+    Args:
+      model: the folder of a run.
+      data: files of videos to choose from.
+      out: the file to write.
+      **options: further options of the command, such as `count=200`.
+
+    Returns:
+      The rows of the table; without rows for `format="label-studio"`.
+
+    Raises:
+      UsageError: an option is wrong, or all videos are labelled.
+      RunError: a record is damaged.
+    """
+    from yt8m.labels import batch_selection
+
+    with _arguments("select", {"model": model, "data": data, "out": out, **options}) as (config,):
+        list(batch_selection.choose(config))
+        return _rows_of(config.out, "videos") if config.format == "csv" else ResultRows("videos", [])
+
+
+def export_model(model: Path, out: Path, **options: Any) -> str:
+    """Exports the model of a run, as `yt8m export` does.
+
+    Args:
+      model: the folder of a run.
+      out: the folder or the file to write.
+      **options: further options of the command, such as `format="onnx"` or `weights="int8"`.
+
+    Returns:
+      The absolute path of what was written.
+
+    Raises:
+      UsageError: there is no such run or checkpoint, `out` exists, or a package is not installed.
+      RunError: the checkpoint cannot be read, or the model cannot be converted.
+    """
+    from yt8m.export import export_model as exports
+
+    with _arguments("export", {"model": model, "out": out, **options}) as (config,):
+        exports.run(config)
+        return storage.absolute(config.out)
+
+
+def report(runs: Path | Sequence[Path], **options: Any) -> str:
+    """Writes a page of metrics and charts of one or several runs, as `yt8m report` does.
+
+    Args:
+      runs: the folders of evaluated runs.
+      **options: further options of the command, such as `out="comparison.html"`.
+
+    Returns:
+      The absolute path of the page.
+
+    Raises:
+      UsageError: a run is not there or was not evaluated, or a package is not installed.
+    """
+    from yt8m.reports import report_writer
+
+    with _arguments("report", options, _paths(runs)) as (config, folders):
+        return storage.absolute(report_writer.write(folders, config))
+
+
+def list_runs(folders: Path | Sequence[Path] = (), sort: str = "age") -> ResultRows:
+    """The runs in folders, at any depth, as `yt8m runs` lists them.
+
+    Args:
+      folders: by default `runs`.
+      sort: the column that they are sorted by: a figure such as `GAP`, `run`, `model`, `step`, `state` or `age`.
+
+    Returns:
+      A row for each run, with the keys that `yt8m runs --json` prints.
+
+    Raises:
+      UsageError: there is no such folder, or no such column.
+    """
+    from yt8m.config.run_dir import RUNS
+    from yt8m.reports import run_list
+
+    return ResultRows("runs", [run.as_json() for run in run_list.find_runs(_paths(folders) or [RUNS], sort)])
+
+
+def _paths(paths: Path | Sequence[Path]) -> list[str]:
+    listed = [paths] if isinstance(paths, str | os.PathLike) else paths
+    return [os.path.expanduser(os.fspath(path)) for path in listed]
+
+
+@contextlib.contextmanager
+def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] = ()) -> Iterator[Sequence[Any]]:
+    """The arguments of the function of a command, inside the context of a call."""
+    with (
+        tempfile.TemporaryDirectory(prefix="yt8m-tables-") as folder,
+        call_scope(),
+        program.shown_log(),
+        program.calling(f"yt8m {command}"),
+    ):
+        written = {name: _as_file(value, os.path.join(folder, name)) for name, value in values.items()}
+        yield cli.parse_arguments(command, [*command_line(written), *operands])
+
+
+def _as_file(value: Any, stem: str) -> Any:
+    """The path of a new file with a DataFrame, an array, or a dict of arrays; other values as an option takes them."""
+    if hasattr(value, "to_json") and hasattr(value, "columns"):
+        path = f"{stem}.jsonl"
+        value.to_json(path, orient="records", lines=True, date_format="iso", force_ascii=False)
+        return path
+    if isinstance(value, np.ndarray) and value.ndim >= 2:
+        np.save(f"{stem}.npy", value)
+        return f"{stem}.npy"
+    if isinstance(value, Mapping):
+        if all(isinstance(share, int | float) for share in value.values()):
+            return [f"{name}:{share}" for name, share in value.items()]
+        if not all(hasattr(array, "shape") for array in value.values()):
+            raise UsageError(f"{os.path.basename(stem)}: expected a dict {{feature: array}}.")
+        np.savez(f"{stem}.npz", **value)
+        return f"{stem}.npz"
+    return value
+
+
+def _rows_of(path: str, kind: str) -> ResultRows:
+    """The rows of a CSV file that a command wrote."""
+    lines = storage.read_text(path).removeprefix("\ufeff").splitlines(keepends=True)
+    return ResultRows(kind, list(csv.DictReader(lines)))
