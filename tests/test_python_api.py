@@ -344,7 +344,7 @@ def test_nothing_is_left_of_a_closed_model(world: pathlib.Path, data: yt8m.Recor
         ({"model": "MoModel"}, "--model=MoModel: unknown model 'MoModel'; did you mean MoeModel?"),
         ({"batch_size": "many"}, "--batch_size=many: expected a whole number"),
         ({"batch_size": 0}, "--batch_size must be at least 1; it is 0"),
-        ({"help": True}, "help is not a flag of a training"),
+        ({"help": True}, "help is not an option"),
         ({"train_dir": object()}, "train_dir=<object object"),
         ({"moe_num_mixtures": 3, "model": "LogisticModel"}, "LogisticModel has no such hyper-parameter"),
         ({"train_data_pattern": "/nowhere/*"}, "no file matches"),

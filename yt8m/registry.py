@@ -17,9 +17,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import importlib.util
 import inspect
 import itertools
 import os
+import pathlib
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -87,6 +90,55 @@ def local_trust() -> Iterator[None]:
 def set_command_line_names(names: Iterable[str]) -> None:
     """Sets the names on the command line. They may be imported even if distrusted, because the user typed them."""
     _on_command_line.set(frozenset(names))
+
+
+def find_near(names: Iterable[str], folder: str) -> None:
+    """Lets modules be imported that lie in `folder` or above it, for names that the file in `folder` holds.
+
+    So the code that a run names is found from any current folder, if it was not moved away from the run. A module that
+    can be imported anyway takes precedence. Only for names that are trusted.
+    """
+    for name in names:
+        module = name.partition(":")[0]
+        if all(map(str.isidentifier, module.split("."))) and not _can_import(module):
+            root = _folder_of_module(module, folder)
+            if root and root not in sys.path:
+                sys.path.append(root)
+                importlib.invalidate_caches()
+
+
+def _can_import(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top in sys.modules or importlib.util.find_spec(top) is not None
+
+
+def _folder_of_module(module: str, folder: str) -> str:
+    """The folder, nearest above `folder`, that has the module; empty if there is none, or `folder` is in a bucket."""
+    if "://" in folder:
+        return ""
+    stem, start = module.replace(".", os.sep), pathlib.Path(os.path.abspath(folder))
+    for root in (start, *start.parents):
+        if (root / f"{stem}.py").is_file() or (root / stem / "__init__.py").is_file():
+            return str(root)
+    return ""
+
+
+def name_of_class(cls: type) -> str:
+    """How a class is named in options and in files: its own name if it is one of this package, else module:Class.
+
+    Refused is a class that no other program could import: one of a notebook, of the script that runs, or of a function.
+    """
+    module, name = cls.__module__, cls.__qualname__
+    if module.startswith("yt8m."):
+        return cls.__name__
+    if module == "__main__" or "<locals>" in name:
+        place = "of a notebook or of the script that runs" if module == "__main__" else "inside of a function"
+        raise UsageError(
+            f"the class {name} is one {place}, so no later program could import it to evaluate the run. "
+            f"Write it to a file, in a notebook by `%%writefile my_models.py` as the first line of its cell, and give "
+            f"it as `from my_models import {cls.__name__}`."
+        )
+    return f"{module}:{name}"
 
 
 def _refuse_distrusted(kind: str, name: str) -> None:

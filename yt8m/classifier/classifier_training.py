@@ -44,7 +44,7 @@ _STEPS_BETWEEN_VALIDATIONS, _SMALLEST_BATCH = 50, 32
 class TrainingSettings(NamedTuple):
     """The arguments of the constructor."""
 
-    model: str
+    model: str | type[Any]
     budget: float | None
     seed: int
     options: Mapping[str, Any]

@@ -29,7 +29,8 @@ class Classifier:
 
     Args:
       model: `auto` chooses among several models and their settings by videos that are held out; the name of a model,
-        such as `MoeModel`, chooses among its settings.
+        such as `MoeModel`, chooses among its settings. A class of
+        your own is taken too, if it is in a module.
       budget: seconds for the choice and the training.
       random_state: the seed: a whole number; a NumPy generator, which draws one; None for another one in each `fit`.
       extractors: names of the extractors that compute the features if X has paths of videos, such as
@@ -49,7 +50,7 @@ class Classifier:
 
     def __init__(
         self,
-        model: str = "auto",
+        model: str | type[Any] = "auto",
         budget: float = 60.0,
         random_state: Any = 0,
         extractors: Sequence[str] = (),

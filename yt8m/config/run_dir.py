@@ -205,7 +205,10 @@ def _read_config_file(path: str, parse: Callable[[str, str], TrainConfig], trust
     text = _read_text(path)
     config = parse(text, path)
     code = registry.names_of_code(dataclasses.asdict(config))
-    registry.set_trust(code, path, is_trusted=trust_code or own_runs.is_noted(text))
+    is_trusted = trust_code or own_runs.is_noted(text)
+    registry.set_trust(code, path, is_trusted=is_trusted)
+    if is_trusted:
+        registry.find_near(code, os.path.dirname(path))
     return config
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from yt8m import options, runner, storage
+from yt8m import options, registry, runner, storage
 from yt8m.command_line import flag_parsing, flags
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
@@ -98,6 +98,7 @@ def command_line(flag_values: Mapping[str, Any]) -> list[str]:
 def _flag_text(name: str, value: Any) -> str:
     """The value of the flag `name` as it is written on the command line."""
     items = list(value) if isinstance(value, list | tuple) else [value]
+    items = [registry.name_of_class(item) if isinstance(item, type) else item for item in items]
     items = [str(os.fspath(item)) if isinstance(item, os.PathLike) else item for item in items]
     items = [item.item() if isinstance(item, np.generic) else item for item in items]
     if not all(isinstance(part, str | bool | int | float) for part in items):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import cores, extractors, options, registry
+from yt8m import cores, extractors, options, registry, storage
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import (
     ChosenExtractor,
@@ -180,6 +182,7 @@ def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
 def _recreate_extractor(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> ChosenExtractor:
     """Creates the extractor that an entry describes."""
     name = str(entry["name"])
+    flags = {**_path_near(entry, takes.folder), **flags}
     extractor = extractors.create(name, entry["settings"])
     changeable = {key for key in flags if key in extractor.weight_files() or key in extractor.free_settings}
     for key in (flags.keys() & entry["settings"].keys()) - changeable:
@@ -190,6 +193,24 @@ def _recreate_extractor(takes: ModelInput, entry: Entry, flags: Mapping[str, Any
             )
     settings = {**entry["settings"], **{key: flags[key] for key in changeable}}
     return ChosenExtractor(name, extractors.create(name, settings))
+
+
+# Extractors whose name holds the path of their weights, after a colon, and the setting that replaces that path.
+_PATHS = {"onnx": "onnx_file", "saved_model": "saved_model_dir"}
+
+
+def _path_near(entry: Entry, folder: str) -> dict[str, str]:
+    """{setting: path} of weights whose relative path is not here, but in the folder of the run or above it.
+
+    So they are found from any current folder, if they were not moved away from the run; their sha256 is compared.
+    """
+    kind, _, path = str(entry["name"]).partition(":")
+    setting = _PATHS.get(kind, "")
+    if not setting or storage.is_remote(path) or os.path.isabs(path) or os.path.exists(path):
+        return {}
+    start = pathlib.Path(os.path.abspath(folder))
+    places = (root / path for root in (start, *start.parents))
+    return next(({setting: str(place)} for place in places if place.exists()), {})
 
 
 def refuse_code(folder: str, entries: Sequence[Entry], flags: Mapping[str, Any], *, is_trusted: bool) -> None:
