@@ -30,6 +30,7 @@ from yt8m.readers import (
     batch_queue,
     reader_for,
 )
+from yt8m.readers.cached_input import open_cache
 from yt8m.types import Batch
 
 
@@ -386,3 +387,37 @@ def test_files_in_a_bucket_are_read_through_a_buffer_whatever_is_named_before_th
     for pattern in ("a.tfrecord", "gs://bucket/b.tfrecord", "a.tfrecord,gs://bucket/b.tfrecord"):
         BatchQueue(YT8MFrameFeatureReader(), pattern)._all_records(pattern)
     assert sizes == [0, 256 << 10, 256 << 10]
+
+
+@pytest.mark.parametrize(
+    ("changed", "offers"),
+    [({}, True), ({"num_epochs": 1}, False), ({"cache": "folder"}, False), ({"frame_features": False}, False)],
+)
+def test_a_cache_of_frames_is_offered_where_it_helps(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], offers: bool
+) -> None:
+    record = frame_record({"id": [b"v"], "labels": [1]}, {"rgb": np.zeros((3, 4), np.uint8)})
+    write_shard(tmp_path / "a.tfrecord", [record])
+    usual = DataConfig(
+        data_pattern=f"{tmp_path}/*.tfrecord",
+        feature_names=("rgb",),
+        feature_sizes=(4,),
+        frame_features=True,
+        num_classes=3,
+    )
+    queue = BatchQueue.for_config(dataclasses.replace(usual, **changed), "train")
+    with caplog.at_level(logging.INFO):
+        queue.log_settings()
+    assert ("--cache=auto" in caplog.text) == offers
+
+
+def test_a_cache_named_auto_lies_in_the_cache_of_the_program(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_shard(tmp_path / "a.tfrecord", [video_record(id=[b"v"], labels=[1], mean_rgb=[1.0])])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    reader = YT8MAggregatedFeatureReader(3, (1,), ("mean_rgb",))
+    open_cache("auto", reader, [str(tmp_path / "a.tfrecord")], skips_bad=False).begin_shard(
+        str(tmp_path / "a.tfrecord")
+    )
+    assert [path.parent for path in tmp_path.rglob("*.parsed")] == [tmp_path / "home/yt8m/parsed"]

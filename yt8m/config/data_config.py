@@ -118,7 +118,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     # If a run is resumed, only a change between cache and no cache counts, not another folder.
     cache: str = path_option(
-        "local folder that caches parsed records for later passes over them",
+        "local folder that caches parsed records for later passes over them; auto: one in --cache_dir",
         shapes="input",
         shaped_by=bool,
         belongs_to="machine",

@@ -18,7 +18,7 @@ from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
-from yt8m.readers.cached_input import CachedInput, open_cache
+from yt8m.readers.cached_input import AUTO, CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import RecordCount, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
@@ -145,6 +145,17 @@ class BatchQueue(Inputter):
             "input on %d cores: --batch_size=%d --parse_threads=%d --prefetch=%d --num_readers=%d",
             *(cores.usable(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
         )
+        if self._may_gain_by_cache():
+            logging.info(
+                "frames are parsed from records in every epoch; --cache=%s, or another folder, takes at most %.1f GB "
+                "of disk and reads them about 4 times as fast from the second epoch on",
+                *(AUTO, sum(map(storage.size, self.files())) / 1e9),
+            )
+
+    def _may_gain_by_cache(self) -> bool:
+        """Whether whole videos of frames are read again and again from this machine's disks, without a cache."""
+        is_local = not any(storage.is_remote(path) for path in self.files())
+        return is_local and not self._cache_folder and self.num_epochs != 1 and _yields_whole_videos(self.reader)
 
     def contents(self) -> dict[str, Any]:
         """{path: checksum of the first records' own checksums, or the generation of an object in a bucket}."""

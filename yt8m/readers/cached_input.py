@@ -6,6 +6,7 @@ examples is the same as without a cache. A shard that the cache lacks is parsed 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,10 @@ from yt8m.records.cached_records import CachedRecords
 from yt8m.records.data_format import PUBLISHED, DataFormat, features_of
 from yt8m.records.shard_cache import ShardCache
 from yt8m.records.shards import RATING_LISTS, DamagedError
+from yt8m.storage.base import cache_dir
 from yt8m.types import Batch
+
+AUTO = "auto"  # the value of --cache for a folder in the cache of this program
 
 
 class CachedInput:
@@ -168,7 +172,13 @@ class CachedInput:
 
 
 def open_cache(folder: str, reader: Reader, files: Sequence[str], *, skips_bad: bool) -> CachedRecords:
-    """Opens the cache in a folder, for the records that a reader would parse; logs how much disk space it needs."""
+    """Opens the cache in a folder, for the records that a reader would parse; logs how much disk space it needs.
+
+    Args:
+      folder: `auto` for a folder in the cache of this program on this machine, which all runs share.
+    """
+    if folder == AUTO:
+        folder = os.path.join(cache_dir(), "parsed")
     cache = ShardCache(folder, format_of(reader), skips_bad)
     logging.info("--cache: %s", cache.describe_space(files))
     return CachedRecords(cache, files)
