@@ -75,10 +75,11 @@ class PredictConfig(options.Checked):
             raise UsageError(
                 "--thresholds has no effect without --tags or --timeline: add one of them, or leave out --thresholds."
             )
-        for name in ("csv", "tags", "timeline", "video_id") if self.features else ():
-            if getattr(self, name):
-                flag = "out" if name == "csv" else name
-                raise UsageError(f"--features writes vectors of all videos, without classes: leave out --{flag}.")
+        shown = {"--out": self.csv, "--tags": self.tags, "--timeline": self.timeline, "--video_id": self.video_id}
+        if self.features and (flags := [flag for flag, value in shown.items() if value]):
+            raise UsageError(
+                f"--features writes vectors of all videos, without classes: leave out {' and '.join(flags)}."
+            )
 
 
 reserve_flags("extraction", PredictConfig)
