@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from yt8m.config.data_config import MOST_CLASSES, DataConfig
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.run_options import DamagePolicy, StorageConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
+from yt8m.deprecation import moved
 from yt8m.errors import UsageError
 from yt8m.eval_util.requirements import parse_requirements
 from yt8m.models import published
@@ -247,3 +248,10 @@ class ImportConfig(Checked, is_common=True):
 
 
 reserve_flags("training", TrainConfig, StartFlags, EvalConfig, InferenceConfig)
+
+if not TYPE_CHECKING:
+    __getattr__ = moved(
+        __name__,
+        "0.3.0",
+        {"ExportConfig": "yt8m.config.export_config", "AddClassesConfig": "yt8m.training.growth_config"},
+    )
