@@ -24,11 +24,11 @@ SEED ?= 0
 FUZZ_ARGS ?=
 MUTANTS_ARGS ?=
 
-# Any Python 3.11 (from 3.11.4 on) to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
-FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
-PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
+# Any Python 3.11 (from 3.11.4 on) to 3.14 that can make a virtual environment; `make venv PYTHON=...` takes another.
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 15))
+PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.14 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test quick-tests check test-fast test-all newest soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises fit-stub release clean
+.PHONY: help venv demo test quick-tests check test-fast test-all newest distributions soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises fit-stub release clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -37,7 +37,8 @@ help:
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
 	@echo 'make test-fast  before a commit: lint, the tests nearest to what differs from main (SINCE=main), one run'
 	@echo 'make check   lint, types and tests of one file: FILE=yt8m/readers/base.py'
-	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest'
+	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest; PRE=1 takes pre-releases too'
+	@echo 'make distributions  the first two commands of the README in fresh Debian 12, 13 and sid; MIRROR=ADDRESS, as root'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make fit-stub  the types of yt8m.fit, after a change of an option'
 	@echo 'make promises  each promise of docs/developers/promises.md, and the tests that have its mark'
@@ -60,8 +61,12 @@ help:
 venv: $(INSTALLED)
 
 $(BIN)/python:
-	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.13 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.14 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
+	  $(BIN)/python -m pip index versions $(if $(PRE),--pre) tensorflow >/dev/null 2>&1 || { rm -rf $(VENV); \
+	  echo 'make: the index has no TensorFlow for this Python. Take an earlier one (make venv PYTHON=python3.13),'; \
+	  echo 'or pre-releases: make newest PRE=1'; exit 1; }
 
 # The demo does without the tools of tests. Without --no-compile pip would compile all of TensorFlow,
 # of which a run imports a small part.
@@ -143,13 +148,20 @@ test-fast: $(INSTALLED)
 test-all: lint $(DOCUMENTED)
 	$(BIN)/pytest $(SHARED) $(PYTEST_ARGS)
 
-# No constraints.txt, and an environment of its own. What is newer than there is listed before the tests run.
-newest: | $(BIN)/python
+# No constraints.txt, and an environment of its own. What is newer than there is listed before the tests run. PRE=1 takes
+# pre-releases too.
+newest:
+	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.14 with venv was found; name one by PYTHON='; exit 1; }
 	rm -rf build/newest
-	$(BIN)/python -m venv build/newest
-	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[$(TESTED)]'
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(PRE),--pre) -e '.[$(TESTED)]'
 	build/newest/bin/python -m pip freeze --exclude-editable | tr _ - | grep -ivxFf constraints.txt || true
 	build/newest/bin/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
+
+# The two commands of the README, as an ordinary user, in fresh systems made by debootstrap. It needs root.
+distributions:
+	@[ -n "$(MIRROR)" ] || { echo 'make: name a mirror of Debian: make distributions MIRROR=ADDRESS'; exit 2; }
+	MIRROR='$(MIRROR)' .ci/distributions $(SUITES)
 
 promises:
 	$(BIN)/python tests/support/promises.py

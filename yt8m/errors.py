@@ -62,7 +62,7 @@ def missing_tensorflow(needed_by: str, otherwise: str = "") -> UsageError:
       needed_by: what needs TensorFlow, with the verb, such as `the training steps need`.
       otherwise: as for `missing_extra`.
     """
-    install = "run pip install 'tensorflow>=2.21,<2.22'"
+    install = "run pip install 'tensorflow>=2.21,<2.23'"
     return UsageError(f"{needed_by} TensorFlow, which is not installed: {install}{otherwise}.")
 
 

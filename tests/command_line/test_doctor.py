@@ -64,7 +64,7 @@ def test_steps_without_tensorflow_are_refused_in_one_line(flags: list[str]) -> N
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "yt8m doctor: error: the training steps need TensorFlow, which is not installed: run pip install "
-        "'tensorflow>=2.21,<2.22', or leave out the steps by --nosteps."
+        "'tensorflow>=2.21,<2.23', or leave out the steps by --nosteps."
     ]
 
 

@@ -165,7 +165,7 @@ def test_what_needs_tensorflow_says_so_in_one_line(capsys: pytest.CaptureFixture
         raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
 
     assert program.run_main("yt8m train", without_tensorflow, []) == 2
-    line = "yt8m train: error: this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.22'."
+    line = "yt8m train: error: this needs TensorFlow, which is not installed: run pip install 'tensorflow>=2.21,<2.23'."
     assert capsys.readouterr().err == line + "\n"
 
 
