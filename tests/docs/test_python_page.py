@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from docs.command_blocks import ROOT, blocks
 
+from yt8m.lazy import tf
 from yt8m.records import shards
 
 PAGE = ROOT / "docs/users/python.md"
@@ -50,6 +51,7 @@ def test_every_block_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "torch", _Torch("torch"))
     for seed, split in enumerate(("train", "validate", "test")):
         write(tmp_path / "data/video" / split / "a.tfrecord", seed)
+    assert tf.__version__  # the first import of TensorFlow keeps the frames that it happened in
     names: dict[str, object] = {}
     for block in blocks(PAGE):
         if block.language == "python":

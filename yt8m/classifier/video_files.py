@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import cores, storage
+from yt8m import cores, registry, storage
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_videos import GivenVideos
 from yt8m.datasets.extract.computing import Settings
@@ -31,7 +32,10 @@ def extract(
         )
     paths = [storage.expanded(path) for path in paths]
     frames: list[Sequence[NDArray[np.float32]]] = []
-    with call_scope(), video_features.open_new(names, settings, Settings(), cores.usable()) as source:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(call_scope())
+        registry.set_command_line_names(names)
+        source = stack.enter_context(video_features.open_new(names, settings, Settings(), cores.usable()))
         for path, features in source.extract_features(paths):
             if features.bad:
                 raise RunError(f"{path}: {features.bad}.")

@@ -67,7 +67,7 @@ def fit(
     save_checkpoint_minutes: float | None = 15.0,
     keep_checkpoints: int | str | None = 5,
     exact_resume: bool | None = False,
-    export_model_steps: int | None = 1000,
+    export_model_steps: int | str | None = 1000,
     start_new_model: bool | None = False,
     sync_replicas: bool | None = False,
     exchange: str | None = "parameter-servers",
@@ -232,7 +232,7 @@ def fit(
         whole videos of frames]
       num_epochs: passes over the data [5]
       reader: your own reader, for records of another layout, as package.module:Class [YouTube-8M's]
-      cache: local folder that caches parsed records for later passes over them
+      cache: local folder that caches parsed records for later passes over them; auto: one in --cache_dir
       manifest: file with the record count of each shard (yt8m verify); by default manifest.json beside the shards
       max_bad_records: number of bad records to tolerate; the rest of the shard after a bad record is skipped, which
         the log reports [0]
@@ -277,7 +277,8 @@ def fit(
       keep_checkpoints: number of newest checkpoints to keep, besides one per quarter of an hour; all keeps every
         checkpoint [5]
       exact_resume: save the position in the data too, so that a resumed run skips no example [False]
-      export_model_steps: steps between exported models [1000]
+      export_model_steps: steps between exported models, besides that of the last step; none exports none, nor the
+        last [1000]
       start_new_model: move an earlier run in train_dir aside and start a new one [False]
       sync_replicas: chief and workers take each step together, with the mean of their gradients [False]
       exchange: how the processes of a cluster share variables: parameter servers hold them, or each process holds all
