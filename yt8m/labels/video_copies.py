@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import terminal
+from yt8m import storage, terminal
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Bools, Floats32, Ints64
 from yt8m.eval_util.metrics import Gap
@@ -31,6 +32,7 @@ from yt8m.labels.findings import is_label
 from yt8m.labels.folds import AuditedVideos, FoldScores, read_arrays, write_arrays
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.row_file import RowFile
 from yt8m.storage import copies
 
 HEADER = ("video", "other", "split", "other_split", "similarity")
@@ -71,26 +73,38 @@ class VideoVectors:
     """The vectors of all videos, read block by block from a file."""
 
     def __init__(self, path: str, count: int) -> None:
-        self._rows: Halves = np.memmap(copies.file_copy(path), np.float16, "r").reshape(count, -1)
+        self._count, self._stack = count, ExitStack()  # closes the file when this object is garbage-collected
+        local, self._size = copies.file_copy(path), storage.size(path) // (2 * max(1, count))
+        self._rows = RowFile(self._stack.enter_context(storage.open_read(local)), path, 2 * self._size)
         self._mean, self._spread = self._moments()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._count
 
     def _moments(self) -> tuple[Floats32, Floats32]:
         """The mean and the standard deviation of each value of the vectors, [D] each; the latter is never 0."""
-        total, squares = np.zeros((2, self._rows.shape[1]))
-        for start in range(0, len(self._rows), _BLOCK):
-            block = self._rows[start : start + _BLOCK].astype(np.float64)
+        total, squares = np.zeros((2, self._size))
+        for start in range(0, len(self), _BLOCK):
+            block = self._halves(slice(start, start + _BLOCK)).astype(np.float64)
             total, squares = total + block.sum(0), squares + (block**2).sum(0)
-        mean = total / len(self._rows)
-        spread = np.sqrt(np.maximum(squares / len(self._rows) - mean**2, 0))
+        mean = total / len(self)
+        spread = np.sqrt(np.maximum(squares / len(self) - mean**2, 0))
         mean_spread = spread.mean() or 1.0
         return mean.astype(np.float32), np.maximum(spread, 1e-3 * mean_spread).astype(np.float32)
 
+    def _halves(self, rows: Ints64 | slice) -> Halves:
+        """The vectors of some videos as they are in the file, [n, D]."""
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self._count)
+            read = self._rows.read_range(start, max(0, stop - start))
+        else:
+            read = self._rows.read_rows(rows)
+        halves: Halves = read.view(np.float16)
+        return halves
+
     def unit(self, rows: Ints64 | slice) -> Floats32:
         """The vectors of some videos, normalised and of length 1, float32 [n, D]; a vector of zeros stays as it is."""
-        values = (self._rows[rows].astype(np.float32) - self._mean) / self._spread
+        values = (self._halves(rows).astype(np.float32) - self._mean) / self._spread
         length = np.linalg.norm(values, axis=1, keepdims=True)
         return np.asarray(np.divide(values, length, out=np.zeros_like(values), where=length > 0), np.float32)
 

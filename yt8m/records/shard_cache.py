@@ -10,10 +10,7 @@ The values of a record are those of one feature after another: uint8 or little-e
 vector of a video-level feature is one frame. Each record has a checksum, which is compared when the record is first
 read after opening the file. The frames of a record are read by `preadv` straight into the array of a batch. That is as
 fast as copying from a memory map. But the pages of a map would count as memory of the process, and a map of a file that
-became shorter would crash the process, where `preadv` reports an error. A file of video-level records is memory-mapped
-nevertheless: a system call for each of such small records would take as long as all else. Before the records of a
-batch are copied from the map, the size of the file is compared; only a file that becomes shorter while they are copied
-ends the process.
+became shorter, or that a disk cannot read, would end the process by SIGBUS, where `preadv` reports an error.
 """
 
 from __future__ import annotations
@@ -38,6 +35,7 @@ from yt8m.errors import RunError, refusing
 from yt8m.records import shards
 from yt8m.records.data_format import DataFormat
 from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
+from yt8m.records.row_file import RowFile, ShortFileError
 from yt8m.records.shards import RATING_LISTS, DamagedError
 from yt8m.storage.local import free_bytes
 
@@ -153,10 +151,9 @@ class CachedShard:
         self.path = path
         self._context = storage.open_read(path)  # closes the file when this object is garbage-collected
         self._opened = self._context.__enter__()
-        self._file = self._opened.fileno()
+        self._file, self._rows = self._opened.fileno(), RowFile(self._opened, path, frame_bytes)
         index, values_end = self._read_index()
         self.num_frames, self._checksums = index["frames"], index["checksums"]
-        self._frame_bytes = frame_bytes
         self._starts = np.append(0, np.cumsum(self.num_frames, dtype=np.int64) * frame_bytes)
         if self._starts[-1] != values_end:
             raise DamagedCacheError(path)
@@ -208,17 +205,13 @@ class CachedShard:
         Args:
           rows: int64 [K], the numbers of the records in the shard.
         """
-        if os.fstat(self._file).st_size < self._starts[-1]:
-            raise DamagedCacheError(self.path)  # reading beyond the end of the file would end the process by SIGBUS
-        vectors = self._mapped[rows]
+        try:
+            vectors = self._rows.read_rows(rows)
+        except ShortFileError as error:
+            raise DamagedCacheError(self.path) from error
         for index in np.flatnonzero(~self._is_checked[rows]):
             self._check(rows[index], [vectors[index]])
         return vectors
-
-    @functools.cached_property
-    def _mapped(self) -> NDArray[np.uint8]:
-        """The values of all video-level records, memory-mapped: uint8 [N, bytes of a record]."""
-        return np.memmap(self._opened, np.uint8, "r", shape=(len(self), self._frame_bytes))
 
     def _check(self, row: int, values: list[Any]) -> None:
         """Compares the stored checksum of a record with that of the values just read; raises `DamagedCacheError`."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
+from yt8m.records.row_file import ArrayFile
 from yt8m.storage import copies
 from yt8m.tables.array_source import DAMAGE, check_lengths, describe_zip_bomb, load_arrays
 from yt8m.tables.sources import Rows, refuse_unreadable
@@ -62,7 +63,7 @@ def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
         return _FolderOfFeatures(array)
     refuse_unreadable("--array", array)
     if not array.lower().endswith(".npz"):
-        return _Array(array, {NAMELESS: _map_array(array)})
+        return _Array(array, {NAMELESS: _open_array(array)})
     names = _names_in_archive(array)
     first = next((str(cell) for rows in table.batches(1) for cell in rows.cells["id"]), "")
     if first in names and "id" not in names:
@@ -75,7 +76,7 @@ def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
 class _Array:
     """Arrays with a row for each row of the table; see `FeaturesBeside`."""
 
-    def __init__(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, path: str, arrays: Mapping[str, NDArray[Any] | ArrayFile]) -> None:
         self.path, self._arrays = path, arrays
         self.names: Sequence[str] = tuple(arrays)
         self.length: int | None = len(next(iter(arrays.values())))
@@ -203,15 +204,15 @@ class TableWithArray:
         self._table.refuse_combinations(names)
 
 
-def _map_array(path: str) -> NDArray[Any]:
-    """Memory-maps the array of a .npy file; a file in a bucket is fetched first."""
+def _open_array(path: str) -> ArrayFile:
+    """Opens the array of a .npy file; a file in a bucket is fetched first."""
     try:
-        array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
+        array = ArrayFile(copies.file_copy(path))
     except (*DAMAGE, OSError) as error:
         raise UsageError(f"--array={path} is not a .npy or .npz file of numbers, or is damaged.") from error
-    if array.ndim < 2:
+    if len(array.shape) < 2:
         raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")
-    return np.asarray(array)
+    return array
 
 
 __all__ = ["NAMELESS", "Rows", "Table", "TableWithArray", "open_table"]
