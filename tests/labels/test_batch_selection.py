@@ -157,6 +157,8 @@ def words_for(trained: pathlib.Path, *splits: str) -> list[str]:
 @pytest.mark.long
 def test_a_table_and_tasks_are_written(trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
     of_run = [*words_for(trained, "test"), "--count=5"]
+    assert cli.main(["select", *of_run, f"--out={tmp_path}/next.csv", "--dry_run"]) == 0
+    assert not (tmp_path / "next.csv").exists()
     assert cli.main(["select", *of_run, f"--out={tmp_path}/next.csv"]) == 0
     with (tmp_path / "next.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -132,6 +132,8 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, Opened
     flags = audit_flags()
     typed, hyper_parameter_values = _parse_training_flags(Program("yt8m audit", purpose, flags), words, {}, start)
     config = config_section(AuditConfig, typed)
+    if config.videos and config.dry_run:
+        return config, TrainConfig(), open_data(None)
     if config.videos:
         from yt8m.labels import audited_videos  # imports what downloads files, which no other start needs
 

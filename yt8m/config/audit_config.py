@@ -50,6 +50,7 @@ class AuditConfig(Checked, is_common=True):
         0.85, "smallest similarity, up to 1, of two videos that are listed as near copies", minimum=0.1, maximum=1
     )
     media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
+    dry_run: bool = option(False, "say what would be audited, and write nothing", shapes="nothing")
     overwrite: bool = option(False, "audit anew if the folder has an audit of other data or flags", shapes="nothing")
 
     def __post_init__(self) -> None:

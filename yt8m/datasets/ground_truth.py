@@ -144,7 +144,9 @@ def read_ratings(path: str) -> Ratings:
 
 def _parse_rating(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
     """(`video:start`, class, score) in a line `video:start,class,score`; raises `RunError` if it is not such a line."""
-    segment, number, score = ([*line.text.rsplit(b",", 2), b"", b""])[:3]
+    text = line.text.rstrip(b",; \t")  # empty columns and semicolons, as spreadsheets write them
+    separator = next((mark for mark in (b",", b";", b"\t") if mark in text), b",")
+    segment, number, score = ([*text.rsplit(separator, 2), b"", b""])[:3]
     video, _, start = segment.rpartition(b":")
     try:
         value = float(score)

@@ -22,17 +22,27 @@ _ROWS_AT_ONCE = 8192  # number of videos whose addresses are read at a time
 
 def with_records(config: AuditConfig) -> AuditConfig:
     """Extracts the features of the videos that a config names; returns a config that names their records."""
+    extract.make(*_extraction(config))
+    records = storage.pattern_in(config.out, RECORDS, "video", "*", "*.tfrecord")
+    addresses = config.media or _write_addresses(config.videos, storage.join(config.out, RECORDS))
+    return dataclasses.replace(config, videos="", extractors=(), data=records, media=addresses)
+
+
+def describe(config: AuditConfig) -> str:
+    """What the videos that a config names and their labels are understood as."""
+    extraction, chosen = _extraction(config)
+    return extract.Extraction(extraction, chosen).understood
+
+
+def _extraction(config: AuditConfig) -> tuple[extract.ExtractConfig, list[extract.ChosenExtractor]]:
+    """The extraction of the records of an audit, and its extractors."""
     folder = storage.join(config.out, RECORDS)
     labels = "column" if is_table(config.videos) else "folder"
     extraction = extract.ExtractConfig(
         out=folder, videos=config.videos, extractors=config.extractors, labels=labels, level=("video",)
     )
     registry.set_command_line_names(config.extractors)
-    extract.make(extraction, extract.choose(config.extractors, {}))
-    records = storage.pattern_in(folder, "video", "*", "*.tfrecord")
-    return dataclasses.replace(
-        config, videos="", extractors=(), data=records, media=config.media or _write_addresses(config.videos, folder)
-    )
+    return extraction, extract.choose(config.extractors, {})
 
 
 def _write_addresses(videos: str, folder: str) -> str:

@@ -79,6 +79,7 @@ class SelectConfig(Checked):
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     seed: int = option(0, "seed of --by=random", minimum=0)
     trust_code: bool = option(False, TRUST_HELP)
+    dry_run: bool = option(False, "say what would be chosen from, and write nothing")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,6 +158,9 @@ def choose(config: SelectConfig) -> Iterator[str]:
         pattern = config.labelled or scorer.training_data.data_pattern
         labelled_data = open_data(pattern or None)
         refuse_other_numbers(scorer, labelled_data.vocabulary)
+        if config.dry_run:
+            yield _describe_work(config, scorer, labelled_data)
+            return
         candidates = read_candidates(scorer, config.data)
         labelled = read_labelled(scorer, labelled_data, frozenset(candidates.ids))
         names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
@@ -172,6 +176,17 @@ def choose(config: SelectConfig) -> Iterator[str]:
     if labelled.among_candidates:
         left_out = len(candidates.ids) - len(unlabelled.ids)
         yield f"{left_out} videos of --data were left out: they are labelled, in {pattern}"
+
+
+def _describe_work(config: SelectConfig, scorer: Scorer, labelled: OpenedData) -> str:
+    """What would be chosen from what, in one paragraph."""
+    by = {"all": "uncertainty, rare classes and difference from other videos"}.get(config.by, config.by)
+    size = open_data(config.data, flag="data").size_in_words
+    return (
+        f"{config.data}: {size}, of which {config.count:,} would be chosen by {by}, with the {scorer.num_classes:,} "
+        f"classes of {config.model}; labelled are {labelled.pattern or 'none'}: {labelled.size_in_words}; the choice "
+        f"goes to {config.out}"
+    )
 
 
 def _describe_selection(

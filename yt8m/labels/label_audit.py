@@ -15,11 +15,9 @@ The folder of the audit has a work area, `.work`. The same command continues an 
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
 import importlib.util
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,7 +32,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
-from yt8m.labels import findings, folds, video_copies
+from yt8m.labels import audited_videos, findings, folds, video_copies
 from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
 from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors
@@ -43,6 +41,7 @@ from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet
 from yt8m.reports import media_links, templates
+from yt8m.tables.text_rows import parse_rows
 from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
@@ -66,18 +65,38 @@ def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
         this folder.
       KeyboardInterrupt, Terminated: a signal stopped the audit; the same command continues it.
     """
-    print(format_summary(audit(config, training, data), config.out), flush=True)
+    summary = audit(config, training, data)
+    print(summary["understood"] if config.dry_run else format_summary(summary, config.out), flush=True)
     return 0
 
 
 def audit(config: AuditConfig, training: TrainConfig, data: OpenedData) -> dict[str, Any]:
-    """Audits the data and writes the files of the audit to `config.out`; returns the content of summary.json."""
+    """Audits the data and writes the files of the audit to `config.out`; returns the content of summary.json.
+
+    With --dry_run, returns what would be audited as the text `understood`, and writes nothing.
+    """
     media_links.check(config.media)
+    if config.dry_run and config.videos:
+        return {"understood": audited_videos.describe(config)}
     if problem := label_check.describe_problem(data):
         raise UsageError(f"--data={config.data}: {problem}; an audit needs labels.")
+    if config.dry_run:
+        return {"understood": _describe_work(config, training, data)}
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
         return LabelAudit(config, training, data).run()
+
+
+def _describe_work(config: AuditConfig, training: TrainConfig, data: OpenedData) -> str:
+    """What an audit would do, in one paragraph."""
+    groups = f", where videos with equal {config.group_by} stay together" if config.group_by else ""
+    decisions = storage.join(config.out, DECISIONS)
+    old = f"; {decisions} has earlier decisions" if storage.exists(decisions) else ""
+    return (
+        f"{data.pattern}: {data.size_in_words}, {training.data.num_classes:,} classes; features "
+        f"{', '.join(training.data.feature_names)}; {config.folds} folds{groups}, each scored by a "
+        f"{training.model.model} that has not seen it; findings go to {config.out}{old}"
+    )
 
 
 class LabelAudit:
@@ -386,5 +405,5 @@ def _find_id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 def read_rows(path: str) -> list[dict[str, str]]:
     """Reads the rows of a table that an audit wrote, without the quotes that `spreadsheet_text` added."""
-    rows = csv.DictReader(io.StringIO(storage.read_text(path), newline=""))
-    return [{name: text_of_spreadsheet(cell) for name, cell in row.items()} for row in rows]
+    header, rows = parse_rows(storage.read_text(path), path, ("class",))
+    return [dict(zip(header, map(text_of_spreadsheet, fields), strict=False)) for _, fields in rows]

@@ -115,6 +115,8 @@ def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
 
     with _arguments("audit", {"data": data, "out": out, **options}) as (config, training, opened):
         summary = label_audit.audit(config, training, opened)
+        if config.dry_run:
+            return summary
         return {**summary, "issues": _rows_of(storage.join(config.out, label_audit.ISSUES), "issues")}
 
 
@@ -138,6 +140,8 @@ def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
 
     with _arguments("select", {"model": model, "data": data, "out": out, **options}) as (config,):
         list(batch_selection.choose(config))
+        if config.dry_run:
+            return ResultRows("videos", [])
         return _rows_of(config.out, "videos") if config.format == "csv" else ResultRows("videos", [])
 
 

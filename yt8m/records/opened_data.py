@@ -195,6 +195,13 @@ class OpenedData:
         local = [path for path in self.files if not storage.is_remote(path)]
         return dict(zip(local, manifest.count_all(local), strict=True))
 
+    @property
+    def size_in_words(self) -> str:
+        """The numbers of videos and shards, such as `1,200 videos in 3 shards`; the videos of local shards only."""
+        shards = f"{len(self.files):,} shard{'s' * (len(self.files) != 1)}"
+        counts = [count for count in self.counts.values() if isinstance(count, int)]
+        return f"{sum(counts):,} videos in {shards}" if len(counts) == len(self.files) else shards
+
     def num_classes(self, declared: int | None = None) -> int | None:
         """The number of classes: that of the vocabulary, or else the declared one, or else that of the manifest.
 

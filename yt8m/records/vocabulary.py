@@ -175,9 +175,14 @@ def parse(content: bytes, path: str) -> Vocabulary:
         verticals.append(row.fields.get("vertical1" if is_published else "vertical", ""))
     if not names:
         raise RunError(f"{path} lists no class; expected a header, then a line `index,name` for each class.")
+    return Vocabulary(tuple(names), _shared_counts(tuple(counts)), tuple(verticals), path)
+
+
+@functools.lru_cache(4)  # copies of one file, as beside the shards of each level, share their array
+def _shared_counts(counts: tuple[int, ...]) -> NDArray[np.int64]:
     array = np.array(counts, np.int64)
-    array.flags.writeable = False  # because all callers share one array
-    return Vocabulary(tuple(names), array, tuple(verticals), path)
+    array.flags.writeable = False
+    return array
 
 
 def _rows(content: bytes, path: str) -> Iterator[_VocabularyRow]:
@@ -268,15 +273,19 @@ def read_segment_classes(path: str = "") -> set[int]:
     """
     if not path:
         return set(segment_classes().tolist())
+    header, rows = parse_rows(encodings.decode(storage.read_bytes(path), path), path, ("index",))
+    column = header.index("index") if "index" in header else 0
+    has_header = bool(header) and prediction_files.whole_number(header[0].encode()) < 0
+    fields_of_lines = rows if has_header else itertools.chain([(1, header)] if header else [], rows)
     classes: set[int] = set()
-    line = prediction_files.TextLine(path, 1, b"")
-    for line in prediction_files.read_lines(path):
-        name = line.text.strip()
+    for line, fields in fields_of_lines:
+        name = fields[column].strip().encode("utf-8", "surrogateescape") if column < len(fields) else b""
         number = prediction_files.whole_number(name)
-        if number >= 0:
-            classes.add(number)
-        elif line.number > 1:
-            line.refuse(f"{prediction_files.shown(name)} is not a class number; expected one per line under `Index`.")
+        if number < 0:
+            problem = f"{prediction_files.shown(name)} is not a class number; expected one per line under `Index`."
+            prediction_files.TextLine(path, line, name).refuse(problem)
+        classes.add(number)
     if not classes:
-        line.refuse("there is no class; expected one number per line under the header `Index`.")
+        problem = "there is no class; expected one number per line under the header `Index`."
+        prediction_files.TextLine(path, 1, b"").refuse(problem)
     return classes

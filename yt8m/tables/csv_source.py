@@ -20,7 +20,7 @@ class CsvSource:
 
     If rows may lack their last fields (`pads_rows`), these are empty. If the last column may hold fields that its
     delimiter has cut (`joins_last`), the fields beyond the header are joined to it; else a row with too many fields is
-    bad.
+    bad. `has_long_rows` says whether a row that was read had such fields.
     """
 
     arrays: Sequence[str] = ()
@@ -36,7 +36,7 @@ class CsvSource:
         refuse_repeated_columns(path, header)
         self.columns: Sequence[str] = [name for name in header if name]
         self.joins_last = self.dialect.is_headerless
-        self.pads_rows = False
+        self.pads_rows = self.has_long_rows = False
         self.form = self._describe()
 
     def _describe(self) -> str:
@@ -70,6 +70,7 @@ class CsvSource:
         """Converts the fields of rows to columns of cells; `first` is the number of the first row."""
         width, bad = len(self.dialect.header), dict[int, str]()
         for number, row in enumerate(batch, first) if set(map(len, batch)) != {width} else ():
+            self.has_long_rows |= len(row) > width
             if len(row) > width and (self.joins_last or not any(row[width:])):
                 last = self.dialect.delimiter.join(row[width - 1 :]) if any(row[width:]) else row[width - 1]
                 batch[number - first] = [*row[: width - 1], last]

@@ -142,7 +142,8 @@ class UnderstoodTable:
 
     def _joined_counts(self) -> Counter[Any]:
         """The cells of the labels with what a delimiter has cut from them; empty if none was cut."""
-        if not (isinstance(self._original, CsvSource) and self._original.joins_last):
+        source = self._original
+        if not (isinstance(source, CsvSource) and source.joins_last and source.has_long_rows):
             return Counter()
         return examine(self._original, set(self._original.columns) - set(self._roles.labels))[
             self._roles.labels[-1]
