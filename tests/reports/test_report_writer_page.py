@@ -7,6 +7,7 @@ import html.parser
 import importlib.util
 import pathlib
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from reports import report_runs as pages
 from sklearn import metrics
 
 from yt8m.command_line import cli
+from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.resampling import interval
 from yt8m.eval_util.videos import hashes
@@ -290,3 +293,26 @@ def test_a_missing_matplotlib_is_named(world, capsys, monkeypatch):
     )
     assert cli.main(["report", f"{world}/_second"]) == 2
     assert "run pip install -e '.[reports]' in the checkout of yt8m" in capsys.readouterr().err
+
+
+def test_the_candidates_of_a_choice_have_a_table(tmp_path: pathlib.Path) -> None:
+    pages.make_run(tmp_path, 1)
+    rows = [
+        {"candidate": f"{name}, 30 steps", "map": value, "gap": 0.8, "hit_at_one": 0.75, "map_error": 0.01}
+        | {"gap_error": 0.02, "seconds": 1.25, "is_chosen": name == "MoeModel"}
+        for name, value in (("MoeModel", 0.9), ("LogisticModel", 0.7))
+    ]
+    config = TrainConfig()
+    run_dir.write(str(tmp_path), replace(config, search=replace(config.search, trials=tuple(rows))))
+    assert cli.main(["report", str(tmp_path), "--resamples=10"]) == 0
+    words = Reader((tmp_path / "eval/report.html").read_text()).words
+    place = words.index("MoeModel, 30 steps")
+    assert words[place : place + 6] == [
+        "MoeModel, 30 steps",
+        "0.9000 ± 0.0196",
+        "0.8000 ± 0.0392",
+        "0.7500",
+        "1.2",
+        "chosen",
+    ]
+    assert words[place + 6] == "LogisticModel, 30 steps"

@@ -291,3 +291,24 @@ def test_data_that_differ_have_the_name_of_their_flag(tmp_path: pathlib.Path) ->
         run_dir.write(config.train_dir, config)
     runs = run_list.find_runs([str(tmp_path)], "run")
     assert [run.differing for run in runs] == [{"train_data_pattern": "a/*"}, {"train_data_pattern": "b/*"}]
+
+
+def test_options_that_followed_the_data_are_marked_and_have_their_reason(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = TrainConfig()
+    origin = {"option": "batch_size", "value": 32, "reason": "80 videos"}
+    search = dataclasses.replace(config.search, origins=(origin, {**origin, "option": "model", "value": "MoeModel"}))
+    data = dataclasses.replace(config.data, batch_size=32)
+    run_dir.write(str(tmp_path / "a"), dataclasses.replace(config, search=search, data=data))
+    run_dir.write(str(tmp_path / "b"), config)
+    assert cli.main(["runs", str(tmp_path), "--sort=run", "--json"]) == 0
+    assert [one["chosen"] for one in json.loads(capsys.readouterr().out)] == [
+        {"batch_size": "80 videos", "model": "80 videos"},
+        {},
+    ]
+    assert cli.main(["runs", str(tmp_path), "--sort=run"]) == 0
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert "batch_size=32 (chosen)" in first
+    assert f"{config.model.model} (chosen)" in first
+    assert "(chosen)" not in second

@@ -110,10 +110,15 @@ def run(config: AverageConfig) -> int:
 
 
 def _choose_checkpoints(run: OpenedRun, config: AverageConfig) -> list[str]:
-    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last."""
+    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last.
+
+    If the run means its best checkpoint, those after it are left out.
+    """
     if config.checkpoints:
         return [run.checkpoint(step) for step in config.checkpoints]
     count = config.last or _DEFAULT_LAST
+    if run.choice() == "best":
+        return _up_to_best(run, count)
     while True:
         steps = checkpoints.steps_in(run.folder)
         if len(steps) < count:
@@ -127,6 +132,22 @@ def _choose_checkpoints(run: OpenedRun, config: AverageConfig) -> list[str]:
             if checkpoints.steps_in(run.folder)[:1] == steps[:1]:
                 raise
         # While this loop looked, training saved a newer checkpoint and deleted one of these: list them again.
+
+
+def _up_to_best(run: OpenedRun, count: int) -> list[str]:
+    """The paths of the best checkpoint and of the newest ones before it, `count` together."""
+    best = run.checkpoint()
+    step = checkpoints.step_of(best)
+    before = [earlier for earlier in checkpoints.steps_in(run.folder) if earlier < step]
+    if len(before) < count - 1:
+        listed = ", ".join(map(str, before)) or "none"
+        raise UsageError(
+            f"{run.folder} means the best checkpoint by validation, step {step}, and has {len(before)} before it "
+            f"({listed}), fewer than --last={count} needs; name steps by --checkpoints, or train with "
+            "--keep_checkpoints and --save_checkpoint_steps."
+        )
+    logging.info("the newest is step %d, the best by validation: those after it are left out", step)
+    return [best, *(run.checkpoint(str(earlier)) for earlier in before[: count - 1])]
 
 
 def _average(config: AverageConfig, run: OpenedRun, paths: Sequence[str], names: Sequence[str]) -> None:

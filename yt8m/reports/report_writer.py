@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -146,6 +146,7 @@ class _View(NamedTuple):
     """What the page shows of one run.
 
     Attributes:
+      candidates: the rows of the table of the candidates among which the model was chosen; empty if it was named.
       guarantee: what the thresholds guarantee, as in report.json; None if nothing.
     """
 
@@ -160,6 +161,7 @@ class _View(NamedTuple):
     differing: list[tuple[ClassFigure, ClassFigure]]
     confused: list[_Confused]
     classes: list[ClassRow]
+    candidates: list[tuple[str, ...]]
     guarantee: Mapping[str, Any] | None
     divided: list[Division]
     worst_videos: list[WorstVideo]
@@ -244,10 +246,25 @@ def _view(
         differing=differing,
         confused=_confused(run, names),
         classes=class_rows(run, names),
+        candidates=list(_candidates(run)),
         guarantee=run.samples.figures.get("guarantee"),
         divided=slices.divisions(run, names, counts),
         worst_videos=worst_videos.find_worst(run.samples.videos, names, most_videos),
     )
+
+
+def _candidates(run: Run) -> Iterator[tuple[str, ...]]:
+    """The candidates among which the model of the run was chosen: their figures, seconds, and which was chosen."""
+    config = config_of(run)
+    for row in config.search.trials if config else ():
+        yield (
+            row["candidate"],
+            f"{row['map']:.4f} ± {1.96 * row['map_error']:.4f}",
+            f"{row['gap']:.4f} ± {1.96 * row['gap_error']:.4f}",
+            f"{row['hit_at_one']:.4f}",
+            f"{row['seconds']:.1f}",
+            "chosen" if row["is_chosen"] else "",
+        )
 
 
 def _confused(run: Run, names: Vocabulary) -> list[_Confused]:

@@ -62,6 +62,7 @@ class ListedRun:
       model: name of the model; empty if the config cannot be read.
       options: {path of the option: value} of the config.
       differing: {flag: value} of the options that differ between the runs of the table.
+      chosen: {flag: reason} of the options that followed the data.
     """
 
     folder: str
@@ -73,6 +74,7 @@ class ListedRun:
     model: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     differing: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
 
     @property
     def age(self) -> float:
@@ -87,6 +89,7 @@ class ListedRun:
             "run": self.folder,
             "model": self.model or None,
             "differs": self.differing,
+            "chosen": self.chosen,
             "step": self.step,
             "figures": dict(figures.values),
             "figures_of": figures.source or None,
@@ -206,11 +209,12 @@ def _fill_state(run: ListedRun, files: RunFiles) -> None:
 
 
 def _fill_config(run: ListedRun, files: RunFiles) -> None:
-    """Fills in `model` and `options`; raises `RunError` if the run has no config."""
+    """Fills in `model`, `options` and `chosen`; raises `RunError` if the run has no config."""
     saved = files.saved
     if saved is None:
         raise RunError(f"{run.folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}.")
     run.model = saved.config.model.model
+    run.chosen = {origin["option"]: origin["reason"] for origin in saved.config.search.origins}
     run.options = {
         name: value
         for name, value in options.flat(dataclasses.asdict(saved.config)).items()
@@ -374,7 +378,8 @@ def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
 
 def _cells(run: ListedRun, figures: Sequence[str], has_differing: bool) -> Iterator[str]:
     """The cells of the row of a run."""
-    yield from (run.folder, run.model, "" if run.step is None else str(run.step))
+    model = f"{run.model} (chosen)" if "model" in run.chosen else run.model
+    yield from (run.folder, model, "" if run.step is None else str(run.step))
     values = run.figures.values if run.figures else {}
     for name in figures:
         yield f"{values[name]:.4f}" if name in values else ""
@@ -385,7 +390,9 @@ def _cells(run: ListedRun, figures: Sequence[str], has_differing: bool) -> Itera
     yield state if len(state) <= _STATE_WIDTH else f"{state[: _STATE_WIDTH - 1]}…"
     if has_differing:
         set_options = {name: value for name, value in run.differing.items() if value not in _UNSET}
-        yield " ".join(f"{name}={shown(value)}" for name, value in set_options.items())
+        yield " ".join(
+            f"{name}={shown(value)}{' (chosen)' * (name in run.chosen)}" for name, value in set_options.items()
+        )
 
 
 def _duration(seconds: float) -> str:

@@ -34,7 +34,7 @@ from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
 from yt8m.runs.default_data import default_to_sample_data
 from yt8m.storage import copies
-from yt8m.training import training_workload
+from yt8m.training import length_advice, training_workload
 from yt8m.training.search import outcome as search_outcome
 from yt8m.video.workload import Workload
 
@@ -106,7 +106,8 @@ def train(
     config, data = complete(config, data)
     resumed = "" if config.checkpoints.start_new_model else config.train_dir
     _refuse_unknown_bytes(data, (resumed, config.init_from, config.distillation.teacher))
-    if config.search.free:
+    searches = bool(config.search.free)
+    if searches:
         from yt8m.training.search import choice  # few trainings search
 
         _refuse_data_without_labels(data, config.data, config.distillation)
@@ -114,8 +115,10 @@ def train(
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
-    _refuse_data_without_labels(data, config.data, config.distillation)
+    if not searches:
+        _refuse_data_without_labels(data, config.data, config.distillation)
     workload.inputter.log_settings()
+    length_advice.log(config, data)
     settings = runner_config(config, cluster)
     start = training_workload.find_checkpoint(config) if config.init_from else ""
     classes = training_workload.map_classes(config, workload) if start else None

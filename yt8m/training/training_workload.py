@@ -24,6 +24,8 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.shards import id_bytes
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
+from yt8m.runs.opened_run import OpenedRun
+from yt8m.runs.trained_model import TrainedModel
 from yt8m.storage import copies
 from yt8m.training import numpy_records
 from yt8m.video import workload
@@ -88,14 +90,32 @@ def _open_teacher_model(folder: str, data: DataConfig) -> ModelTeacher:
         )
     for prefix in (storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL), storage.join(folder, INFERENCE_MODEL)):
         if storage.exists(f"{prefix}.meta"):
-            logging.info("the teacher is %s", prefix)
             teacher = ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
+            logging.info("the teacher is %s%s", prefix, _which_weights(folder, prefix))
             _refuse_other_features(folder, data)
             return teacher
     raise UsageError(
         f"--teacher={folder}: the folder has no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
         f"(yt8m eval --train_dir={folder} --run_once --eval_data_pattern='FILES'), or name the folder of an export."
     )
+
+
+def _which_weights(folder: str, prefix: str) -> str:
+    """Says that a teacher has the best weights, if its run means those; refuses the weights of another step."""
+    saved = run_dir.read(folder)
+    if saved is None or saved.config.checkpoint != "best":
+        return ""
+    run = OpenedRun(folder, saved.config, run_dir.own_names(folder, None), is_own=False)
+    if run.choice() != "best":
+        return ""
+    best = checkpoints.step_of(run.checkpoint())
+    step = TrainedModel(run, prefix, is_file=True).step
+    if step != best:
+        raise UsageError(
+            f"--teacher={folder}: {prefix} has the weights of step {step}, but step {best} is the best by validation; "
+            f"evaluate that run again (yt8m eval --train_dir={folder} --run_once --eval_data_pattern='FILES')."
+        )
+    return f", step {step}, the best by validation"
 
 
 def _refuse_other_features(folder: str, data: DataConfig) -> None:
@@ -159,6 +179,8 @@ def find_checkpoint(config: TrainConfig) -> str:
     means_best = saved is not None and saved.config.checkpoint == "best"
     best = checkpoints.newest_readable(storage.join(folder, run_dir.BEST_FOLDER)) if means_best else None
     newest = best or checkpoints.newest_readable(folder)
+    if best:
+        logging.info("--init_from=%s: step %d, the best by validation", folder, checkpoints.step_of(best))
     if newest is None:
         raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
     theirs, ours = ("" if saved is None else _format_features(saved.config.data)), _format_features(config.data)

@@ -49,23 +49,13 @@ def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedDa
     return chosen, data if is_same else data_fit.open_for(chosen.data)
 
 
-def _count_videos(opened: OpenedData) -> int:
-    """The number of records in the files, by their headers or, of files in a bucket, their manifest; 0 if unknown."""
-    counts = []
-    for path in opened.files:
-        expected = opened.manifest.expected(path)
-        count = opened.counts.get(path, expected.records if expected else 0)
-        counts.append(count if isinstance(count, int) else 0)
-    return sum(counts) if all(counts) else 0
-
-
 class _Search:
     """One search: its videos, its plan and its trials."""
 
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
         self._config, self._files, data = config, opened.files, config.data
         self._names = opened.vocabulary
-        counted = _count_videos(opened)
+        counted = opened.count_videos()
         self._validation = config.validation.eval_data_pattern or outcome.split_beside(data.data_pattern, "validate")
         training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
         self._total = counted or len(training)

@@ -1,0 +1,44 @@
+"""Says so if a training takes few steps: the published defaults are those of millions of videos."""
+
+from __future__ import annotations
+
+import math
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.config.train_config import TrainConfig
+from yt8m.records.opened_data import OpenedData
+from yt8m.training.search import plan
+
+_FEWEST = 200  # steps
+_MOST_BYTES = 2 << 30  # of the files whose records are counted; larger data give enough steps
+
+
+def log(config: TrainConfig, data: OpenedData) -> None:
+    """Logs a batch size and a number of epochs that give enough steps, if those of the config do not.
+
+    Nothing is logged if the user or a search chose the number of steps, or if the number of examples is not known.
+    """
+    if config.max_steps is not None or config.search.trials or config.data.num_epochs is None:
+        return
+    if config.data.segment_labels or config.data.reader or not (videos := _count(data)):
+        return
+    batch_size = config.data.batch_size * config.devices.num_gpu
+    steps = math.ceil(videos * config.data.num_epochs / batch_size)
+    if steps >= _FEWEST:
+        return
+    better = min(batch_size, plan.default_batch_size(videos))
+    logging.info(
+        "%d videos, --batch_size=%d and --num_epochs=%d give %d steps, in which a model learns little; try "
+        "--batch_size=%d --num_epochs=%d",
+        *(videos, config.data.batch_size, config.data.num_epochs, steps),
+        *(math.ceil(better / config.devices.num_gpu), math.ceil(_FEWEST * better / videos)),
+    )
+
+
+def _count(data: OpenedData) -> int:
+    """The number of records; 0 if the files are too large to be counted, or if it is not known."""
+    if sum(stamp.bytes for stamp in storage.stamps(data.files).values()) > _MOST_BYTES:
+        return 0
+    return data.count_videos()
