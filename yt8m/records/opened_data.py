@@ -204,12 +204,12 @@ class OpenedData:
 
     def count_videos(self) -> int:
         """The number of records, by their headers or, of files in a bucket, their manifest; 0 if it is not known."""
-        found = []
+        counts = []
         for path in self.files:
             expected = self.manifest.expected(path)
             count = self.counts.get(path, expected.records if expected else 0)
-            found.append(count if isinstance(count, int) else 0)
-        return sum(found) if all(found) else 0
+            counts.append(count if isinstance(count, int) else 0)
+        return sum(counts) if all(counts) else 0
 
     def num_classes(self, declared: int | None = None) -> int | None:
         """The number of classes: that of the vocabulary, or else the declared one, or else that of the manifest.
