@@ -104,11 +104,11 @@ def test_a_search_that_was_killed_goes_on(
     trained = []
     plain = trials.Trainer.scores
 
-    def scores(self, trial, *videos):
+    def scores(self, trial, videos):
         trained.append(trial)
         if len(trained) == 3:
             raise RuntimeError("killed")
-        return plain(self, trial, *videos)
+        return plain(self, trial, videos)
 
     monkeypatch.setattr(trials.Trainer, "scores", scores)
     words = ["train", f"--data={rings}", f"--out={tmp_path}/killed", "--budget=20"]
@@ -194,16 +194,3 @@ def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
     saved = run_dir.read(f"{tmp_path}/run")
     assert saved is not None
     assert not saved.config.validation.eval_data_pattern
-
-
-@pytest.mark.long
-def test_few_videos_are_all_compared_in_folds(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    pattern = write_rings(tmp_path, videos=120, splits="train")
-    words = ["train", f"--data={pattern}", f"--out={tmp_path}/run", "--budget=8", "--model=LogisticModel"]
-    assert cli.main(words) == 0
-    said = capfd.readouterr()
-    assert "trained on 90 videos, compared on 120 (4 folds)" in said.err
-    assert "chosen on these 120 videos (all in 4 folds" in said.out
-    saved = run_dir.read(f"{tmp_path}/run")
-    assert saved is not None
-    assert saved.config.data.data_pattern == pattern

@@ -31,8 +31,6 @@ _now = time.monotonic
 _NAME = "search.json"  # the file in the folder of the run with the trials that have ended
 # The thresholds with the best F1 of the chosen candidate on the videos that it was compared on, which it had not seen.
 THRESHOLDS = "search_thresholds.csv"
-# Up to so many videos, all are compared, in folds: the best of many on a fifth of so few is best by chance.
-_CROSSED, _FOLDS = 300, 4
 _MIN_POSITIVES = EvalConfig.min_positives
 
 
@@ -65,13 +63,7 @@ class _Search:
             held_out = videos_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4, plan.MOST_VIDEOS // 4)
         else:
             training, held_out = videos_in_memory.divided(training)
-        self._videos, self._parts = training, [(training, held_out)]
-        if len(training) + len(held_out) <= _CROSSED and outcome.refits(config, self._total):
-            self._videos = videos_in_memory.joined(training, held_out)
-            self._parts = videos_in_memory.folds(self._videos, _FOLDS)
-        compared = [part for _, part in self._parts]
-        self._held_out = videos_in_memory.joined(*compared)
-        self._trained_on = len(self._parts[0][0])
+        self._training, self._held_out = training, held_out
         self._budget = config.search.budget or plan.default_budget(self._total)
         self._plan = self._make_plan()
         self._rows = _SavedRows(storage.join(config.train_dir, _NAME), self._fingerprint())
@@ -87,7 +79,7 @@ class _Search:
         chosen = max(rows, key=trial_figures.rank_of)
         self._write_thresholds(chosen)
         facts = outcome.SearchFacts(
-            *(self._total, self._trained_on, self._validation, len(self._held_out), len(self._parts), self._budget)
+            self._total, len(self._training), self._validation, len(self._held_out), self._budget
         )
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
@@ -101,14 +93,14 @@ class _Search:
 
         def cost(candidate: Candidate) -> float:
             if candidate.family not in costs:
-                costs[candidate.family] = len(self._parts) * self._cost(candidate, batch)
+                costs[candidate.family] = self._cost(candidate, batch)
             return costs[candidate.family]
 
-        return plan.make_plan(candidates_for(config), cost, self._trained_on, batch, self._budget)
+        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget)
 
     def _cost(self, candidate: Candidate, batch_size: int) -> float:
         """Seconds of a step of the candidate."""
-        features = self._videos.features
+        features = self._training.features
         num_frames = features.shape[1] if features.ndim == 3 else 1
         return trials.seconds_per_step(candidate, self._config, batch_size, num_frames)
 
@@ -119,7 +111,7 @@ class _Search:
         def should_stop() -> bool:
             return has_stopped[0] or (bool(self._rows.rows) and _now() > self._deadline)
 
-        trainer = trials.Trainer(self._config, self._videos, should_stop)
+        trainer = trials.Trainer(self._config, self._training, should_stop)
         remaining: Sequence[Candidate] = self._plan.candidates
         for rung in self._plan.rungs:
             try:
@@ -150,14 +142,12 @@ class _Search:
             return self._rows.rows[key]
         start = _now()
         try:
-            by_fold = [trainer.scores(trial, part.without_labels(), others) for others, part in self._parts]
+            scores = trainer.scores(trial, self._held_out.without_labels())
         except RunError as error:
             logging.info("%s: %s", key, error)
             return None
-        complete = [part for part in by_fold if part is not None]
-        if len(complete) < len(by_fold):
+        if scores is None:
             return None
-        scores = np.concatenate(complete)
         row = {
             "candidate": key,
             "number": self._plan.candidates.index(trial.candidate),
@@ -186,16 +176,15 @@ class _Search:
     def _log_plan(self) -> None:
         rounds = ", then ".join(f"{rung.candidates} for {rung.steps} steps" for rung in self._plan.rungs)
         where = self._validation or f"a share of {self._config.data.data_pattern}"
-        where = f"{len(self._parts)} folds" if len(self._parts) > 1 else where
         logging.info(
             "choosing a model within %g s (--budget): candidates %s; trained on %d videos, compared on %d (%s)",
-            *(self._budget, rounds, self._trained_on, len(self._held_out), where),
+            *(self._budget, rounds, len(self._training), len(self._held_out), where),
         )
 
     def _fingerprint(self) -> str:
         stamps = storage.stamps(self._files)
         files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
-        return repr((self._plan, self._config.seed, self._validation, len(self._parts), files))
+        return repr((self._plan, self._config.seed, self._validation, files))
 
 
 class _SavedRows:

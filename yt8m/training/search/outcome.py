@@ -26,8 +26,6 @@ class SearchFacts(NamedTuple):
 
     Attributes:
       validation: the pattern of the split validate; empty if a share of the training videos was held out.
-      folds: number of parts of all videos, each of which was compared after a training on the others; 1 if the videos
-        that were trained on were not compared.
       budget: seconds of the search and the training of the choice.
     """
 
@@ -35,13 +33,7 @@ class SearchFacts(NamedTuple):
     trained_on: int
     validation: str
     held_out: int
-    folds: int
     budget: float
-
-
-def refits(config: TrainConfig, total: int) -> bool:
-    """Whether the chosen model is trained on the videos of the comparison too, if there are `total` for training."""
-    return config.search.refit and total < REFIT_BELOW and not config.validation.eval_data_pattern
 
 
 def split_beside(pattern: str, split: str) -> str:
@@ -67,9 +59,9 @@ def with_choice(
       cost: seconds of a step of the chosen candidate.
     """
     candidate = made.candidates[chosen["number"]]
-    is_refitted = refits(config, facts.total)
+    refits = config.search.refit and facts.total < REFIT_BELOW and not config.validation.eval_data_pattern
     steps = _steps(chosen["steps"], facts, cost)
-    values = _values(config, candidate, made.batch_size, steps, facts, is_refitted)
+    values = _values(config, candidate, made.batch_size, steps, facts, refits)
     completed = _with_values(config, {name: value for name, value, _ in values}, candidate, steps, made.batch_size)
     search = dataclasses.replace(
         config.search,
@@ -77,15 +69,10 @@ def with_choice(
         origins=tuple({"option": name, "value": value, "reason": reason} for name, value, reason in values),
         plan=tuple({**rung._asdict(), "batch_size": made.batch_size} for rung in made.rungs),
         trials=tuple({**row, "is_chosen": row is chosen} for row in rows),
-        is_refitted=bool(is_refitted and facts.validation),
-        quoted={
-            **trial_figures.quoted(rows),
-            "videos": facts.held_out,
-            "validation": facts.validation,
-            "folds": facts.folds,
-        },
+        is_refitted=bool(refits and facts.validation),
+        quoted={**trial_figures.quoted(rows), "videos": facts.held_out, "validation": facts.validation},
     )
-    return _with_validation(dataclasses.replace(completed, search=search), facts, is_refitted)
+    return _with_validation(dataclasses.replace(completed, search=search), facts, refits)
 
 
 def _steps(chosen: int, facts: SearchFacts, cost: float) -> int:
@@ -97,7 +84,7 @@ def _steps(chosen: int, facts: SearchFacts, cost: float) -> int:
 
 
 def _values(
-    config: TrainConfig, candidate: Candidate, batch_size: int, steps: int, facts: SearchFacts, is_refitted: bool
+    config: TrainConfig, candidate: Candidate, batch_size: int, steps: int, facts: SearchFacts, refits: bool
 ) -> list[tuple[str, Any, str]]:
     """(option, value, reason) of everything that follows the data."""
     free, compared = config.search.free, f"best of the candidates on {facts.held_out} videos"
@@ -111,7 +98,7 @@ def _values(
     ]
     values = [row for row in all_values if row[0] in free]
     values.append(("max_steps", steps, f"{compared}; about {epochs:.0f} epochs"))
-    if facts.validation and is_refitted:
+    if facts.validation and refits:
         reason = f"chosen on {facts.validation}, then trained on it too: fewer than {REFIT_BELOW} videos"
         values.append(("train_data_pattern", f"{config.data.data_pattern},{facts.validation}", reason))
     elif facts.validation and not config.validation.eval_data_pattern:
@@ -141,9 +128,9 @@ def _with_values(
     return dataclasses.replace(config, data=data, optimizer=optimizer, model=model, max_steps=steps)
 
 
-def _with_validation(config: TrainConfig, facts: SearchFacts, is_refitted: bool) -> TrainConfig:
+def _with_validation(config: TrainConfig, facts: SearchFacts, refits: bool) -> TrainConfig:
     """The config with validation during the training and `checkpoint: best`, if these videos are kept apart."""
-    if is_refitted or not facts.validation:
+    if refits or not facts.validation:
         return config
     validation_flags = config.validation
     validation = dataclasses.replace(

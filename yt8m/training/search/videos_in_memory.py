@@ -80,16 +80,9 @@ def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
     return videos.take(np.sort(order[held_out:])), videos.take(np.sort(order[:held_out]))
 
 
-def folds(videos: VideosInMemory, count: int) -> list[tuple[VideosInMemory, VideosInMemory]]:
-    """Divides videos by a hash of their ids into `count` parts: for each, (all other videos, those of the part)."""
-    part = np.empty(len(videos), np.int64)
-    part[np.argsort(videos.keys, kind="stable")] = np.arange(len(videos)) % count
-    return [(videos.take(part != number), videos.take(part == number)) for number in range(count)]
-
-
-def joined(*groups: VideosInMemory) -> VideosInMemory:
-    """The videos of all groups."""
-    return _stacked(list(groups))
+def joined(first: VideosInMemory, second: VideosInMemory) -> VideosInMemory:
+    """The videos of both."""
+    return _stacked([first, second])
 
 
 def _joined(batch: NumpyBatch, data: DataConfig, share: float) -> VideosInMemory:
