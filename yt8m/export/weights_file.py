@@ -44,7 +44,8 @@ def write_weights(path: str, model: TrainedModel, facts: ModelFacts) -> int:
     if tags := thresholds.text_of_step(model.run.folder, model.step):
         texts[thresholds.NAME] = tags
     with storage.write_atomic(path) as file:
-        np.savez(file, **{name: np.array(text) for name, text in texts.items()}, **values)
+        arrays: dict[str, Any] = {**{name: np.array(text) for name, text in texts.items()}, **values}
+        np.savez(file, **arrays)
     return len(values)
 
 

@@ -12,6 +12,7 @@ import dataclasses
 from yt8m import registry, storage
 from yt8m.config.audit_config import AuditConfig
 from yt8m.datasets import extract
+from yt8m.datasets.extract.computing import ChosenExtractor
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.tables.opening import is_table
 from yt8m.tables.understood import TableFlags
@@ -34,7 +35,7 @@ def describe(config: AuditConfig) -> str:
     return extract.Extraction(extraction, chosen).understood
 
 
-def _extraction(config: AuditConfig) -> tuple[extract.ExtractConfig, list[extract.ChosenExtractor]]:
+def _extraction(config: AuditConfig) -> tuple[extract.ExtractConfig, list[ChosenExtractor]]:
     """The extraction of the records of an audit, and its extractors."""
     folder = storage.join(config.out, RECORDS)
     labels = "column" if is_table(config.videos) else "folder"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
@@ -169,7 +169,7 @@ class MixNeXtVladModel(NeXtVladModel):
         logits = tf.add_n([shares[:, e : e + 1] * branch.logits for e, branch in enumerate(branches)])
         if self.cl_both_sides:
             net.penalties.append(self.cl_lambda * self._divergence([branch.logits for branch in branches], logits))
-        hidden = HiddenRows(tuple(part for branch in branches for part in branch.hidden_rows().parts))
+        hidden = HiddenRows(tuple(part for branch in branches for part in branch.extras["hidden"].parts))
         return ModelOutput(
             whole_blocks.sigmoid(logits),
             logits,
@@ -221,9 +221,10 @@ class MixNeXtVladModel(NeXtVladModel):
         temperature, sides = self.cl_temperature, []
         target = tf.stop_gradient(tf.nn.softmax(mixture / temperature))
         for e, branch in enumerate(branches):
-            sides.append(SideOutput(f"branch_{e}", branch.logits))
+            logits: Any = branch.logits
+            sides.append(SideOutput(f"branch_{e}", logits))
             if not self.cl_both_sides:
                 weight = self.cl_lambda * temperature**2
-                sides.append(SideOutput(f"distilled_{e}", branch.logits / temperature, weight, target, "SoftmaxLoss"))
+                sides.append(SideOutput(f"distilled_{e}", logits / temperature, weight, target, "SoftmaxLoss"))
             sides += [side._replace(name=f"branch_{e}_{side.name}") for side in branch.side_outputs]
         return tuple(sides)

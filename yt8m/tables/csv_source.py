@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError
@@ -82,7 +82,7 @@ class CsvSource:
                     f"{_name_of(self.dialect.delimiter)} in quotes"
                 )
                 batch[number - first] = [""] * width
-        columns_of_cells = zip(*batch, strict=True)
+        columns_of_cells: Iterable[tuple[str, ...]] = zip(*batch, strict=True)
         if self.dialect.skips_blanks:  # what has blanks after a delimiter may have them before it too
             columns_of_cells = (tuple(map(str.strip, cells)) for cells in columns_of_cells)
         cells = dict(zip(self.dialect.header, columns_of_cells, strict=True))
