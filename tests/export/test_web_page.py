@@ -63,7 +63,7 @@ def test_a_damaged_package_is_to_be_installed_again(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--format=web", "--out={new}.onnx"], "--format=web writes a folder, whose name must not end in .onnx"),
+        (["--format=web", "--out={new}.onnx"], "--format=web writes no file whose name ends in .onnx"),
         (["--format=onnx", "--out={new}"], "must be a file whose name ends in .onnx"),
         (["--format=web", "--out={new}", "--weights=float16"], "--weights=float16 is for a SavedModel"),
         (["--format=web", "--out={new}", "--signature=mediapipe"], "--signature is for a SavedModel"),

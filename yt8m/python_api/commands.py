@@ -46,7 +46,7 @@ def make_records(table: Any, out: Path, array: Any = None, **options: Any) -> di
     """
     from yt8m.datasets import make_records as records
 
-    values = {"table": table, "out": out, "array": array, **options}
+    values = dict(table=table, out=out, array=array, **options)
     with _arguments("make-records", values) as (config,):
         return records.summary_of(config)
 
@@ -113,7 +113,7 @@ def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
     """
     from yt8m.labels import label_audit
 
-    with _arguments("audit", {"data": data, "out": out, **options}) as (config, training, opened):
+    with _arguments("audit", dict(data=data, out=out, **options)) as (config, training, opened):
         summary = label_audit.audit(config, training, opened)
         if config.dry_run:
             return summary
@@ -138,7 +138,7 @@ def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
     """
     from yt8m.labels import batch_selection
 
-    with _arguments("select", {"model": model, "data": data, "out": out, **options}) as (config,):
+    with _arguments("select", dict(model=model, data=data, out=out, **options)) as (config,):
         list(batch_selection.choose(config))
         if config.dry_run:
             return ResultRows("videos", [])
@@ -162,7 +162,7 @@ def export_model(model: Path, out: Path, **options: Any) -> str:
     """
     from yt8m.export import export_model as exports
 
-    with _arguments("export", {"model": model, "out": out, **options}) as (config,):
+    with _arguments("export", dict(model=model, out=out, **options)) as (config,):
         exports.run(config)
         return storage.absolute(config.out)
 
