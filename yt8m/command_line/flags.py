@@ -167,9 +167,8 @@ def _make_training_config(
         flags, search = search_flags.for_training(flags, hyper_parameter_values, start.path, data, files_are_here)
     values, are_taken = flag_defaults.complete(flags, data, data.vocabulary)
     values.setdefault("num_classes", start.config.data.num_classes)
-    if values.get("class_weights") and files_are_here:
-        names = data.vocabulary.shown(values["num_classes"])
-        values["weight_of_class"] = read_class_weights(values["class_weights"], names, values["num_classes"])
+    if files_are_here:
+        values["weight_of_class"] = _read_class_weights(values, data)
     config = _make_config(TrainConfig, values)
     check_names(config.model, config.optimizer)
     if config.data.reader:
@@ -327,6 +326,12 @@ def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
     )
     config.storage.use()  # type: ignore[attr-defined]
     return config
+
+
+def _read_class_weights(values: Mapping[str, Any], data: OpenedData) -> tuple[float, ...]:
+    """The weight of each class according to --class_weights; () if the flag is not given."""
+    path, num_classes = values.get("class_weights", ""), values["num_classes"]
+    return read_class_weights(path, data.vocabulary.shown(num_classes), num_classes) if path else ()
 
 
 def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str) -> OpenedData:

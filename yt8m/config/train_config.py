@@ -54,11 +54,12 @@ class ModelConfig(Checked):
     class_weights: str = path_option(
         "table with the columns class,weight: how much each class counts in the loss; a class without a row counts 1",
         shapes="nothing",
+        follows=("train_data_pattern",),
         is_compared=False,  # the values are compared
     )
     # The values that --class_weights had when the run began; empty if all classes count alike.
     weight_of_class: tuple[float, ...] = option(
-        (), "how much each class counts in the loss", is_flag=False, shapes="graph"
+        (), "how much each class counts in the loss", is_flag=False, shapes="graph", follows=("train_data_pattern",)
     )
 
     @property
