@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import sys
@@ -16,7 +15,6 @@ from yt8m import scoring, storage, terminal
 from yt8m.errors import RunError, UsageError, missing_extra
 from yt8m.records.opened_data import OpenedData
 from yt8m.scoring.predict_config import PredictConfig
-from yt8m.scoring.scorer import Scorer
 
 _Batch = tuple[list[str], NDArray[np.float32]]  # ids of B videos, vectors [B, F]
 
@@ -32,42 +30,31 @@ def write_for_records(config: PredictConfig, data: OpenedData) -> int:
 
 
 def write_for_videos(config: PredictConfig, settings: Mapping[str, Any], paths: Sequence[str]) -> int:
-    """Writes the vectors of video files, by their paths; returns the exit status: 1 if a video is bad, else 0."""
-    from yt8m.scoring import video_features  # slow to import, and records do not need it
+    """Writes the vectors of video files, by their paths; returns the exit status: 1 if a video is bad, else 0.
+
+    The vector of a video is the mean of those of its parts, weighted by their numbers of frames.
+    """
+    from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
     bad: list[str] = []
-    with contextlib.ExitStack() as stack:
-        scorer = stack.enter_context(
-            scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats")
-        )
-        source = stack.enter_context(
-            video_features.for_model(
-                *(scorer.takes, settings, config.extractors),
-                trust_code=config.trust_code,
-                max_bad_packets=config.max_bad_packets,
+
+    def vectors() -> Iterator[_Batch]:
+        for path, features in source.extract_features(paths):
+            if features.bad:
+                bad.append(f"{path}: {features.bad}")
+                continue
+            parts_of_video = video_predictions.divide_frames(len(features.arrays[0]), source.max_frames)
+            of_parts = video_predictions.compute_windows(
+                scorer.hidden, scorer.takes, source, features.arrays, parts_of_video
             )
-        )
-        _write(config.features, terminal.with_bar(_vectors_of_videos(scorer, source, paths, bad), "predicting"))
+            mean = np.average(of_parts, axis=0, weights=[last - first for first, last in parts_of_video])
+            yield [path], mean[np.newaxis].astype(np.float32)
+
+    with video_predictions.opened(config, settings) as (scorer, source):
+        _write(config.features, terminal.with_bar(vectors(), "predicting"))
     for line in bad:
         print(line, file=sys.stderr)
     return 1 if bad else 0
-
-
-def _vectors_of_videos(scorer: Scorer, source: Any, paths: Sequence[str], bad: list[str]) -> Iterator[_Batch]:
-    """Yields the vector of each video: the mean of those of its parts, weighted by their numbers of frames.
-
-    Args:
-      bad: gets a line about each video that cannot be read.
-    """
-    for path, features in source.extract_features(paths):
-        if features.bad:
-            bad.append(f"{path}: {features.bad}")
-            continue
-        count = len(features.arrays[0])
-        windows = [(first, min(first + source.max_frames, count)) for first in range(0, count, source.max_frames)]
-        _, vectors = scorer.hidden(source.batch(scorer.takes, features.arrays, windows))
-        mean = np.average(vectors, axis=0, weights=[last - first for first, last in windows])
-        yield [path], mean[np.newaxis].astype(np.float32)
 
 
 def _write(path: str, batches: Iterable[_Batch]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import functools
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
 from yt8m.records.film_windows import Part, best_scores, find_cuts, windows_for
+from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.thresholds import Tagger
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import timeline_page
 from yt8m.reports.timeline_page import Timeline
 from yt8m.scoring import Scorer, video_features
+from yt8m.scoring.model_input import ModelInput
 from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
 from yt8m.scoring.video_features import VideoFeatures
@@ -72,18 +74,19 @@ def predict(
         if features.bad:
             yield VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
             continue
-        score, count = functools.partial(_score_windows, scorer, source, features.arrays), len(features.arrays[0])
+        score = functools.partial(compute_windows, scorer.scores, scorer.takes, source, features.arrays)
+        count = len(features.arrays[0])
         longest = scorer.takes.format.video_frames[1] if scorer.takes.format.video_frames else count
         window_seconds = 0.0
         if film_windows is not None and film_windows.are_for(count):
             window_seconds = film_windows.size / source.per_second
             scores = best_scores(score, film_windows.parts(count, find_cuts(features.arrays)))
         else:
-            windows = _divide_frames(count, source.max_frames)
+            windows = divide_frames(count, source.max_frames)
             scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
         over_time = None
         if seconds:
-            timeline_windows = _join_short_end(_divide_frames(count, max(1, round(seconds * source.per_second))))
+            timeline_windows = _join_short_end(divide_frames(count, max(1, round(seconds * source.per_second))))
             starts = [first / source.per_second for first, _ in timeline_windows]
             over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
         scored_seconds = min(features.seconds, count / source.per_second)
@@ -96,7 +99,7 @@ def predict(
         )
 
 
-def _divide_frames(count: int, size: int) -> list[Part]:
+def divide_frames(count: int, size: int) -> list[Part]:
     """Divides `count` frames into parts of `size` frames; the last one may be shorter."""
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
@@ -108,16 +111,36 @@ def _join_short_end(windows: list[Part]) -> list[Part]:
     return windows
 
 
-def _score_windows(
-    scorer: Scorer, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], windows: Sequence[Part]
+def compute_windows(
+    compute: Callable[[NumpyBatch], tuple[Any, NDArray[np.float32]]],
+    takes: ModelInput,
+    source: VideoFeatures,
+    arrays: Sequence[NDArray[np.float32]],
+    windows: Sequence[Part],
 ) -> NDArray[np.float32]:
-    """Scores parts of a video; returns float32 [parts, C].
+    """Scores parts of a video, a few at a time, or computes another vector of each; returns float32 [parts, size].
 
     Args:
+      compute: a method of a scorer, such as `scores` or `hidden`.
       arrays: the features of the video, float32 [T, size] for each extractor.
     """
     batches = (windows[first : first + _PARTS_AT_ONCE] for first in range(0, len(windows), _PARTS_AT_ONCE))
-    return np.concatenate([scorer.scores(source.batch(scorer.takes, arrays, batch))[1] for batch in batches])
+    return np.concatenate([compute(source.batch(takes, arrays, batch))[1] for batch in batches])
+
+
+@contextlib.contextmanager
+def opened(config: PredictConfig, flags: Mapping[str, Any]) -> Iterator[tuple[Scorer, VideoFeatures]]:
+    """Opens the model that a config names, and the extractors of its features; `flags` as for `run`."""
+    with scoring.open(
+        config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
+    ) as scorer:
+        features = video_features.for_model(
+            *(scorer.takes, flags, config.extractors),
+            trust_code=config.trust_code,
+            max_bad_packets=config.max_bad_packets,
+        )
+        with features as source:
+            yield scorer, source
 
 
 def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -> int:
@@ -134,17 +157,7 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
       RunError: weights cannot be fetched, or a file cannot be written.
     """
     status, lines = 0, list[tuple[Any, ...]]()
-    with contextlib.ExitStack() as stack:
-        scorer = stack.enter_context(
-            scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats")
-        )
-        source = stack.enter_context(
-            video_features.for_model(
-                *(scorer.takes, flags, config.extractors),
-                trust_code=config.trust_code,
-                max_bad_packets=config.max_bad_packets,
-            )
-        )
+    with opened(config, flags) as (scorer, source):
         shown = _Shown(config, scorer.shown_names, tagger_for(config, scorer))
         part_seconds = timeline_page.SECONDS if config.timeline else 0
         predictions = predict(scorer, source, paths, part_seconds, config.tags_of)
