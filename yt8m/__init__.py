@@ -37,33 +37,6 @@ if TYPE_CHECKING:
     from yt8m.records.batches import Records, read_records
     from yt8m.records.record_parser import NumpyBatch
 
-# {module: its public names}. A module is imported at the first use of a name, because importing TensorFlow is slow.
-_PUBLIC_NAMES = {
-    "yt8m.classifier": ("Classifier",),
-    "yt8m.errors": ("RunError", "UsageError"),
-    "yt8m.python_api": (
-        "EvaluationReport",
-        "FittedRun",
-        "Model",
-        "Predictions",
-        "ResultRows",
-        "ScoredClass",
-        "VideoPrediction",
-        "audit",
-        "evaluate",
-        "export_model",
-        "extract",
-        "fit",
-        "inspect",
-        "list_runs",
-        "load",
-        "make_records",
-        "report",
-        "select",
-    ),
-    "yt8m.records.batches": ("Records", "read_records"),
-    "yt8m.records.record_parser": ("NumpyBatch",),
-}
 __all__ = [
     "Classifier",
     "EvaluationReport",
@@ -92,11 +65,22 @@ __all__ = [
 ]
 
 
+# {public name: its module}, where that is not yt8m.python_api. A module is imported at the first use of a name, because
+# importing TensorFlow is slow.
+_MODULES = {
+    "Classifier": "yt8m.classifier",
+    "NumpyBatch": "yt8m.records.record_parser",
+    "Records": "yt8m.records.batches",
+    "RunError": "yt8m.errors",
+    "UsageError": "yt8m.errors",
+    "read_records": "yt8m.records.batches",
+}
+
+
 def __getattr__(name: str) -> Any:
-    for module, names in _PUBLIC_NAMES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'yt8m' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'yt8m' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES.get(name, "yt8m.python_api")), name)
 
 
 def __dir__() -> list[str]:

@@ -394,8 +394,13 @@ def test_files_in_a_bucket_are_read_through_a_buffer_whatever_is_named_before_th
     [({}, True), ({"num_epochs": 1}, False), ({"cache": "folder"}, False), ({"frame_features": False}, False)],
 )
 def test_a_cache_of_frames_is_offered_where_it_helps(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], offers: bool
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, Any],
+    offers: bool,
 ) -> None:
+    monkeypatch.setattr(batch_queue, "_LEAST_TO_CACHE", 1)
     record = frame_record({"id": [b"v"], "labels": [1]}, {"rgb": np.zeros((3, 4), np.uint8)})
     write_shard(tmp_path / "a.tfrecord", [record])
     usual = DataConfig(
@@ -409,6 +414,11 @@ def test_a_cache_of_frames_is_offered_where_it_helps(
     with caplog.at_level(logging.INFO):
         queue.log_settings()
     assert ("--cache=auto" in caplog.text) == offers
+    caplog.clear()
+    monkeypatch.setattr(batch_queue, "_LEAST_TO_CACHE", 10**6)  # the file is smaller
+    with caplog.at_level(logging.INFO):
+        queue.log_settings()
+    assert "--cache=auto" not in caplog.text
 
 
 def test_a_cache_named_auto_lies_in_the_cache_of_the_program(

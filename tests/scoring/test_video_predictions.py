@@ -97,6 +97,26 @@ def test_an_export_carries_its_extractors_and_one_of_others_needs_trust(
         assert model.predict_video(video) == expected
 
 
+def test_a_video_gets_the_vector_of_its_record(
+    world: World, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, run, bad = f"{world.data}/video/train/*.tfrecord", str(tmp_path / "run"), tmp_path / "bad.mp4"
+    yt8m.fit(
+        model="ResidualMlpModel", mlp_hidden_size=4, train_data_pattern=records, train_dir=run, max_steps=2
+    )  # fmt: skip
+    bad.write_bytes(b"nothing")
+    words = [f"--model={run}", str(world.clips / "*/*.mp4"), str(bad), f"--features={tmp_path / 'x.npz'}"]
+    assert cli.call("predict", words) == 1
+    assert f"{bad}: " in capsys.readouterr().err
+    arrays = np.load(tmp_path / "x.npz")
+    with yt8m.load(run) as model:
+        ids, vectors = model.embeddings(records)
+    found = {pathlib.Path(path).stem: vector for path, vector in zip(arrays["id"], arrays["features"], strict=True)}
+    assert len(found) == 12
+    for video_id, vector in zip(ids, vectors, strict=True):
+        np.testing.assert_allclose(found[pathlib.Path(video_id).stem], vector, rtol=1e-3, atol=1e-4)
+
+
 def scores_in(told: str) -> dict[str, float]:
     return {name: float(score) for score, name in re.findall(r"^(\d\.\d+)  (\w+)", told, re.MULTILINE)}
 

@@ -29,6 +29,8 @@ from yt8m.records.shards import DamagedError
 from yt8m.storage.base import Stamp
 from yt8m.types import Batch
 
+_LEAST_TO_CACHE = 10**8  # bytes of frames; fewer are parsed in a second or two, so that no cache is offered
+
 
 class BatchQueue(Inputter):
     """Reads files of video records into batches, shuffled or in order.
@@ -145,17 +147,23 @@ class BatchQueue(Inputter):
             "input on %d cores: --batch_size=%d --parse_threads=%d --prefetch=%d --num_readers=%d",
             *(cores.usable(), self.batch_size, self.threads.parse_calls, self.threads.prefetch, self._num_readers),
         )
-        if self._may_gain_by_cache():
+        if size := self._bytes_for_cache():
             logging.info(
                 "frames are parsed from records in every epoch; --cache=%s, or another folder, takes at most %.1f GB "
                 "of disk and reads them about 4 times as fast from the second epoch on",
-                *(AUTO, sum(map(storage.size, self.files())) / 1e9),
+                *(AUTO, size / 1e9),
             )
 
-    def _may_gain_by_cache(self) -> bool:
-        """Whether whole videos of frames are read again and again from this machine's disks, without a cache."""
-        is_local = not any(storage.is_remote(path) for path in self.files())
-        return is_local and not self._cache_folder and self.num_epochs != 1 and _yields_whole_videos(self.reader)
+    def _bytes_for_cache(self) -> int:
+        """The most disk space of a cache of frames that are read again and again; 0 if there is little to gain.
+
+        That is so if there is a cache, in a single pass, for shards in buckets, and for small data.
+        """
+        if self._cache_folder or self.num_epochs == 1 or not _yields_whole_videos(self.reader):
+            return 0
+        files = self.files()
+        size = 0 if any(map(storage.is_remote, files)) else sum(map(storage.size, files))
+        return size if size >= _LEAST_TO_CACHE else 0
 
     def contents(self) -> dict[str, Any]:
         """{path: checksum of the first records' own checksums, or the generation of an object in a bucket}."""
