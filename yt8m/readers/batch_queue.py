@@ -150,7 +150,7 @@ class BatchQueue(Inputter):
         if size := self._bytes_for_cache():
             logging.info(
                 "frames are parsed from records in every epoch; --cache=%s, or another folder, takes at most %.1f GB "
-                "of disk and reads them about 4 times as fast from the second epoch on",
+                "of disk, and about a quarter of the CPU time of reading them from the second epoch on",
                 *(AUTO, size / 1e9),
             )
 
