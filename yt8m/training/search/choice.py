@@ -17,7 +17,7 @@ from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
 from yt8m.records import thresholds
 from yt8m.records.opened_data import OpenedData
@@ -36,7 +36,10 @@ _MIN_POSITIVES = EvalConfig.min_positives
 
 def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
     """Completes the config of a run by what the search chooses; of a run that exists, by what was chosen then."""
-    if config.checkpoints.start_new_model and run_dir.is_run(config.train_dir):
+    starts_anew = config.checkpoints.start_new_model and run_dir.is_run(config.train_dir)
+    if starts_anew or not run_dir.is_run(config.train_dir):
+        _refuse_norefit_without_validation(config)
+    if starts_anew:
         run_dir.start_new_model(config.train_dir)
     saved = run_dir.read(config.train_dir)
     if saved is not None:
@@ -49,6 +52,21 @@ def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedDa
     return chosen, data if is_same else data_fit.open_for(chosen.data)
 
 
+def _validation_of(config: TrainConfig) -> str:
+    """The pattern of the validation videos; empty if there are none, and a share of the training videos is held out."""
+    return config.validation.eval_data_pattern or outcome.split_beside(config.data.data_pattern, "validate")
+
+
+def _refuse_norefit_without_validation(config: TrainConfig) -> None:
+    """Raises `UsageError` if the videos on which the choice is made shall be kept apart, but are among the others."""
+    if not config.search.refit and not _validation_of(config):
+        raise UsageError(
+            f"--norefit keeps apart the videos on which the model is chosen, but there is no split validate "
+            f"beside {config.data.data_pattern}: make one (--splits of yt8m make-records and extract), name such videos by "
+            "--eval_data_pattern, or leave out --norefit."
+        )
+
+
 class _Search:
     """One search: its videos, its plan and its trials."""
 
@@ -56,7 +74,7 @@ class _Search:
         self._config, self._files, data = config, opened.files, config.data
         self._names = opened.vocabulary
         counted = opened.count_videos()
-        self._validation = config.validation.eval_data_pattern or outcome.split_beside(data.data_pattern, "validate")
+        self._validation = _validation_of(config)
         training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
         self._total = counted or len(training)
         if self._validation:
