@@ -61,8 +61,8 @@ def _refuse_norefit_without_validation(config: TrainConfig) -> None:
     """Raises `UsageError` if the videos on which the choice is made shall be kept apart, but are among the others."""
     if not config.search.refit and not _validation_of(config):
         raise UsageError(
-            f"--norefit keeps apart the videos on which the model is chosen, but there is no split validate "
-            f"beside {config.data.data_pattern}: make one (--splits of yt8m make-records and extract), name such videos by "
+            "--norefit keeps apart the videos on which the model is chosen, but there is no split validate beside "
+            f"{config.data.data_pattern}: make one (--splits of yt8m make-records and extract), name such videos by "
             "--eval_data_pattern, or leave out --norefit."
         )
 
