@@ -295,11 +295,11 @@ def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat
     """The command that trains on the records.
 
     Usually a training takes the features from the manifest. But for a feature with the name of a YouTube-8M feature it
-    would assume the published size and choose no model, so in that case the command names all features and their sizes.
+    would assume the published size and choose no model, so in that case the command says both.
     """
     flags = dict(data=pattern)
     if any(feature.name in KNOWN_SIZES for feature in features):
-        flags["model"] = "MoeModel" if level == "video" else "NetVladModel"
+        flags["model"] = "auto"
         flags["feature_names"] = ",".join(feature.name for feature in features)
         flags["feature_sizes"] = ",".join(str(feature.size) for feature in features)
         flags |= {"frame_features": "true"} if level == "frame" else {}
