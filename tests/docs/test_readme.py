@@ -1,0 +1,38 @@
+"""README's way for own features, as a new user goes it: a table, an array, three commands."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+
+import numpy as np
+import pytest
+from docs.command_blocks import ROOT
+
+from docs import command_blocks
+from yt8m.command_line import cli
+
+
+@pytest.mark.long
+def test_the_way_for_own_features_ends_with_predictions(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    draw = np.random.default_rng(0)
+    classes = draw.integers(0, 3, 300)
+    np.save(tmp_path / "features.npy", draw.normal(size=(300, 8)).astype("f4") + 3 * np.eye(3, 8)[classes])
+    rows = [f"clip{number},{['dog', 'cat', 'fish'][label]}" for number, label in enumerate(classes)]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,labels", *rows]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    (block,) = (each for each in command_blocks.blocks(ROOT / "README.md") if "--array=features.npy" in each.text)
+    make, train, predict = (shlex.split(line)[1:] for line in block.text.splitlines())
+    assert cli.main(make) == 0
+    assert cli.main([*train, "--budget=6"]) == 0
+    assert cli.main(predict) == 0
+    told = capfd.readouterr()
+    said = told.out
+    assert "300 videos, 3 classes" in told.err
+    figure = re.search(r"on which nothing was chosen: mAP ([\d.]+)", said)
+    assert figure is not None
+    assert float(figure.group(1)) > 0.9
+    assert len(re.findall(r"^clip\d+  labels: (?:dog|cat|fish)$", said, re.MULTILINE)) == 3
