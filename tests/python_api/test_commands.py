@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import yt8m
+from yt8m.command_line import cli
 
 NAMES = ["ant", "bee", "cat"]
 SPLITS = {"splits": {"train": 0.6, "validate": 0.4}}
@@ -164,6 +166,15 @@ def test_an_audit(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert audited["videos"] == 120
     assert os.path.exists(tmp_path / "audit/issues.csv")
     assert isinstance(audited["issues"], yt8m.ResultRows)
+
+
+def test_a_page_of_an_evaluated_run(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run, page = shutil.copytree(world / "runs/one", tmp_path / "one"), tmp_path / "page.html"
+    with pytest.raises(yt8m.RunError, match="eval"):
+        yt8m.report(run, out=page)
+    assert cli.main(["eval", f"--model={run}", f"--data={validation(world)}", "--run_once", "--report"]) == 0
+    assert yt8m.report(run, out=page) == str(page)
+    assert "<title>" in page.read_text()
 
 
 def test_an_export_is_loaded(world: pathlib.Path, tmp_path: pathlib.Path) -> None:

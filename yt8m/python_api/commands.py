@@ -7,7 +7,6 @@ table, and an array where it takes a file of arrays.
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -117,7 +116,10 @@ def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
         summary = label_audit.audit(config, training, opened)
         if config.dry_run:
             return summary
-        return {**summary, "issues": _rows_of(storage.join(config.out, label_audit.ISSUES), "issues")}
+        return {
+            **summary,
+            "issues": ResultRows("issues", label_audit.read_rows(storage.join(config.out, label_audit.ISSUES))),
+        }
 
 
 def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
@@ -136,13 +138,13 @@ def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
       UsageError: an option is wrong, or all videos are labelled.
       RunError: a record is damaged.
     """
-    from yt8m.labels import batch_selection
+    from yt8m.labels import batch_selection, label_audit
 
     with _arguments("select", dict(model=model, data=data, out=out, **options)) as (config,):
         list(batch_selection.choose(config))
         if config.dry_run:
             return ResultRows("videos", [])
-        return _rows_of(config.out, "videos") if config.format == "csv" else ResultRows("videos", [])
+        return ResultRows("videos", label_audit.read_rows(config.out) if config.format == "csv" else [])
 
 
 def export_model(model: Path, out: Path, **options: Any) -> str:
@@ -178,7 +180,8 @@ def report(runs: Path | Sequence[Path], **options: Any) -> str:
       The absolute path of the page.
 
     Raises:
-      UsageError: a run is not there or was not evaluated, or a package is not installed.
+      UsageError: a run is not there, or a package is not installed.
+      RunError: a run was not evaluated with --report.
     """
     from yt8m.reports import report_writer
 
@@ -240,9 +243,3 @@ def _as_file(value: Any, stem: str) -> Any:
         np.savez(f"{stem}.npz", **value)
         return f"{stem}.npz"
     return value
-
-
-def _rows_of(path: str, kind: str) -> ResultRows:
-    """The rows of a CSV file that a command wrote."""
-    lines = storage.read_text(path).removeprefix("\ufeff").splitlines(keepends=True)
-    return ResultRows(kind, list(csv.DictReader(lines)))
