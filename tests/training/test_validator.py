@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import shutil
 
 import pytest
 from golden_data import golden
+from reader_records import video_record, write_shard
 from small_run import evaluate, run, weights
 
 from yt8m import storage
 from yt8m.command_line import flags
+from yt8m.config.run_options import ValidationConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import shards, vocabulary
+from yt8m.records.opened_data import open_data
 from yt8m.reports import run_list
+from yt8m.training import validator
 
 PLAIN = ("--moving_average_decay=0.9", "--num_gpu=2")
 
@@ -237,3 +242,17 @@ def test_in_a_cluster_the_flags_of_a_validation_are_refused(
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     assert run(tmp_path / "run", on_test(), "--eval_every_n_steps=5") == 2
     assert "--eval_every_n_steps is for training on one machine: in a cluster the evaluator" in capsys.readouterr().err
+
+
+def test_other_videos_in_files_of_the_same_size_are_other_data(tmp_path: pathlib.Path) -> None:
+    def described(first: float) -> str:
+        rows = [video_record(id=[b"v"], labels=[1], mean_rgb=[first, 2.0])]
+        write_shard(tmp_path / "new.tfrecord", rows)
+        os.utime(tmp_path / "new.tfrecord", (1, 1))
+        shutil.copy2(tmp_path / "new.tfrecord", tmp_path / "a.tfrecord")
+        validation = ValidationConfig(eval_data_pattern=f"{tmp_path}/a.tfrecord")
+        return str(validator._describe_data(validation, open_data(f"{tmp_path}/a.tfrecord"), False)["fingerprint"])
+
+    first = described(1.0)
+    assert described(3.0) != first
+    assert described(1.0) == first  # the same content, copied anew

@@ -24,7 +24,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Loss
 from yt8m.eval_util.videos import hashes
-from yt8m.records import shards
+from yt8m.records import manifest, shards
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -153,11 +153,14 @@ def _describe_data(validation: ValidationConfig, data: OpenedData, is_sampled: b
 
     Returns:
       `pattern`, the value of --eval_data_pattern; `max_videos`, that of --eval_max_videos, or None if all videos are
-      evaluated; and `fingerprint`, a hash of the paths and the sizes of the files and of `max_videos`.
+      evaluated; and `fingerprint`, a hash of the paths, the sizes and the versions of the files and of `max_videos`.
     """
     most = validation.eval_max_videos if is_sampled else None
-    stamps = storage.stamps(data.files)
-    files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
+    checksums = manifest.fingerprints(data.files)  # those of local files, which stay if a file is copied
+    files = sorted(
+        (storage.absolute(path), stamp.bytes, checksums.get(path, stamp.version))
+        for path, stamp in storage.stamps(data.files).items()
+    )
     fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
     return {"pattern": validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
