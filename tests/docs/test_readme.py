@@ -29,10 +29,12 @@ def test_the_way_for_own_features_ends_with_predictions(
     assert cli.main(make) == 0
     assert cli.main([*train, "--budget=6"]) == 0
     assert cli.main(predict) == 0
+    assert cli.main([*predict, "--tags"]) == 0  # by the thresholds of the choice
     told = capfd.readouterr()
     said = told.out
     assert "300 videos, 3 classes" in told.err
     figure = re.search(r"on which nothing was chosen: mAP ([\d.]+)", said)
     assert figure is not None
     assert float(figure.group(1)) > 0.9
-    assert len(re.findall(r"^clip\d+  labels: (?:dog|cat|fish)$", said, re.MULTILINE)) == 3
+    assert len(re.findall(r"^clip\d+  labels: (?:dog|cat|fish)$", said, re.MULTILINE)) == 6
+    assert "search_thresholds.csv" in told.err

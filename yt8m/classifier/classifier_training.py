@@ -167,7 +167,7 @@ def _thresholds(run: RunFolder, held_out: VideosAndLabels) -> NDArray[np.float64
     """
     scorer = run.model._scorer
     path = storage.join(run.path, thresholds.EVALUATION, thresholds.NAME)
-    of_search = storage.join(run.path, "search_thresholds.csv")
+    of_search = storage.join(run.path, thresholds.OF_CHOICE)
     storage.makedirs(storage.join(run.path, thresholds.EVALUATION))
     if storage.exists(of_search):
         storage.write(path, storage.read_bytes(of_search))

@@ -41,6 +41,9 @@ from yt8m.tables.text_rows import parse_rows
 
 # The name of the file, and the folder of a run into which an evaluation writes it.
 NAME, EVALUATION = "thresholds.csv", "eval"
+# The file in a run's folder with those that count until the run is evaluated with a report. They come from the choice
+# of the model, on the videos on which the candidates were compared.
+OF_CHOICE = "search_thresholds.csv"
 # A threshold that was chosen on fewer videos with the label is shown with their number, because it may be far off.
 FEW_POSITIVES = 20
 NUM_CANDIDATES = 20  # only the 20 classes with the best scores of a video can be tags, and count for thresholds
@@ -242,8 +245,8 @@ def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") 
     """
     if path_in_flag:
         storage.refuse_missing(path_in_flag, "thresholds", "`yt8m eval --report` writes it")
-    default_paths = [storage.join(folder, NAME) for folder in (model, run, storage.join(run, EVALUATION))]
-    for path in [path_in_flag] if path_in_flag else default_paths:
+    default_paths = [storage.join(folder, NAME) for folder in (model, run)]
+    for path in [path_in_flag] if path_in_flag else [*default_paths, *_paths_of_run(run)]:
         if storage.exists(path):
             tagger = read(path, num_classes)
             log_origin(tagger, path)
@@ -260,21 +263,27 @@ def log_origin(tagger: Tagger, path: str) -> None:
     logging.info("the thresholds of the tags come from %s%s", path, origin)
 
 
-def text_of_step(train_dir: str, step: int) -> str:
-    """The text of the thresholds file of a run's last evaluation; empty if there is none, or it is of another step.
+def _paths_of_run(run: str) -> tuple[str, str]:
+    """Where a run has thresholds: those of its last evaluation count before those of the choice of its model."""
+    return storage.join(run, EVALUATION, NAME), storage.join(run, OF_CHOICE)
 
-    If the file cannot be read, a warning is logged and the result is empty: an export should not fail because of it.
+
+def text_of_step(train_dir: str, step: int) -> str:
+    """The text of the thresholds file of a run; empty if there is none, or it is of another step.
+
+    If a file cannot be read, a warning is logged and the result is empty: an export should not fail because of it.
     """
-    path = storage.join(train_dir, EVALUATION, NAME)
     try:
-        text = _read_text(path) if storage.exists(path) else ""
-        return text if text and parse(text, path).step == step else ""
+        for path in filter(storage.exists, _paths_of_run(train_dir)):
+            text = _read_text(path)
+            if parse(text, path).step == step:
+                return text
     except RunError as error:
         logging.warning("the export gets no thresholds: %s", error)
-        return ""
+    return ""
 
 
 def copy(train_dir: str, folder: str, step: int) -> None:
-    """Copies the thresholds of a run's last evaluation into a folder, if it was of the checkpoint `step`."""
+    """Copies the thresholds of a run into a folder, if they were chosen on the checkpoint `step`."""
     if text := text_of_step(train_dir, step):
         storage.write(storage.join(folder, NAME), text)

@@ -29,8 +29,6 @@ from yt8m.training.search.trials import CandidateTrial
 
 _now = time.monotonic
 _NAME = "search.json"  # the file in the folder of the run with the trials that have ended
-# The thresholds with the best F1 of the chosen candidate on the videos that it was compared on, which it had not seen.
-THRESHOLDS = "search_thresholds.csv"
 _MIN_POSITIVES = EvalConfig.min_positives
 
 
@@ -179,12 +177,15 @@ class _Search:
         return row
 
     def _write_thresholds(self, chosen: Mapping[str, Any]) -> None:
-        """Writes the thresholds of the chosen candidate, unless its scores are those of an earlier start."""
+        """Writes the thresholds with the best F1 of the chosen candidate on the videos that it had not seen.
+
+        Nothing is written if its scores are those of an earlier start.
+        """
         if (scores := self._scores.get(chosen["candidate"])) is None:
             return
         metrics = EvaluationMetrics(scores.shape[1], NUM_CANDIDATES)
         metrics.accumulate(scores, self._held_out.labels)
-        path = storage.join(self._config.train_dir, THRESHOLDS)
+        path = storage.join(self._config.train_dir, thresholds.OF_CHOICE)
         thresholds.write(path, metrics.operating_points(_MIN_POSITIVES), self._names, chosen["steps"])
 
     def _candidate(self, row: Mapping[str, Any]) -> Candidate:
