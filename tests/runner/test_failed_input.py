@@ -35,7 +35,8 @@ def live(train: Callable, tmp_path: pathlib.Path) -> Callable[..., tuple[int, li
         path = tmp_path / "ids.txt"
         path.write_text("")
         queue = BatchQueue(READER, f"{tmp_path}/data/*.tfrecord", 2, 1, True, 4, 1, 0, cache=cache)
-        # The tests need an error in the buffers before the steps reach it, on a busy machine too.
+        # The tests need an error in the buffers at least one save before the steps reach it, on a busy machine too.
+        queue.threads = queue.threads._replace(prefetch=3 * INTERVAL)
         callbacks = CallbackConfig(options={"runner.tiny_hooks:Ids": {"path": str(path), "pause": 0.03}})
         saving = {"save_checkpoint_steps": INTERVAL, "exact_resume": True, **more}
         model_dir = str(tmp_path / name)
