@@ -60,29 +60,29 @@ def test_a_validation_that_no_longer_counts_is_drawn_and_is_not_the_best(run):
     (found,) = load([run.folder], 10, 0)
     assert charts.best_point(found, "GAP") == (6, 0.34)
     assert charts.best_point(found, "loss") == (6, 6.9)
-    (picture,) = (one for one in charts.training([found]) if one.caption.startswith("GAP"))
+    (picture,) = (one for one in charts.training([found]) if one.alt.startswith("GAP over"))
     assert "validation, step 4: 0.35" in [text for _, _, text in json.loads(picture.points)]
 
 
 def test_the_picture_tells_every_point_and_the_best(run):
-    pictures = {one.caption.partition(" over")[0]: one for one in charts.training([run])}
+    pictures = {one.alt.partition(" over")[0]: one for one in charts.training([run])}
     assert list(pictures) == ["loss", "GAP", "examples a second", "mAP"]
     texts = [text for _, _, text in json.loads(pictures["GAP"].points)]
     told = [f"validation, step {row['step']}: {row['GAP']:.4g}" for row in VALIDATED]
     assert texts[6:] == [*told, "evaluation, step 2: 0.3", "evaluation, step 6: 0.34", "the best: GAP 0.35 at step 4"]
     assert texts[0] == "training, running mean, step 1: 0.1"
-    assert pictures["GAP"].caption == f"GAP over the steps; the star is the best: {run.name}: GAP 0.35 at step 4."
+    assert pictures["GAP"].caption == f"The star is the best: {run.name}: GAP 0.35 at step 4."
     key = charts.key_of_training([run])
     assert key == (
         "Pale lines are single batches, strong ones their running mean; squares are validations; "
         "diamonds are evaluated checkpoints."
     )
-    assert "best" not in pictures["mAP"].caption
+    assert pictures["mAP"].caption == ""
 
 
 def test_points_are_where_they_are_drawn(run):
     """Equal steps are at equal distances; a higher value is higher up."""
-    (found,) = (one for one in charts.training([run]) if one.caption.startswith("GAP"))
+    (found,) = (one for one in charts.training([run]) if one.alt.startswith("GAP over"))
     places = {text: (x, y) for x, y, text in json.loads(found.points)}
     curve = [places[f"training, running mean, step {step}: {step / 10:.4g}"] for step in range(1, 7)]
     steps = [b[0] - a[0] for a, b in itertools.pairwise(curve)]

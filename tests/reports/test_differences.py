@@ -15,6 +15,7 @@ from sklearn import metrics
 from yt8m.command_line import cli
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
+from yt8m.config.search_config import ModelSearchConfig
 from yt8m.config.train_config import ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.resampling import Interval, interval
@@ -33,9 +34,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for seed, rate in ((1, 0.01), (2, 0.02)):
         folder = tmp_path_factory.mktemp(f"run{seed}")
         report_runs.make_run(folder, seed)
+        search = ModelSearchConfig(quoted={"map": rate})
         data = DataConfig(data_pattern=f"data{seed}/*", num_classes=3862, vocabulary=f"data{seed}/names.csv")
         model, optimizer = ModelConfig("MoeModel", {"moe_num_mixtures": seed}), OptimizerConfig(base_learning_rate=rate)
-        run_dir.write(str(folder), TrainConfig(train_dir=str(folder), data=data, model=model, optimizer=optimizer))
+        settings = {
+            "data": data,
+            "model": model,
+            "optimizer": optimizer,
+            "search": search,
+            "max_steps": seed - 1 or None,
+        }
+        run_dir.write(str(folder), TrainConfig(train_dir=str(folder), **settings))
         made.append(folder)
     path = made[1] / "config.json"
     written = json.loads(path.read_text())
@@ -57,6 +66,7 @@ def test_settings_that_differ_are_listed_and_no_others(runs):
     assert found == {
         ("config", "base_learning_rate"): ["0.01", "0.02"],
         ("config", "moe_num_mixtures"): ["1", "2"],
+        ("config", "max_steps"): ["not set", "1"],
         ("data", "train_data_pattern"): ["data1/*", "data2/*"],
         ("version at training", "tensorflow"): [versions["tensorflow"], "1.15"],
     }

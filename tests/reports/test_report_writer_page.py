@@ -306,13 +306,12 @@ def test_the_candidates_of_a_choice_have_a_table(tmp_path: pathlib.Path) -> None
     run_dir.write(str(tmp_path), replace(config, search=replace(config.search, trials=tuple(rows))))
     assert cli.main(["report", str(tmp_path), "--resamples=10"]) == 0
     words = Reader((tmp_path / "eval/report.html").read_text()).words
-    place = words.index("MoeModel, 30 steps")
-    assert words[place : place + 6] == [
-        "MoeModel, 30 steps",
+    place = words.index("MoeModel, 30 steps (chosen)")
+    assert words[place : place + 5] == [
+        "MoeModel, 30 steps (chosen)",
         "0.9000 ± 0.0196",
         "0.8000 ± 0.0392",
         "0.7500",
         "1.2",
-        "chosen",
     ]
-    assert words[place + 6] == "LogisticModel, 30 steps"
+    assert words[place + 5] == "LogisticModel, 30 steps"

@@ -36,6 +36,17 @@ return [ratios.reduce((a, b) => Math.min(a, b)), ratios.length];
 """
 )
 ROWS = "return [...document.querySelectorAll('#classes-1 tbody tr')]"
+# The texts of cells that are wider than the cell, so that they lie over the next one; a table shows its first rows.
+OVERLAPPING = """
+return [...document.querySelectorAll('tr:nth-child(-n + 20) > *')]
+  .filter((cell) => cell.offsetParent && cell.scrollWidth > cell.clientWidth + 1)
+  .map((cell) => cell.textContent.trim());
+"""
+# The regions that hide a part of their table, as pairs: label, whether shadows lie at their edges.
+SCROLLED = """
+return [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth)
+  .map((one) => [one.ariaLabel, getComputedStyle(one).backgroundAttachment.includes('local')]);
+"""
 SHOWN = f"{ROWS}.filter((row) => !row.hidden)"
 FOCUSED = "return [document.activeElement.tagName, document.activeElement.textContent]"
 
@@ -75,6 +86,15 @@ def test_text_has_contrast_and_nothing_is_cut_off(world, page, name, width, sche
     assert ratio >= 4.5, text
     assert page.run("return innerWidth") == width
     assert page.run("const root = document.documentElement; return root.scrollWidth - root.clientWidth") == 0
+
+
+@pytest.mark.parametrize("width", [1280, 768, browser.PHONE])
+def test_no_cell_lies_over_another_and_a_table_that_is_cut_shows_it(world, page, width):
+    page.open(world / "both.html", width)
+    assert page.run(OVERLAPPING) == []
+    cut = page.run(SCROLLED)
+    assert all(has_shadow for _, has_shadow in cut)
+    assert bool(cut) or width > 768
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -56,12 +56,19 @@ def from_json(text: str, path: str) -> TrainConfig:
 
 
 # Options in which runs may differ without `yt8m runs` and reports showing it.
-NOT_COMPARED = options.paths_where(TrainConfig, belongs_to="start") + options.paths_where(
-    TrainConfig, is_compared=False
-)
+_NOT_COMPARED = {
+    *options.paths_where(TrainConfig, belongs_to="start"),
+    *options.paths_where(TrainConfig, is_compared=False),
+}
 PUBLISHED = options.paths_where(TrainConfig, is_published=True)  # options in model_flags.json
 # {path of an option, such as data.batch_size: name of its flag}
 _FLAGS = {path: options.flag_of(field) for path, field in options.fields_of(TrainConfig)}
+
+
+def is_compared(path: str) -> bool:
+    """Whether a difference between runs in a value of a config is shown: one of an option, or within an option."""
+    within = path.split(".")
+    return not any(".".join(within[:length]) in _NOT_COMPARED for length in range(1, len(within) + 1))
 
 
 def flag_at(path: str) -> str:

@@ -365,7 +365,7 @@ def _points_of(curve: Curve | None) -> list[tuple[float, float]]:
 
 
 def _alt_and_caption(name: str, title: str, runs: Sequence[Run]) -> tuple[str, str]:
-    """(alternative text, caption) of the curves of the metric `name`, which the texts call `title`."""
+    """(alternative text, caption) of the curves of the metric `name`; the axis, not the caption, bears its `title`."""
     logged = [run for run in runs if name in run.curves]
     last_values = "; ".join(f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for run in logged)
     best = "; ".join(
@@ -373,7 +373,7 @@ def _alt_and_caption(name: str, title: str, runs: Sequence[Run]) -> tuple[str, s
         for run in runs
         if (point := best_point(run, name)) is not None
     )
-    caption = f"{title} over the steps{f'; the star is the best: {best}' if best else ''}."
+    caption = f"The star is the best: {best}." if best else ""
     alt = f"{title} over the steps of the training{f', at its end {last_values}' if last_values else ''}"
     return f"{alt}{f'; the best measured {best}' if best else ''}", caption
 

@@ -78,8 +78,11 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     config = config_of(run)
     yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
     for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
-        if name not in run_dir.NOT_COMPARED:
-            yield ("data" if name.startswith("data.") else "config", run_dir.flag_at(name)), shown(value)
+        if run_dir.is_compared(name):
+            yield (
+                ("data" if name.startswith("data.") else "config", run_dir.flag_at(name)),
+                "not set" if value is None else shown(value),
+            )
     if config:
         yield ("data", "hash of the names of the classes"), _hash_of_names(run)
     for name, value in saved_figures.get("versions", {}).items():

@@ -258,12 +258,11 @@ def _candidates(run: Run) -> Iterator[tuple[str, ...]]:
     config = config_of(run)
     for row in config.search.trials if config else ():
         yield (
-            row["candidate"],
+            f"{row['candidate']} (chosen)" if row["is_chosen"] else row["candidate"],
             f"{row['map']:.4f} ± {1.96 * row['map_error']:.4f}",
             f"{row['gap']:.4f} ± {1.96 * row['gap_error']:.4f}",
             f"{row['hit_at_one']:.4f}",
             f"{row['seconds']:.1f}",
-            "chosen" if row["is_chosen"] else "",
         )
 
 

@@ -218,7 +218,7 @@ def _fill_config(run: ListedRun, files: RunFiles) -> None:
     run.options = {
         name: value
         for name, value in options.flat(dataclasses.asdict(saved.config)).items()
-        if name not in run_dir.NOT_COMPARED and (not saved.published or name in run_dir.PUBLISHED)
+        if run_dir.is_compared(name) and (not saved.published or name in run_dir.PUBLISHED)
     }
 
 
