@@ -78,7 +78,8 @@ def evaluate(
     Args:
       model: the path of anything that `load` takes, or a loaded model.
       data: as for `Model.evaluate`.
-      checkpoint, trust_code: as for `load`.
+      checkpoint: as for `load`.
+      trust_code: as for `load`.
       **options: further arguments of `Model.evaluate`. Unlike there, `intervals` is True by default.
 
     Returns:
