@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from yt8m.errors import RunError
-from yt8m.storage import base, is_remote, join
+from yt8m.storage import base, is_remote, join, pipes
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.local import naming_errors
 
@@ -256,12 +256,13 @@ def _fetch_versions(copied_path: str, folder: str, versions: Mapping[str, int]) 
 
 
 def file_copy(path: str) -> str:
-    """The local path of a file: `path` itself if it is local, else that of a copy in the workspace.
+    """The local path of a file: `path` itself if it is a local file, else that of a copy.
 
-    A copy is fetched once per process, even if the file changes in the bucket.
+    A copy is fetched once per process, even if the file changes in the bucket. See `pipes` for local pipes.
     """
     if not is_remote(path):
-        return path
+        with naming_errors("read", path):
+            return pipes.regular_file(path)
     local = os.path.join(folder_for("copies", path), path.rpartition("/")[2])
     if not os.path.exists(local):
         _fetch(path, local)

@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO
 from absl import logging
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import file_locks, unfinished
+from yt8m.storage import file_locks, pipes, unfinished
 from yt8m.storage.base import NotFoundError, Stamp, this_holder
 
 # Error numbers: the disk or the user's quota is full; and those together with a too large file.
@@ -69,7 +69,7 @@ class LocalStore:
     @contextlib.contextmanager
     def open_read(self, path: str) -> Iterator[BinaryIO]:
         with naming_errors("read", path):
-            file = open(path, "rb")  # noqa: SIM115 - closed below; errors of the caller's block are its own
+            file = open(pipes.regular_file(path), "rb")  # noqa: SIM115 - closed below; errors of the caller's block are its own
         with file:
             yield file
 

@@ -21,7 +21,7 @@ _UNSAFE = (".pkl", ".pickle", ".rds", ".rdata", ".mat", ".h5", ".hdf5")
 
 
 def is_table(path: str) -> bool:
-    """Whether the ending of a path is that of a table."""
+    """Whether the ending of a path is that of a table, or it is a pipe."""
     return _ending(path) in ENDINGS
 
 
@@ -45,8 +45,11 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
 
 
 def _ending(path: str) -> str:
-    path = _split_sheet(path)[0].lower().removesuffix(_GZIP)
-    return "." + path.rpartition(".")[2] if "." in path.rpartition("/")[2] else ""
+    """The ending of a path, without that of gzip; `.csv` for a pipe that has none, such as `<(program)` of a shell."""
+    name = _split_sheet(path)[0].lower().removesuffix(_GZIP)
+    if "." in name.rpartition("/")[2]:
+        return "." + name.rpartition(".")[2]
+    return ".csv" if storage.is_special(path) else ""
 
 
 def _split_sheet(path: str) -> tuple[str, str]:

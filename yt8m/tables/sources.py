@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 
 
 class Rows(NamedTuple):
@@ -103,8 +103,11 @@ def refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:
 
 
 def refuse_unreadable(flag: str, path: str) -> None:
-    """Raises `UsageError` if there is no file at `path`, the value of `flag`, or if it cannot be read twice."""
+    """Raises `UsageError` if there is no file at `path`, the value of `flag`, or if it is a device."""
     if not storage.exists(path):
         raise UsageError(f"{flag}={path}: there is no such file.")
     if storage.is_special(path):
-        raise UsageError(f"{flag}={path}: expected a file; a pipe or a device cannot be read a second time.")
+        try:
+            storage.read_start(path, 0)
+        except RunError as error:
+            raise UsageError(f"{flag}: {error}") from error

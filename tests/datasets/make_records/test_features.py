@@ -16,6 +16,7 @@ from yt8m.command_line import flags
 from yt8m.datasets.make_records import RecordsConfig, make
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards
+from yt8m.storage import pipes
 
 
 @pytest.mark.parametrize("name", ["labels", "id", "segment_labels", "a\nb", " a", ""])
@@ -85,7 +86,10 @@ def test_videos_whose_file_is_a_pipe_or_a_zip_bomb_are_left_out(tmp_path: pathli
     assert "Too many levels of symbolic links" in reasons["4"]
 
 
-def test_a_table_or_an_array_that_is_a_pipe_or_a_zip_bomb_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_table_or_an_array_that_is_a_pipe_or_a_zip_bomb_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipes, "WRITER_SECONDS", 0.1)
     table = write_table(tmp_path / "table.csv", [("a", "a.npy", "cat")])
     write_bomb(tmp_path / "bomb.npz")
     os.mkfifo(tmp_path / "pipe.csv")
@@ -94,8 +98,8 @@ def test_a_table_or_an_array_that_is_a_pipe_or_a_zip_bomb_is_refused(tmp_path: p
     for paths, error, what in (
         ({"table": bomb}, RunError, "unpack to 512 MB"),
         ({"table": table, "array": bomb}, RunError, "unpack to 512 MB"),
-        ({"table": pipe}, UsageError, "--table=.*expected a file; a pipe or a device"),
-        ({"table": table, "array": array}, UsageError, "--array=.*expected a file; a pipe or a device"),
+        ({"table": pipe}, UsageError, "--table: .*pipe.csv: it is a pipe, and no program opened it"),
+        ({"table": table, "array": array}, UsageError, "--array: .*pipe.npy: it is a pipe, and no program opened it"),
     ):
         with pytest.raises(error, match=what):
             make(RecordsConfig(**paths, out=str(tmp_path / "out")))
