@@ -33,7 +33,8 @@ def log(config: TrainConfig, data: OpenedData) -> None:
         "%d videos, --batch_size=%d and --num_epochs=%d give %d steps, in which a model learns little; try "
         "--batch_size=%d --num_epochs=%d",
         *(videos, config.data.batch_size, config.data.num_epochs, steps),
-        *(math.ceil(better / config.devices.num_gpu), math.ceil(_FEWEST * better / videos)),
+        math.ceil(better / config.devices.num_gpu),
+        max(config.data.num_epochs, math.ceil(_FEWEST * better / videos)),
     )
 
 
