@@ -23,22 +23,26 @@ class RunError(Exception):
     exit_code = 1
 
 
+class DamagedFileError(RunError, ValueError):
+    """The content of a file is not what it should be. It is a `ValueError` too, as the errors of parsers are."""
+
+
 @contextlib.contextmanager
 def refusing(refusal: Callable[[Exception], Exception]) -> Iterator[None]:
     """Inside the block, or in the decorated function, whatever a parser raises becomes one error with a message.
 
     Content that somebody else wrote can make a parser raise anything: an OverflowError for the number Infinity, a
     RecursionError for deep lists, or a TypeError from within NumPy. A list of exceptions always lacked one of them.
-    Errors that have a message for the user already pass unchanged.
+    Errors that have a message for the user already pass unchanged, except for the general one of a damaged file.
 
     Args:
       refusal: makes the error of what the parser raised.
     """
     try:
         yield
-    except (UsageError, RunError):
-        raise
     except Exception as error:
+        if isinstance(error, UsageError | RunError) and not isinstance(error, DamagedFileError):
+            raise
         raise refusal(error) from error
 
 

@@ -16,8 +16,12 @@ from typing import NamedTuple
 from fork_server import ForkServer
 
 Tree = dict[str, bytes | str | None]  # {path: content of a file, target of a link, None for a folder}
-# Names that hold a time and a process, and contents that hold a time.
-_UNSTABLE = re.compile(r"(.*/)?(events\.out\.tfevents\..*|ended\.json|metrics\.jsonl|checkpoint|README\.md)")
+# Names that hold a time and a process, contents that hold a time, and a log that is written if workers have work left.
+_UNSTABLE = re.compile(
+    r"(.*/)?(events\.out\.tfevents\..*|ended\.json|metrics\.jsonl|checkpoint|README\.md|workers\.log)"
+)
+# A checkpoint is whole without its meta-graph, which is written last: a run then goes on by the code of its model.
+_OPTIONAL = re.compile(r"(.*/)?model\.ckpt-\d+\.meta")
 
 
 class Command(NamedTuple):
@@ -163,5 +167,6 @@ def problems(killed: Killer, command: Command, places: dict[str, str], count: in
 def _differences(found: Tree, whole: Tree, unstable: str) -> list[str]:
     """The paths that only one of two trees has, or that have other contents, unless these match `unstable`."""
     names = {name for name in found.keys() | whole.keys() if found.get(name, "") != whole.get(name, "")}
+    names -= {name for name in whole.keys() - found.keys() if _OPTIONAL.fullmatch(name)}
     of_both = {name for name in found.keys() & whole.keys() if unstable and re.fullmatch(unstable, name)}
     return sorted(names - of_both)

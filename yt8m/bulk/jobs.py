@@ -27,7 +27,7 @@ from yt8m.bulk.bulk_config import (
 )
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT
 from yt8m.records import label_check
@@ -38,6 +38,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
 from yt8m.scoring import evaluation_results
+from yt8m.storage import state_files
 
 # Files in the output folder: the description of the job, its lock, and the list of its bad records.
 _DESCRIPTION_FILE, _LOCK_FILE, _BAD_RECORDS_FILE = "job.json", ".lock", "bad_records.txt"
@@ -75,7 +76,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, _LOCK_FILE)):
         _claim_folder(config, _describe_job(name, config, shards, weights))
-        finished = [shard for shard in shards if shard.output and storage.exists(shard.output)]
+        finished = [shard for shard in shards if shard_work.is_finished(config, shard)]
         if finished:
             logging.info("%d of %d shards are done already", len(finished), len(shards))
         outcomes = pipelines.run(name, config, [shard for shard in shards if shard not in finished], beam_words)
@@ -148,13 +149,15 @@ def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
     """Writes the description of the job into the output folder, unless --resume continues the job described there."""
     description_path = storage.join(config.out, _DESCRIPTION_FILE)
     if isinstance(config, InferBulk) and config.resume and storage.exists(description_path):
-        _refuse_other_job(config.out, description, storage.read_json(description_path))
+        remedy = "Name another folder as --out."
+        with refusing(lambda error: RunError(f"{description_path} is damaged ({first_line(error)}). {remedy}")):
+            _refuse_other_job(config.out, description, state_files.read(description_path))
         return
     # Hidden files are the lock, and leftovers of a job that died before it wrote its description.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
         hint = "add --resume to continue an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
-    storage.write(description_path, json.dumps(description, indent=2))
+    state_files.write(description_path, description)
 
 
 def _refuse_other_job(output: str, description: Mapping[str, Any], former: Mapping[str, Any]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -20,7 +19,7 @@ from absl import logging
 from yt8m import scoring, storage
 from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.config.data_config import DataConfig
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, refusing
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Keys
 from yt8m.eval_util.segment_ranking import Candidates, WindowMeans
@@ -40,6 +39,7 @@ from yt8m.scoring.graph_scorer import Evaluation, GraphScorer, refuse_damage
 from yt8m.scoring.inference import new_segment_ranking, segment_reader
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
 from yt8m.scoring.scorer import Scorer, write_predictions
+from yt8m.storage import state_files
 
 T = TypeVar("T")
 
@@ -219,7 +219,7 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
         write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
         done = Done(shard.number, writer.count, _damage_texts(bad))
         # The outcome is written first: whoever finds the file of the predictions must also find the outcome.
-        storage.write(_outcome_path(config, shard), json.dumps(done))
+        state_files.write(_outcome_path(config, shard), done._asdict())
     return done
 
 
@@ -229,7 +229,23 @@ def read_outcome(config: BulkConfig, shard: ShardTask) -> Done:
     A finished job removes the file of the outcome. Then the result has only the number of the shard: 0 records.
     """
     path = _outcome_path(config, shard)
-    return Done(*storage.read_json(path)) if storage.exists(path) else Done(shard.number)
+    if not storage.exists(path):
+        return Done(shard.number)
+    with refusing(lambda _: DamagedFileError(f"{path} is damaged")):
+        return Done(**state_files.read(path))
+
+
+def is_finished(config: BulkConfig, shard: ShardTask) -> bool:
+    """Whether an earlier start has written the predictions of a shard. If its outcome is damaged, they are removed."""
+    if not shard.output or not storage.exists(shard.output):
+        return False
+    try:
+        read_outcome(config, shard)
+    except DamagedFileError as error:
+        logging.warning("%s: the predictions %s are made again", error, shard.output)
+        storage.remove(shard.output)
+        return False
+    return True
 
 
 def _outcome_path(config: BulkConfig, shard: ShardTask) -> str:

@@ -25,7 +25,7 @@ from absl import logging
 from yt8m import formats, options, registry, storage
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
-from yt8m.errors import RunError, UsageError, suggestion
+from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import own_runs
@@ -257,7 +257,8 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
         note_own(train_dir, to_json(config))
     if names:
         vocabulary.write(storage.join(train_dir, vocabulary.NAME), names)
-    for name, text in ((MODEL_FLAGS, model_flags_to_json(config)), (CONFIG, to_json(config))):
+    # config.json comes first: a run that is killed before it has model_flags.json goes on by it and writes both again.
+    for name, text in ((CONFIG, to_json(config)), (MODEL_FLAGS, model_flags_to_json(config))):
         storage.write(storage.join(train_dir, name), text)
 
 
@@ -361,10 +362,8 @@ def note_own(folder: str, content: str | bytes) -> None:
 
 
 def _read_text(path: str) -> str:
-    try:
+    with refusing(lambda error: RunError(f"{path} is damaged: it is not text ({error.__cause__}). {_REMEDY}")):
         return storage.read_text(path)
-    except UnicodeDecodeError as error:
-        raise RunError(f"{path} is damaged: it is not text ({error}). {_REMEDY}") from error
 
 
 def _normalize_path(path: str) -> str:

@@ -48,6 +48,8 @@ def export(config: EnsembleConfig) -> None:
     """
     is_new = new_output(config.out, repr(config)) if config.out else contextlib.nullcontext(False)
     with is_new as is_done:
+        if is_done and not (config.output_onnx or config.output_model_tgz):
+            return
         runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]
         _refuse_different(runs)
         names = _joint_names(runs)

@@ -34,7 +34,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, refusing
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.tables.text_rows import parse_rows
@@ -176,10 +176,9 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
 
 
 def _read_text(path: str) -> str:
-    try:
+    remedy = "Save the file as CSV in UTF-8."
+    with refusing(lambda error: RunError(f"{path} is not UTF-8 text: {error.__cause__}. {remedy}")):
         return storage.read_text(path).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise RunError(f"{path} is not UTF-8 text: {error}. Save the file as CSV in UTF-8.") from error
 
 
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:

@@ -19,7 +19,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.runner import checkpoints
-from yt8m.storage import copies
+from yt8m.storage import copies, state_files
 
 # The entry of `input-N.json` that says whether the input had failed. Files of earlier versions lack it.
 FAILED = "failed"
@@ -120,10 +120,9 @@ def _has_position(model_dir: str, step: int) -> bool:
 def _read(path: str) -> dict[str, Any]:
     """The content of a file `input-N.json`; empty if it cannot be read, of which the run warns when it resumes."""
     try:
-        content = storage.read_json(path)
-    except (RunError, ValueError):
+        return state_files.read(path)
+    except RunError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _begins_at(content: dict[str, Any], step: int) -> bool:

@@ -26,7 +26,7 @@ from yt8m.graph.inputs import input_saver
 from yt8m.graph.restore import model_variables
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, failed_input
-from yt8m.storage import copies, own_runs, sending
+from yt8m.storage import copies, own_runs, sending, state_files
 
 # Before a save, the variables are read in groups of this many bytes to check that they are finite. The groups of the
 # first save are large, because the first read of a group takes 30 ms. Later saves use smaller groups, because the
@@ -223,7 +223,7 @@ class _PositionFile:
 
     def _write(self, path: str, **values: int | str) -> None:
         """Writes the file `path`.json with the digest of the data and other values."""
-        storage.write(f"{path}.json", json.dumps({"data": self._digest, **values}))
+        state_files.write(f"{path}.json", {"data": self._digest, **values})
 
     def _read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
         """Reads the file `path`.json."""
@@ -241,7 +241,7 @@ class _PositionFile:
     def _read_content(self, path: str) -> Mapping[str, Any]:
         """The content of the file `path`; raises `RunError` if the file cannot be read or belongs to other data."""
         try:
-            position = storage.read_json(path)
+            position = state_files.read(path)
             if "data" in position and position["data"] != self._digest:
                 raise RunError(
                     f"{path} belongs to other files, or to another batch size, seed, shuffling, or number of epochs, "

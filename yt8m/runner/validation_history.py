@@ -7,7 +7,6 @@ that was never killed.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.runner.lines import StepValues
+from yt8m.storage import state_files
 
 NAME = "validation.json"  # the name of the file in the run's folder
 
@@ -85,7 +85,7 @@ class History:
         compared with new ones, logs that, and writes the file again. Without a file nothing happens.
         """
         try:
-            saved = storage.read_json(self._path)
+            saved = state_files.read(self._path)
             self.rows = [dict(row) for row in saved["validations"] if row["step"] <= step]
             self._epochs, begun = [int(count) for count in saved["epochs"]][: len(self.rows)], saved["begun"]
             self._first_compared = min(int(saved["first_compared"]), len(self.rows))
@@ -200,7 +200,7 @@ class History:
             "epochs": self._epochs,
             "validations": self.rows,
         }
-        storage.write(self._path, json.dumps(history, indent=1))
+        state_files.write(self._path, history)
 
 
 _UNDEFINED = -math.inf  # the rank of a row without a finite value of the metric

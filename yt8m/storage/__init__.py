@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from glob import escape
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from yt8m.errors import UsageError
+from yt8m.errors import DamagedFileError, UsageError, refusing
 from yt8m.storage import identity, local
 from yt8m.storage.base import WILD, Stamp
 from yt8m.storage.base import Locked as Locked
@@ -210,13 +210,15 @@ def read_start(path: Path, count: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Reads a UTF-8 text file, with its line ends unchanged."""
-    return read_bytes(path).decode("utf-8")
+    """Reads a UTF-8 text file, with its line ends unchanged; raises `DamagedFileError` if it is not UTF-8."""
+    with refusing(lambda error: DamagedFileError(f"{path} is damaged, or is not text in UTF-8 ({error})")):
+        return read_bytes(path).decode("utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """Reads the value in a JSON file."""
-    return parse_json(read_bytes(path))
+    """Reads the value in a JSON file; raises `DamagedFileError` if it is not JSON."""
+    with refusing(lambda error: DamagedFileError(f"{path} is cut short or damaged ({error})")):
+        return parse_json(read_bytes(path))
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:

@@ -72,6 +72,7 @@ def test_records_of_an_earlier_version_are_complete_or_made_again(
     made = run(level="frame")
     path, whole = made / output.PROGRESS, records(made)
     progress = json.loads(path.read_text())
+    del progress["checksum"]
     shards = {name: [count, size, int(crc, 16), 0, 1] for name, (count, size, crc) in progress["shards"].items()}
     earlier = {**progress, "shards": shards, "rows": 40, "begun": [20, 10, 10]}
     path.write_text(json.dumps(earlier))

@@ -15,9 +15,7 @@ again; this is fast compared with the extraction.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,7 +130,7 @@ class Journal:
 
     def add(self, shard: str, entry: FinishedShard) -> None:
         """Records that a shard is finished: writes its entry to its file."""
-        storage.write(self.path(shard), json.dumps(dataclasses.asdict(entry)))
+        entry.write(self.path(shard))
         self.finished[shard] = entry
 
     def sort_entries(self, shards: Sequence[str]) -> None:

@@ -67,7 +67,8 @@ class Output:
           only `install` is left to do, `begun` if the hidden folder of an interrupted start is kept, and an empty text
           if all records must be made.
         """
-        finished, damage = RecordsProgress.read(storage.join(self.final, PROGRESS)), ""
+        path, damage = storage.join(self.final, PROGRESS), ""
+        finished = RecordsProgress.read(path)
         if finished is not None and finished.complete and finished.matches(inputs, files):
             if self._is_half_renamed(finished):
                 storage.rename(self._hidden, self.final)
@@ -80,6 +81,11 @@ class Output:
             raise UsageError(
                 f"{self.final} was made from this table and with these flags, but {damage}. Add --overwrite to make it "
                 "again, or name another folder as --out."
+            )
+        if finished is None and storage.exists(path) and not overwrite:
+            raise UsageError(
+                f"{path} is damaged, so nobody knows of what {self.final} was made; add --overwrite to make it again, "
+                "or name another folder as --out."
             )
         if storage.exists(self.final) and not overwrite:
             raise UsageError(
@@ -191,7 +197,7 @@ class Output:
     def _save_progress(self) -> None:
         """Syncs the shards that this process wrote to the disk, and writes .progress.json."""
         storage.sync(storage.join(self.making, shard) for shard in sorted(self._sizes))
-        storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
+        self.progress.write(storage.join(self.making, PROGRESS))
 
     def finish(
         self,

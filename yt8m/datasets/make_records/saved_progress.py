@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from absl import logging
+
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, first_line
 from yt8m.records import manifest
 from yt8m.records.data_format import FeatureFormat
 from yt8m.records.manifest import Shard
-from yt8m.storage import sending
+from yt8m.storage import sending, state_files
 from yt8m.storage.base import Stamp
 
 
@@ -25,12 +27,22 @@ class SavedProgress:
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """Reads the progress from a file; None if there is no valid file. Entries of other versions are left out."""
+        """Reads the progress from a file; None if there is no sound file. Entries of other versions are left out.
+
+        The log warns of a damaged file: what it described is made again.
+        """
+        names = {each.name for each in dataclasses.fields(cls)}  # type: ignore[arg-type]
         try:
-            names = {each.name for each in dataclasses.fields(cls)}  # type: ignore[arg-type]
-            return cls(**{name: value for name, value in storage.read_json(path).items() if name in names})
-        except (RunError, ValueError, TypeError, AttributeError):
+            return cls(**{name: value for name, value in state_files.read(path).items() if name in names})
+        except storage.NotFoundError:
             return None
+        except (RunError, ValueError, TypeError, AttributeError) as error:
+            logging.warning("%s cannot be used (%s): what it lists counts as not made", path, first_line(error))
+            return None
+
+    def write(self, path: str) -> None:
+        """Saves the progress."""
+        state_files.write(path, vars(self))
 
 
 class FileVersions(NamedTuple):

@@ -24,7 +24,6 @@ The table and the file survive different failures:
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import uuid
@@ -37,6 +36,7 @@ from yt8m import storage
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
+from yt8m.storage import state_files
 
 # The chief is task 0 of the job of the workers, so that all replicas have device names of the same form.
 WORKER_JOB, PS_JOB = "worker", "ps"
@@ -175,7 +175,7 @@ class RunMarker(NamedTuple):
 def read_run_marker(model_dir: str) -> RunMarker | None:
     """The content of cluster.json in a run's folder; None if the file is missing or cannot be read."""
     try:
-        values = storage.read_json(storage.join(model_dir, MARKER_NAME))
+        values = state_files.read(storage.join(model_dir, MARKER_NAME))
         return RunMarker(str(values["run"]), values.get("ended"), values.get("flags"), str(values.get("failed") or ""))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -209,7 +209,7 @@ def fail_run_marker(model_dir: str, marker: RunMarker, reason: str) -> None:
 def _write_run_marker(model_dir: str, marker: RunMarker) -> None:
     """Writes cluster.json."""
     storage.makedirs(model_dir)
-    storage.write(storage.join(model_dir, MARKER_NAME), json.dumps(marker._asdict()))
+    state_files.write(storage.join(model_dir, MARKER_NAME), marker._asdict())
 
 
 def end_process(status: int) -> NoReturn:

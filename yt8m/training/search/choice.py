@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
 from yt8m.records import thresholds
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.thresholds import NUM_CANDIDATES
+from yt8m.storage import state_files
 from yt8m.training.search import outcome, plan, trial_figures, trials, videos_in_memory
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
@@ -213,14 +213,16 @@ class _SavedRows:
         self._path, self._fingerprint = path, fingerprint
         self.rows: dict[str, dict[str, Any]] = {}
         try:
-            saved = storage.read_json(path)
+            saved = state_files.read(path)
             if saved["fingerprint"] == fingerprint:
                 self.rows = dict(saved["rows"])
                 logging.info("the search goes on: %d of its trainings had ended", len(self.rows))
-        except (RunError, ValueError, KeyError, TypeError):
+        except storage.NotFoundError:
             return
+        except (RunError, ValueError, KeyError, TypeError) as error:
+            logging.warning("the search begins again, since its trials cannot be read: %s", error)
 
     def add(self, key: str, row: dict[str, Any]) -> None:
         """Adds a row and writes the file."""
         self.rows = {**self.rows, key: row}
-        storage.write(self._path, json.dumps({"fingerprint": self._fingerprint, "rows": self.rows}))
+        state_files.write(self._path, {"fingerprint": self._fingerprint, "rows": self.rows})
