@@ -60,6 +60,7 @@ ROWS: dict[str, Row] = {
     "segments/ranking": Row(segments.ranking),
     "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
     "make-records/100,000 videos": Row(records.make_records, ratio=1 / 3),
+    "make-records/1,000,000 rows": Row(records.read_rows, cpu_ratio=1 / 12),
     **extracting.ROWS,
     "input/video, for training": Row(lambda repeats: reading.read(runs.video_data(), True, 100, repeats)),
     "input/video, cached": Row(reading.video_cached),

@@ -1,12 +1,17 @@
-"""Records made of 100,000 videos with 1,152 values each, beside copying the same bytes."""
+"""Records made of 100,000 videos with 1,152 values each, beside copying the same bytes; and of a million rows.
+
+A million rows have few values each, so that the table is most of the work; beside them, Python's `csv` parses it once.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,25 +20,35 @@ from benchmarks.measure import Measured, Sample, take_turns, timed
 from yt8m.datasets.make_records import RecordsConfig, make
 
 VIDEOS, SIZE, CLASSES = 100_000, 1152, 1000
+ROWS, SMALL_SIZE = 1_000_000, 8
 _BLOCK = 10_000  # videos that are generated at once
 _PIECE = 1 << 20  # bytes that are copied at once
 
 
 def make_records(repeats: int) -> Measured:
     """Times `yt8m make-records` on a table of ids and labels and a mapped array; the floor copies that array."""
+    return _compare(VIDEOS, SIZE, "copying", _copy, repeats)
+
+
+def read_rows(repeats: int) -> Measured:
+    """Times `yt8m make-records` where the table is the larger part of the work; the floor parses the table once."""
+    return _compare(ROWS, SMALL_SIZE, "parsing once", _parse, repeats)
+
+
+def _compare(videos: int, size: int, name: str, floor: Callable[[pathlib.Path], Sample], repeats: int) -> Measured:
     os.makedirs(FOLDER, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as text:
         folder = pathlib.Path(text)
-        _write_inputs(folder)
-        return take_turns(VIDEOS, lambda: _make(folder), {"copying": lambda: _copy(folder)}, repeats)
+        _write_inputs(folder, videos, size)
+        return take_turns(videos, lambda: _make(folder), {name: lambda: floor(folder)}, repeats)
 
 
-def _write_inputs(folder: pathlib.Path) -> None:
+def _write_inputs(folder: pathlib.Path, videos: int, size: int) -> None:
     draw = np.random.default_rng(0)
-    array = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (VIDEOS, SIZE))
-    for start in range(0, VIDEOS, _BLOCK):
-        array[start : start + _BLOCK] = draw.standard_normal((_BLOCK, SIZE), np.float32)
-    labels = draw.integers(CLASSES, size=(VIDEOS, 2)).tolist()
+    array = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (videos, size))
+    for start in range(0, videos, _BLOCK):
+        array[start : start + _BLOCK] = draw.standard_normal((_BLOCK, size), np.float32)
+    labels = draw.integers(CLASSES, size=(videos, 2)).tolist()
     lines = (f"video{number:06d},{first};{second}\n" for number, (first, second) in enumerate(labels))
     (folder / "videos.csv").write_text("id,labels\n" + "".join(lines))
 
@@ -51,3 +66,8 @@ def _copy(folder: pathlib.Path) -> Sample:
         sample = timed(lambda: shutil.copyfileobj(source, target, _PIECE))()
     (folder / "copy").unlink()
     return sample
+
+
+def _parse(folder: pathlib.Path) -> Sample:
+    with open(folder / "videos.csv", newline="") as file:
+        return timed(lambda: sum(1 for _ in csv.reader(file)))()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError
-from yt8m.tables import dialects, encodings
+from yt8m.tables import dialects, encodings, plain_csv
 from yt8m.tables.sources import Rows, refuse_repeated_columns
 
 _SAMPLE = 1 << 18  # characters from which the dialect is found
@@ -35,6 +35,8 @@ class CsvSource:
         header = self.dialect.header
         refuse_repeated_columns(path, header)
         self.columns: Sequence[str] = [name for name in header if name]
+        # Arrow is worth its import for files beyond the sample.
+        self._is_plain = len(sample) >= _SAMPLE and plain_csv.is_readable(self.dialect, self._encoding.name)
         self.joins_last = self.dialect.is_headerless
         self.pads_rows = self.has_long_rows = False
         self.form = self._describe()
@@ -49,6 +51,18 @@ class CsvSource:
         self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
     ) -> Iterator[Rows]:
         """See `Source`."""
+        if self._is_plain and columns:
+            try:
+                for plain_rows in plain_csv.read_batches(self.path, self.dialect, size, skip, columns):
+                    yield plain_rows
+                    skip += plain_rows.size
+                return
+            except plain_csv.NotPlainError:
+                self._is_plain = False
+        yield from self._parsed_batches(size, skip, columns)
+
+    def _parsed_batches(self, size: int, skip: int, columns: Sequence[str]) -> Iterator[Rows]:
+        """The rows after the first `skip`, as Python's `csv` parses them."""
         with self._open_rows() as (rows, _):
             rows = itertools.islice(rows, skip, None)
             while batch := list(itertools.islice(rows, size)):

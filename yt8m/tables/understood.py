@@ -24,6 +24,7 @@ from yt8m.tables.meanings import meaning_of, split_name
 from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source
+from yt8m.tables.text_columns import TextColumn
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
@@ -231,11 +232,13 @@ class UnderstoodTable:
                 read.append(self._read_cell(cell, number, column, bad))
         return read
 
-    def _read_texts(self, cells: Sequence[Any]) -> list[list[str]]:
+    def _read_texts(self, cells: Sequence[Any]) -> Sequence[Sequence[str]]:
         """The names in each cell of a column of texts that are names, perhaps with a separator; [] for other cells."""
         separator = self.form.separator
         if not self.form.is_plain:
             return []
+        if isinstance(cells, TextColumn) and separator != " ":
+            return cells.split(separator)
         try:
             if separator:
                 separator_or_blanks = None if separator == " " else separator

@@ -28,6 +28,7 @@ from yt8m.datasets.make_records.classes import (
 )
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.tables.sources import Rows
+from yt8m.tables.text_columns import NameLists, TextColumn
 from yt8m.tables.understood import Table
 
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
@@ -383,14 +384,26 @@ class RowReader:
     def _read_labels(self, rows: Rows) -> Labels:
         """The labels of a batch of rows; new labels are appended to `names`."""
         cells = rows.cells["labels"]
+        if isinstance(cells, NameLists):
+            codes, lengths = self._index_of_names(cells.distinct)[cells.codes], cells.lengths
+        else:
+            codes, lengths = self._codes_in_lists(cells), np.array(list(map(len, cells)), np.int64)
+        indices = np.repeat(np.arange(rows.size), lengths)
+        return Labels(indices[codes >= 0], codes[codes >= 0]).recode(np.arange(len(self.names)))
+
+    def _index_of_names(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The index in `names` of each of some labels, -1 for none."""
+        for name in names:
+            self._add_name(name)
+        return np.fromiter(map(self._index_of.__getitem__, names), np.int64, len(names))
+
+    def _codes_in_lists(self, cells: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         try:
-            codes = self._codes_of(cells)
+            return self._codes_of(cells)
         except KeyError:  # a label is new
             for name in dict.fromkeys(itertools.chain.from_iterable(cells)):
                 self._add_name(name)
-            codes = self._codes_of(cells)
-        indices = np.repeat(np.arange(rows.size), list(map(len, cells)))
-        return Labels(indices[codes >= 0], codes[codes >= 0]).recode(np.arange(len(self.names)))
+            return self._codes_of(cells)
 
     def _codes_of(self, cells: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         return np.fromiter(map(self._index_of.__getitem__, itertools.chain.from_iterable(cells)), np.int64)
@@ -409,7 +422,10 @@ class RowReader:
 
 
 def _encode_ids(rows: Rows) -> list[bytes]:
-    return [str(cell).encode("utf-8", "surrogateescape") for cell in rows.cells["id"]]
+    cells = rows.cells["id"]
+    if isinstance(cells, TextColumn):
+        return cells.encoded()
+    return [str(cell).encode("utf-8", "surrogateescape") for cell in cells]
 
 
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
