@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 
 import pytest
@@ -18,6 +19,7 @@ def messages() -> list[str]:
     return [message for row in rows for message in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
+@functools.cache
 def literals() -> list[str]:
     """The texts in the package's code, each with `...` in place of what is put in when it runs."""
     found = []
@@ -31,14 +33,11 @@ def literals() -> list[str]:
     return found
 
 
-LITERALS = literals()
-
-
 def is_there(message: str) -> bool:
     """Whether one text of the package has the parts of the message, in their order."""
     parts = [re.escape(part.strip()) for part in message.split("...")]
     pattern = re.compile(".*".join(parts), re.DOTALL)
-    return any(pattern.search(text) for text in LITERALS)
+    return any(pattern.search(text) for text in literals())
 
 
 @pytest.mark.parametrize("message", messages())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import fault_shards
 import numpy as np
 import pytest
@@ -42,19 +45,30 @@ def is_proto(record: bytes) -> bool:
     return True
 
 
+class Kind(NamedTuple):
+    """A reader in a session, and a record that it takes."""
+
+    parsed: Parsed
+    whole: bytes
+
+
+@pytest.fixture(scope="module", params=[video, frames, segments])
+def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
+    reader, whole = request.param()
+    with Parsed(reader) as parsed:
+        yield Kind(parsed, whole)
+
+
 REFUSED = (tf.errors.InvalidArgumentError, tf.errors.DataLossError)
 CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3)
 
 
 @pytest.mark.promise("I3")
-@pytest.mark.parametrize("make", [video, frames, segments])
-def test_changed_bytes_and_cut_records(make: object, request: pytest.FixtureRequest) -> None:
-    reader, whole = make()  # type: ignore[operator]
-    parsed = Parsed(reader)
-    request.addfinalizer(parsed.close)
+def test_changed_bytes_and_cut_records(kind: Kind) -> None:
+    parsed, whole = kind
 
     @given(CHANGES, st.floats(0, 1) | st.just(1.0))
-    @examples(150)
+    @examples(60)
     def check(changes: list[tuple[int, int]], kept: float) -> None:
         damaged = bytearray(whole)
         for at, value in changes:
@@ -69,24 +83,20 @@ def test_changed_bytes_and_cut_records(make: object, request: pytest.FixtureRequ
 
 
 @pytest.mark.promise("I3")
-@pytest.mark.parametrize("make", [video, frames, segments])
-def test_arbitrary_bytes(make: object) -> None:
-    reader, whole = make()  # type: ignore[operator]
-    parsed = Parsed(reader)
+def test_arbitrary_bytes(kind: Kind) -> None:
+    parsed, whole = kind
     for junk in (b"", b"\xff\xff junk", bytes(range(256)), whole[: len(whole) // 2]):
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"no id|Invalid protocol message"):
             parsed([whole, junk])
 
 
 @pytest.mark.promise("I3")
-@pytest.mark.parametrize("make", [video, frames, segments])
-def test_a_record_cut_at_any_byte_is_refused(make: object) -> None:
-    reader, whole = make()  # type: ignore[operator]
-    with Parsed(reader) as parsed:
-        for end in range(len(whole)):
-            if not is_proto(whole[:end]):
-                with pytest.raises(REFUSED):
-                    parsed([whole, whole[:end]])
+def test_a_record_cut_at_any_byte_is_refused(kind: Kind) -> None:
+    parsed, whole = kind
+    for end in range(len(whole)):
+        if not is_proto(whole[:end]):
+            with pytest.raises(REFUSED):
+                parsed([whole, whole[:end]])
 
 
 @pytest.mark.promise("I3")
@@ -110,11 +120,8 @@ def test_protos_of_several_pieces_and_with_unknown_fields_are_read() -> None:
         assert parsed([other + unknown])["num_frames"].tolist() == [3]
 
 
-@pytest.mark.parametrize("make", [video, frames, segments])
-def test_no_record_at_all_is_an_empty_batch(make: object) -> None:
-    reader, _ = make()  # type: ignore[operator]
-    with Parsed(reader) as parsed:
-        assert parsed([])["video_ids"].shape == (0,)
+def test_no_record_at_all_is_an_empty_batch(kind: Kind) -> None:
+    assert kind.parsed([])["video_ids"].shape == (0,)
 
 
 def test_a_record_of_the_other_level_is_named_with_the_flags_to_add() -> None:

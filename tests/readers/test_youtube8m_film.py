@@ -37,8 +37,18 @@ def expected_mean(video: int, kind: str) -> np.ndarray:
     return joined.mean(0) if len(joined) else np.zeros(4)
 
 
-@pytest.mark.parametrize("is_cached", [False, True])
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize(
+    ("kind", "is_cached"),
+    [
+        ("rated", True),
+        ("every", False),
+        ("own range", True),
+        *(
+            pytest.param(*case, marks=pytest.mark.heavy)
+            for case in (("rated", False), ("every", True), ("own range", False))
+        ),
+    ],
+)
 def test_means_of_the_videos(kind: str, is_cached: bool, tmp_path: pathlib.Path) -> None:
     records = []
     for video in range(len(LENGTHS)):

@@ -165,7 +165,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("changes", "expected"), BAD)
 def test_a_wrong_record_is_named(changes: dict[str, Any], expected: list[str]) -> None:
-    message = error_of(YT8MFrameFeatureReader(**SMALL), [record(), record(b"bad!", **changes)])
+    message = _session[0].error_of([record(), record(b"bad!", **changes)])
     assert [words for words in ["bad!", *expected] if words not in message] == [], message
 
 

@@ -9,7 +9,7 @@ from golden_data import golden
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import examples
-from reader_records import Parsed, error_of, frame_record, read_shard
+from reader_records import Parsed, frame_record, read_shard
 
 from yt8m.readers import YT8MFrameFeatureReader
 
@@ -129,7 +129,7 @@ def test_a_segment_beyond_max_frames_is_read_whole() -> None:
     ],
 )
 def test_a_wrong_rating_is_named(bad: dict[str, Any], expected: list[str]) -> None:
-    message = error_of(reader(), [record(b"good", 9, [(0, 1, 1.0)]), record(b"bad!", 9, **bad)])
+    message = _session[0].error_of([record(b"good", 9, [(0, 1, 1.0)]), record(b"bad!", 9, **bad)])
     assert [words for words in ["video bad!", *expected] if words not in message] == [], message
 
 

@@ -125,12 +125,12 @@ def test_an_id_with_commas_quotes_and_other_scripts_stays_as_it_is() -> None:
     ],
 )
 def test_a_wrong_record_is_named(changes: dict[str, Any], expected: list[str]) -> None:
-    message = error_of(YT8MAggregatedFeatureReader(**SMALL), [record(), record(**{"id": [b"bad!"], **changes})])
+    message = _session[0].error_of([record(), record(**{"id": [b"bad!"], **changes})])
     assert [words for words in expected if words not in message] == [], message
 
 
 def test_what_is_no_proto_is_refused() -> None:
-    assert "Invalid protocol message" in error_of(YT8MAggregatedFeatureReader(**SMALL), [record(), b"\xff\xff junk"])
+    assert "Invalid protocol message" in _session[0].error_of([record(), b"\xff\xff junk"])
 
 
 @pytest.mark.parametrize(

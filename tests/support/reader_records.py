@@ -83,12 +83,16 @@ class Parsed:
     def close(self) -> None:
         self._session.close()
 
+    def error_of(self, records: Sequence[bytes]) -> str:
+        """The message of the error that the reader raises for the records; fails if it accepts them."""
+        try:
+            self(records)
+        except tf.errors.InvalidArgumentError as error:
+            return str(error.message)
+        raise AssertionError("the records were accepted")
+
 
 def error_of(reader: Reader, records: Sequence[bytes]) -> str:
     """The message of the error that a reader raises for the records; fails if it accepts them."""
-    try:
-        with Parsed(reader) as parsed:
-            parsed(records)
-    except tf.errors.InvalidArgumentError as error:
-        return str(error.message)
-    raise AssertionError("the records were accepted")
+    with Parsed(reader) as parsed:
+        return parsed.error_of(records)
