@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import pytest
 from contract.model_cases import CASES, quick
 
@@ -25,12 +26,13 @@ def total(crossing: list[Copy]) -> int:
     return sum(copy.bytes for copy in crossing if copy.bytes >= SMALL_TENSOR)
 
 
-@pytest.mark.parametrize("name", ["DbofModel", "MoeModel", pytest.param("NetVladModel", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("name", cases.all_of(["MoeModel"], heavy=["DbofModel", "NetVladModel"]))
 def test_two_towers_copy_nothing_twice(name: str) -> None:
     crossing, least = copies(name, 2, **MODELS[name]), floor(name, 2, **MODELS[name])
     assert least <= total(crossing) <= ALLOWED * least, crossing[:12]
 
 
+@pytest.mark.heavy
 def test_frames_of_which_few_are_picked_are_not_copied_ahead() -> None:
     settings = MODELS["DbofModel"]
     crossing, least = copies("DbofModel", 2, prefetch=True, **settings), floor("DbofModel", 2, **settings)

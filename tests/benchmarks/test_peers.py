@@ -46,6 +46,7 @@ def test_a_turn_is_timed_per_step():
     assert all(0 < sample.cpu * 4 < 60 and sample.seconds > 0 for sample in turns.samples)
 
 
+@pytest.mark.heavy
 def test_a_contestant_that_fails_ends_the_comparison_with_its_message(tmp_path):
     contestant = Contestant("yt8m", "step", "none", "float32", str(tmp_path))
     with contestant, pytest.raises(SystemExit, match=r"(?s)yt8m ended with status 1 before .*KeyError: 'none'"):

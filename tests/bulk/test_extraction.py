@@ -130,6 +130,7 @@ def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: path
     assert contents(str(other)) == contents(str(one))
 
 
+@pytest.mark.heavy
 def test_other_weights_on_a_worker_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
     config = ExtractBulk(videos=str(clips), labels="folder", out=str(tmp_path), extractors=EXTRACTORS)
     job = extraction._DistributedExtraction(config, {}, HERE)

@@ -49,6 +49,7 @@ def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
             jobs._claim_folder(config, jobs._describe_job("infer", config, [], "w"))
 
 
+@pytest.mark.heavy
 def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archive(tmp_path: pathlib.Path) -> None:
     from yt8m.bulk import jobs
 

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from bulk_data import FRAME, frame_shards, same_rows, trained, trained_on_videos
@@ -102,7 +103,7 @@ def in_passes(tmp_path: pathlib.Path, config: Any, work: Callable[[Any, ShardTas
         shard_work.close_models()
 
 
-@pytest.mark.parametrize("level", ["video", "frame"])
+@pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame"]))
 @pytest.mark.promise("I11")
 def test_predictions_from_a_cache_are_the_same_bytes(
     level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path
@@ -118,7 +119,7 @@ def test_predictions_from_a_cache_are_the_same_bytes(
     assert len(list((tmp_path / "cache").iterdir())) == len(plain)
 
 
-@pytest.mark.parametrize("level", ["video", "frame"])
+@pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame"]))
 @pytest.mark.promise("I11")
 def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
     run, pattern = request.getfixturevalue(level)
@@ -131,6 +132,7 @@ def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRe
     assert plain == filled == read
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("I11")
 def test_figures_of_rated_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
     pattern = frame_shards(tmp_path, (3, 4), is_rated=True)
@@ -146,6 +148,7 @@ def test_figures_of_rated_segments_from_a_cache_are_the_same(frame: tuple[str, s
     assert len(list((tmp_path / "cache").iterdir())) == len(plain)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("I11")
 def test_ranked_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
     config = RankBulk(model=frame[0], data=frame[1], out="out", batch_size=8, segment_max_pred=5)
@@ -225,6 +228,7 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     assert len(pathlib.Path(shard.output).read_text().splitlines()) == 9
 
 
+@pytest.mark.heavy
 def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
     video: tuple[str, str], tmp_path: pathlib.Path
 ) -> None:

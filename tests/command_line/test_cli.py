@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import cases
 import pytest
 
 import yt8m
@@ -138,7 +139,7 @@ raise SystemExit(cli.main(["own", "a"]))
     assert words == ["INFO the data have 3 classes", "INFO the command got a"]
 
 
-@pytest.mark.parametrize("script", ["train.py", "eval.py", "inference.py"])
+@pytest.mark.parametrize("script", cases.all_of(["train.py"], heavy=["eval.py", "inference.py"]))
 def test_the_scripts_show_their_flags(script, tmp_path):
     shown = python(ROOT / script, "--help=all", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import cases
 import pytest
 from golden_data import golden
 from reader_records import video_record, write_shard
@@ -28,7 +29,9 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_shard(folder / "a.tfrecord", [video_record(id=[b"v%d" % k], labels=[k]) for k in range(3)])
 
 
-_COMMANDS = [["inspect", "SHARD"], ["verify", "SHARD"], ["--help"], ["train", "--help"], ["runs", "."], ["train", "-x"]]
+_COMMANDS = cases.all_of(
+    [["inspect", "SHARD"], ["--help"], ["train", "-x"]], heavy=[["verify", "SHARD"], ["train", "--help"], ["runs", "."]]
+)
 
 
 @pytest.mark.parametrize("words", _COMMANDS, ids=" ".join)
@@ -95,7 +98,7 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("streams", ["none", pytest.param("closed", marks=pytest.mark.long), "full"])
+@pytest.mark.parametrize("streams", cases.all_of(["none"], heavy=["closed", "full"]))
 def test_fit_and_load_need_no_streams(tmp_path: pathlib.Path, streams: str) -> None:
     data = str(golden("checkpoint_logistic/train.tfrecord"))
     words = [sys.executable, "-c", _FIT, data, str(tmp_path / "run"), streams]

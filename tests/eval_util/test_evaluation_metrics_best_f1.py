@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases
 import numpy as np
 import pytest
 from evaluated_videos import drawn
@@ -42,7 +43,7 @@ def best_of(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float, float
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])
-@pytest.mark.parametrize("top_k", [3, CLASSES])
+@pytest.mark.parametrize("top_k", cases.all_of([3], heavy=[CLASSES]))
 def test_each_class_has_the_best_threshold_and_its_figures(coarse, top_k):
     scores, labels = drawn(3, VIDEOS, CLASSES, coarse)
     points, kept = found(scores, labels, top_k), ranked(scores, top_k)

@@ -82,6 +82,7 @@ def test_the_scores_of_the_calibrated_run_are_the_scaled_ones(folder: pathlib.Pa
     np.testing.assert_allclose(scores_of(folder / "calibrated"), expected, atol=1e-5)
 
 
+@pytest.mark.heavy
 def test_tags_stay_and_the_scaling_of_the_calibrated_run_is_none(folder: pathlib.Path) -> None:
     tags = [scores_of(folder / run) >= thresholds_of(folder / run) for run in ("zero", "calibrated")]
     np.testing.assert_array_equal(*tags)
@@ -118,6 +119,7 @@ def test_what_is_refused(
     assert problem.format(folder) in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_other_models_and_scores_that_cannot_be_calibrated_are_refused(
     folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import cases
 import pytest
 from fault_shards import cut_before_labels, ids_read, queue, shard, sound, write
 
@@ -55,7 +56,7 @@ def test_without_leave_the_record_is_named(damaged: pathlib.Path) -> None:
 
 @pytest.mark.promise("I2")
 @pytest.mark.promise("I3")
-@pytest.mark.parametrize("level", ["video", "segment"])
+@pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["segment"]))
 def test_every_level_goes_on_shuffled_and_for_epochs(tmp_path: pathlib.Path, level: str) -> None:
     (tmp_path / "a.tfrecord").write_bytes(with_junk(level, b"\x0b"))
     (tmp_path / "c.tfrecord").write_bytes(flipped(shard(sound(level, 6, "c"))))

@@ -122,6 +122,7 @@ def yt8m(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X4")
 def test_a_process_imports_what_a_config_names_only_where_it_is_trusted(
     trained: pathlib.Path, here: pathlib.Path

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 from collections.abc import Iterator
 
+import cases
 import fault_shards
 import made_videos
 import numpy as np
@@ -41,6 +42,8 @@ DATA = {
     "verify": Command(["verify", "{shards}/*.tfrecord", "--manifest=manifest.json"]),
     "cache": Command(["cache", "--data={shards}/*.tfrecord", "--out=cache", "--jobs=1", *_FEATURES]),
 }
+# The others replace what is there, or learn ranges: heavy tests kill them at all of their calls.
+QUICK_DATA = ["make-records", "make-records of answers", "extract", "download", "verify", "cache"]
 
 _RUN = ("--train_dir={run}",)
 MODELS = {
@@ -158,7 +161,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("count", POINTS)
-@pytest.mark.parametrize("command", DATA)
+@pytest.mark.parametrize("command", cases.only(DATA, QUICK_DATA))
 def test_what_is_made_of_data(plain: Killer, places: dict[str, str], command: str, count: int) -> None:
     assert problems(plain, DATA[command], places, count) == []
 
@@ -187,13 +190,12 @@ REMOTE = {
 }
 
 
-# It takes 46 s. `make-records` in a bucket and `extract` in a folder show its branches.
-_HEAVY_EXTRACT = pytest.param("extract", marks=[pytest.mark.heavy, pytest.mark.long])
+# The others take up to 46 s. `make-records` in a bucket, and those in a folder, show their branches.
 
 
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("count", POINTS)
-@pytest.mark.parametrize("command", [*[name for name in REMOTE if name != "extract"], _HEAVY_EXTRACT])
+@pytest.mark.parametrize("command", cases.only(REMOTE, ["make-records"]))
 def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket: str, command: str, count: int) -> None:
     assert problems(plain, REMOTE[command], places, count, bucket) == []
 

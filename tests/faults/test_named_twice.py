@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Callable
 
+import cases
 import fault_shards
 import pytest
 
@@ -44,11 +46,13 @@ READERS: dict[str, Callable[[str], int]] = {
     "queue": lambda pattern: len(fault_shards.ids_read(fault_shards.queue("video", pattern, num_epochs=1))),
     "read_records": lambda pattern: sum(len(batch.ids) for batch in read_records(pattern)),
 }
+PAIRS = list(itertools.product(READERS, SPELLINGS))
 
 
 @pytest.mark.promise("I12")
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("reader", "spelling"), cases.only(PAIRS, [p for p in PAIRS if p[0] != "queue" or p[1] == "links"])
+)
 def test_each_record_counts_once(
     shards: pathlib.Path, spelling: str, reader: str, caplog: pytest.LogCaptureFixture
 ) -> None:

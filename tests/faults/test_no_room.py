@@ -10,6 +10,7 @@ import resource
 import tempfile
 from collections.abc import Iterator
 
+import cases
 import pytest
 from golden_data import golden
 from small_run import run
@@ -71,7 +72,9 @@ def test_one_line_and_nothing_half_written(
 
 
 @pytest.mark.promise("C4")
-@pytest.mark.parametrize("output", ["--out={}/both", "--output_onnx={}/both.onnx", "--output_model_tgz={}/both.tgz"])
+@pytest.mark.parametrize(
+    "output", cases.all_of(["--out={}/both"], heavy=["--output_onnx={}/both.onnx", "--output_model_tgz={}/both.tgz"])
+)
 def test_an_ensemble_says_where_to_make_room(
     trained: pathlib.Path,
     tmp_path: pathlib.Path,

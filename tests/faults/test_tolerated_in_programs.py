@@ -6,6 +6,7 @@ import csv
 import json
 import pathlib
 
+import cases
 import fault_shards
 import pytest
 
@@ -94,7 +95,7 @@ def test_by_default_both_are_refused(run: pathlib.Path, capfd: pytest.CaptureFix
 
 
 @pytest.mark.promise("I3")
-@pytest.mark.parametrize("program", ["train", "eval", "inference"])
+@pytest.mark.parametrize("program", cases.all_of(["inference"], heavy=["train", "eval"]))
 def test_a_record_cut_before_its_labels_is_refused(
     run: pathlib.Path, tmp_path: pathlib.Path, program: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from graph.graph_toy import Linear, Session, rows
@@ -28,7 +29,7 @@ def scalar(labels: Any) -> Any:
     return tf.reduce_sum(labels)
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", cases.all_of([2], heavy=[1]))
 @pytest.mark.parametrize(
     ("make", "reduction", "said"),
     [
@@ -45,7 +46,7 @@ def test_what_towers_cannot_reduce_is_refused(towers: int, make: Any, reduction:
         Session(WithReport(make, reduction), rows(5), towers)
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", cases.all_of([2], heavy=[1]))
 @pytest.mark.parametrize(
     ("make", "reduction", "expected"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 
@@ -29,8 +30,7 @@ def drawn() -> dict[str, np.ndarray]:
 
 # Each takes two compilations: all weights and both types of labels, but not each with each.
 @pytest.mark.parametrize(
-    ("label_type", "weights"),
-    [(tf.bool, "rows"), (tf.float32, "each"), pytest.param(tf.bool, None, marks=pytest.mark.heavy)],
+    ("label_type", "weights"), cases.all_of([(tf.bool, "rows")], heavy=[(tf.float32, "each"), (tf.bool, None)])
 )
 @pytest.mark.parametrize("name", losses.names())
 def test_equals_the_loss_operation_by_operation(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from models.forward import D, T, Variables, check, moe, sigmoid
@@ -113,7 +114,7 @@ def test_outputs_of_both_ways_meet_at_their_frame() -> None:
         np.testing.assert_allclose(got[row, :n], np.concatenate([forth, back], 1), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("layer", [recurrent.lstm, recurrent.gru])
+@pytest.mark.parametrize("layer", cases.all_of([recurrent.lstm], heavy=[recurrent.gru]))
 def test_gradient_is_the_slope_of_the_outputs(layer) -> None:
     """For input, kernels and biases, through the outputs and the final state, in one random direction."""
     rng = np.random.default_rng(2)

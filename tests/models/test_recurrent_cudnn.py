@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from hypothesis import given
@@ -107,7 +108,7 @@ def test_each_weight_has_its_place() -> None:
     assert found.tolist() == [*of_input, *of_state, 1, 3 + 1, 2, 4, 0, 0, 0, 0]
 
 
-@examples(20)
+@examples(8)
 @given(
     times=st.integers(1, 4),
     rows=st.integers(1, 3),
@@ -188,7 +189,7 @@ def test_a_model_and_its_gradients_are_those_of_the_loop(
 
 
 @pytest.mark.parametrize(("name", "layers", "values"), MODELS)
-@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize("is_training", cases.all_of([True], heavy=[False]))
 def test_the_graph_for_a_gpu_has_the_op_once_a_layer(
     said: list[str], name: str, layers: int, values: dict[str, Any], is_training: bool
 ) -> None:

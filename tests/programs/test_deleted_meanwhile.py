@@ -7,6 +7,7 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+import cases
 import pytest
 from golden_data import golden
 from small_run import run, train_words
@@ -105,7 +106,7 @@ def trains(
     return start
 
 
-@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3)), 4])
+@pytest.mark.parametrize("reading", cases.all_of([1], heavy=[2, 3, 4]))
 @pytest.mark.promise("C7")
 def test_one_evaluation(trains: Callable, reading: int) -> None:
     """Chosen, restored, written as an inference model, copied as the best: each time the newer one counts."""
@@ -165,6 +166,7 @@ def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
     assert not (folder / "model.ckpt-6.index").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3, 4))])
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:

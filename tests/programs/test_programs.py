@@ -154,6 +154,7 @@ def test_a_wrong_metric_is_refused_before_the_work(
     assert said in capfd.readouterr().err
 
 
+@pytest.mark.heavy
 def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:
     data = golden("checkpoint_logistic/test.tfrecord")
     words = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--report"]
@@ -169,6 +170,7 @@ def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path)
     assert figures["perr"] == pytest.approx(videos.perr.mean())
 
 
+@pytest.mark.heavy
 def test_evaluating_twice_gives_the_same_report(trained: pathlib.Path) -> None:
     data = golden("checkpoint_logistic/test.tfrecord")
     reports = []
@@ -265,6 +267,7 @@ def predicted(trained: pathlib.Path) -> dict[str, dict[int, float]]:
     return predictions_of(trained, "--top_k=50")
 
 
+@pytest.mark.heavy
 def test_top_k_above_the_class_count_is_clipped(predicted: dict[str, dict[int, float]]) -> None:
     assert {len(row) for row in predicted.values()} == {10}
 
@@ -301,6 +304,7 @@ def test_the_export_loads_in_plain_tf2_and_predicts_as_inference(
         np.testing.assert_allclose(scores, list(row.values()), atol=1.5e-6)
 
 
+@pytest.mark.heavy
 def test_resume_takes_changed_flags_and_refuses_another_model(
     trained: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

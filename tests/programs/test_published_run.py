@@ -99,6 +99,7 @@ def test_inference_from_a_published_archive(published: pathlib.Path) -> None:
     assert_same_predictions(found, published / "predictions.csv")
 
 
+@pytest.mark.heavy
 def test_a_packed_model_predicts_as_its_run(published: pathlib.Path) -> None:
     archive = published / "packed.tgz"
     of_run = infer(published, f"--train_dir={published}/train_dir", f"--output_model_tgz={archive}")

@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 
+import cases
 import pytest
 from golden_data import golden
 
@@ -161,7 +162,9 @@ def test_the_reason_why_predictions_were_not_written_is_told_once(
     assert [path.name for path in tmp_path.iterdir()] == ["test.tfrecord"]
 
 
-@pytest.mark.parametrize("moment", ["before the files", "between files and state", "after the save"])
+@pytest.mark.parametrize(
+    "moment", cases.all_of(["between files and state"], heavy=["before the files", "after the save"])
+)
 def test_a_folder_that_vanishes_while_training_is_told_in_one_line(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], moment: str
 ) -> None:

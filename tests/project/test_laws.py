@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import laws
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def test_make_test_tries_the_same_examples_each_time() -> None:
     assert laws.examples(15).max_examples == 15
 
 
+@pytest.mark.heavy
 def test_make_fuzz_draws_many_more_and_others_each_time() -> None:
     values = drawn("fuzz")
     assert drawn("fuzz") != values

@@ -110,6 +110,7 @@ assert not before.left_since()
 """
 
 
+@pytest.mark.heavy
 def test_a_session_is_reported_of_the_test_that_first_imports_tensorflow() -> None:
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/support")))
     subprocess.run([sys.executable, "-c", FIRST], env={**os.environ, "PYTHONPATH": paths}, check=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import pathlib
 import re
 from collections.abc import Iterator
 
 import browser
+import cases
 import numpy as np
 import pytest
 from browser import CONTRAST, ENTER, SPACE, TAB
@@ -77,9 +79,13 @@ def tab_to(page: browser.Page, tag: str, text: str) -> None:
     raise AssertionError(f"no {tag} with {text!r} is reached by Tab")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, browser.PHONE])
-@pytest.mark.parametrize("name", ["one.html", "both.html"])
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    cases.only(
+        [*itertools.product(["one.html", "both.html"], [1280, browser.PHONE], ["light", "dark"])],
+        [("one.html", browser.PHONE, "light"), ("one.html", 1280, "dark"), ("both.html", 1280, "light")],
+    ),
+)
 def test_text_has_contrast_and_nothing_is_cut_off(world, page, name, width, scheme):
     page.open(world / name, width, scheme)
     ratio, text = page.run(CONTRAST)
@@ -337,8 +343,10 @@ return runs.getBoundingClientRect().top - runs.previousElementSibling.getBoundin
 TOPS = "return [...document.querySelectorAll(arguments[0])].map(one => one.getBoundingClientRect().top)"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 500, 768, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    cases.only([*itertools.product([390, 500, 768, 1280], ["light", "dark"])], [(390, "light"), (1280, "dark")]),
+)
 def test_a_comparison_is_read_without_scrolling_to_the_verdict(
     world: pathlib.Path, page: browser.Page, width: int, scheme: str
 ) -> None:
@@ -351,6 +359,7 @@ def test_a_comparison_is_read_without_scrolling_to_the_verdict(
     assert page.run("return document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.heavy
 def test_what_stands_side_by_side_starts_at_the_same_line(world: pathlib.Path, page: browser.Page) -> None:
     """Although the name of the first run takes several lines."""
     page.open(world / "both.html", 768)

@@ -44,6 +44,7 @@ def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> N
     assert not list((tmp_path / "run").glob("*-15*"))
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.promise("C1")
 def test_killed_while_it_saves_it_goes_on_bit_for_bit(train: Callable, start: Callable, tmp_path: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+import cases
 import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
@@ -16,7 +17,7 @@ from yt8m.config.train_config import OptimizerConfig
 from yt8m.runner import CallbackConfig, RunnerConfig, creation
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", cases.all_of([2], heavy=[1]))
 @pytest.mark.promise("C1")
 @pytest.mark.promise("C2")
 def test_next_twenty_steps_from_meta_graph_and_from_code(
@@ -122,7 +123,7 @@ def test_moved_data_start_the_pass_anew_with_one_warning(
     assert firsts == {3: 0, 5: 3, 8: 3}
 
 
-@pytest.mark.parametrize("name", ["input-3.index", "input-3.data-00000-of-00001", "input-3.json"])
+@pytest.mark.parametrize("name", cases.all_of(["input-3.json"], heavy=["input-3.index", "input-3.data-00000-of-00001"]))
 def test_a_position_that_cannot_be_read_starts_the_pass_anew(
     train: Callable, data: str, tmp_path: pathlib.Path, lines: Callable[[], list[str]], name: str
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_position_that_means_nothing_now_is_not_taken(
     assert sum("the data are read from their beginning" in line for line in lines()) == 1
 
 
+@pytest.mark.heavy
 def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
     live: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
 ) -> None:

@@ -38,11 +38,11 @@ def scenes(kinds: Sequence[str], seconds: Sequence[float], seed: int) -> made_vi
 
 
 class World:
-    """Clips of three to five seconds, a run that knows them, and forty films of two to five scenes."""
+    """Clips of three to five seconds, a run that knows them, and sixteen films of two to five scenes."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder, draw = folder, np.random.default_rng(7)
-        for number in range(120):
+        for number in range(60):
             kind = NAMES[number % 4]
             (folder / "clips" / kind).mkdir(parents=True, exist_ok=True)
             seconds = float(draw.integers(3, 6))
@@ -50,7 +50,7 @@ class World:
             made_videos.write(path, scenes([kind], [seconds], number), None, seconds, fps=FPS)
         (folder / "films").mkdir()
         self.films: dict[str, set[str]] = {}
-        for number in range(40):
+        for number in range(16):
             kinds = draw.choice(NAMES, int(draw.integers(2, 6))).tolist()
             lengths = draw.integers(5, 12, len(kinds)).astype(float)
             path = folder / "films" / f"{number}.mp4"
@@ -149,7 +149,7 @@ def test_the_timeline_marks_scores_that_reach_their_threshold(
 
 
 def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the 120 videos, about 12 of each class are in the split with which the thresholds were chosen."""
+    """Of the 60 videos, about six of each class are in the split with which the thresholds were chosen."""
     film = next(iter(world.films))
     assert cli.call("predict", [f"--model={world.run}", film, "--tags"]) == 0
     told = capsys.readouterr().out
@@ -186,7 +186,7 @@ def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     caplog.clear()
     with caplog.at_level("INFO"):
         assert cli.call("eval", [*words, "--run_once", "--report"]) == 0
-    assert "thresholds are chosen on 40 films, by their best windows of 4 frames, and on 0 other videos" in caplog.text
+    assert "thresholds are chosen on 16 films, by their best windows of 4 frames, and on 0 other videos" in caplog.text
     with (tmp_path / "run" / "eval" / "thresholds.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert all(float(row["f1"]) >= 0.95 for row in written)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import cases
 import numpy as np
 import pytest
 from golden_data import golden
@@ -32,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "--feature_sizes=16,8",
         "--num_classes=20",
         "--batch_size=4",
-        "--num_epochs=10",
+        "--num_epochs=4",
         "--max_frames=60",
         "--export_model_steps=none",
     ]
@@ -67,24 +68,30 @@ def by_hand(folder: pathlib.Path, context: int = 0, shifts: tuple[int, ...] = (0
     return {number: [names[at] for at in np.argsort(-scores[:, number], kind="stable")] for number in range(20)}
 
 
-def test_a_run_that_sees_the_whole_video(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each segment is ranked by its own mean frame and by the mean of its video."""
+@pytest.fixture(scope="module")
+def film(run: pathlib.Path) -> pathlib.Path:
+    """A run that sees the mean of the whole video too."""
     words = [f"--train_data_pattern={golden('tiny_segment.tfrecord')}", f"--train_dir={run}/film", "--film_mean"]
     words += ["--frame_features", "--segment_labels", "--model=FrameLevelLogisticModel", "--feature_names=rgb,audio"]
     words += [
         "--feature_sizes=16,8",
         "--num_classes=20",
         "--batch_size=4",
-        "--num_epochs=10",
+        "--num_epochs=4",
         "--max_frames=60",
         "--export_model_steps=none",
     ]
     assert train.main(words) == 0
-    lists = infer(run, f"--segment_label_ids_file={run}/classes.csv", f"--train_dir={run}/film")
+    return run / "film"
+
+
+def test_a_run_that_sees_the_whole_video(run: pathlib.Path, film: pathlib.Path) -> None:
+    """Each segment is ranked by its own mean frame and by the mean of its video."""
+    lists = infer(run, f"--segment_label_ids_file={run}/classes.csv", f"--train_dir={film}")
     reader = EverySegmentReader(20, (16, 8), max_frames=60)
     reader.film_mean = True
     parsed = Parsed(reader)(read_shard(golden("tiny_segment.tfrecord")))
-    weights = tf.train.load_checkpoint(str(run / "film"))
+    weights = tf.train.load_checkpoint(str(film))
 
     def unit(x: np.ndarray) -> np.ndarray:
         return x / np.sqrt(np.maximum((x**2).sum(-1, keepdims=True), 1e-12))
@@ -97,7 +104,11 @@ def test_a_run_that_sees_the_whole_video(run: pathlib.Path, capfd: pytest.Captur
     for number in CLASSES:
         expected = [names[at] for at in np.argsort(-logits[:, number], kind="stable")]
         assert lists_of(lists)[number] == expected
-    words = [f"--train_dir={run}/film", f"--eval_data_pattern={golden('tiny_segment.tfrecord')}", "--run_once"]
+
+
+@pytest.mark.heavy
+def test_such_a_run_is_evaluated_on_segments_and_on_videos(film: pathlib.Path) -> None:
+    words = [f"--train_dir={film}", f"--eval_data_pattern={golden('tiny_segment.tfrecord')}", "--run_once"]
     assert evaluation.main([*words, "--segment_labels"]) == 0
     assert evaluation.main(words) == 0  # whole videos, each with its own mean
 
@@ -125,14 +136,14 @@ def test_ranks_every_segment(run: pathlib.Path, ranked: bytes) -> None:
         assert found == {number: expected[number] for number in CLASSES}
 
 
-def test_scores_are_the_means_of_shifted_windows(run: pathlib.Path, ranked: bytes) -> None:
-    for batch_size in (4, 64):  # the windows of a segment may be in two batches
-        words = ["--segment_shifts=-2,0,1", f"--batch_size={batch_size}"]
-        shifted = infer(run, f"--segment_label_ids_file={run}/classes.csv", *words)
-        expected = by_hand(run, shifts=(-2, 0, 1))
-        assert lists_of(shifted) == {number: expected[number] for number in CLASSES}
-        assert shifted != ranked
-        assert sorted(lists_of(shifted)[3]) == sorted(lists_of(ranked)[3])
+@pytest.mark.parametrize("batch_size", cases.all_of([4], heavy=[64]))  # the windows of a segment may be in two batches
+def test_scores_are_the_means_of_shifted_windows(run: pathlib.Path, ranked: bytes, batch_size: int) -> None:
+    words = ["--segment_shifts=-2,0,1", f"--batch_size={batch_size}"]
+    shifted = infer(run, f"--segment_label_ids_file={run}/classes.csv", *words)
+    expected = by_hand(run, shifts=(-2, 0, 1))
+    assert lists_of(shifted) == {number: expected[number] for number in CLASSES}
+    assert shifted != ranked
+    assert sorted(lists_of(shifted)[3]) == sorted(lists_of(ranked)[3])
 
 
 def test_the_cut_and_the_batch_size(run: pathlib.Path, ranked: bytes) -> None:

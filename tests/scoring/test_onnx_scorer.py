@@ -10,6 +10,7 @@ import subprocess
 import sys
 from types import ModuleType
 
+import cases
 import numpy as np
 import pytest
 import small_exports
@@ -34,7 +35,7 @@ def exported(folder: pathlib.Path, model: str) -> tuple[str, str]:
     return small_exports.export(folder, model), small_exports.export_file(folder, model)
 
 
-@pytest.mark.parametrize("model", ["MoeModel", "FrameLevelLogisticModel"])
+@pytest.mark.parametrize("model", cases.all_of(["FrameLevelLogisticModel"], heavy=["MoeModel"]))
 def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: pathlib.Path, model: str) -> None:
     made = small_exports.frame_records(9) if model.startswith("Frame") else small_exports.video_records(9)
     shard = write_shard(tmp_path / "some.tfrecord", made)
@@ -53,7 +54,7 @@ def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: p
     assert found[1][1].keys() == found[0][1].keys()
 
 
-@pytest.mark.parametrize("most", [3, 320])
+@pytest.mark.parametrize("most", cases.all_of([3], heavy=[320]))
 def test_an_export_uses_as_many_frames_of_a_record_as_its_run(tmp_path: pathlib.Path, most: int) -> None:
     names, sizes = ("rgb", "audio"), small_exports.SIZES
     data = DataConfig(feature_names=names, feature_sizes=sizes, frame_features=True, num_classes=30, max_frames=most)

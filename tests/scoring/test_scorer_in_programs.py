@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import bulk_jobs
+import cases
 import numpy as np
 import pytest
 import requests
@@ -134,8 +135,9 @@ def check(printed: dict[str, dict[int, str]], form: Callable[[float], str], expe
     assert printed == {video: {index: form(one) for index, one in enumerate(row)} for video, row in expected.items()}
 
 
-QUICK = [("resumed", "best"), ("averaged", "last")]
+QUICK = [("resumed", "best")]
 SLOW = [
+    ("averaged", "last"),
     ("trained", "last"),
     ("resumed", "last"),
     ("trained", "best"),
@@ -179,7 +181,7 @@ def test_all_programs_use_the_same_weights(
     assert "a model is a program" not in shown.err
 
 
-@pytest.mark.parametrize("choice", ["last", "best"])
+@pytest.mark.parametrize("choice", cases.all_of(["best"], heavy=["last"]))
 def test_evaluations_are_of_the_same_checkpoint(states: dict[str, State], choice: str) -> None:
     folder = states["resumed"].folder
     words = [f"--train_dir={folder}", f"--eval_data_pattern={DATA}", "--run_once", f"--checkpoint={choice}"]

@@ -7,6 +7,7 @@ import csv
 import json
 import pathlib
 
+import cases
 import numpy as np
 import pytest
 from reader_records import frame_record
@@ -65,7 +66,9 @@ def scores_of(level: str, kind: str, **more: str) -> list[tuple[list[float], int
     return list(zip(rounded, frames, strict=True))
 
 
-@pytest.mark.parametrize(("level", "kind"), [("frame", JSON), ("video", JSON), ("frame", RECORDS[0])])
+@pytest.mark.parametrize(
+    ("level", "kind"), cases.all_of([("video", JSON), ("frame", RECORDS[0])], heavy=[("frame", JSON)])
+)
 def test_a_film_has_the_scores_of_its_best_windows(level: str, kind: str) -> None:
     film, clip = scores_of(level, kind)
     assert film == ([1.0, 1.0, 0.0], 2)

@@ -66,6 +66,7 @@ def test_classes_are_added_and_compared(tmp_path: pathlib.Path, capfd: pytest.Ca
     assert figures["added"] > 0.8
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_kill_does_not_cost_the_new_classes_a_part_of_a_pass(tmp_path: pathlib.Path) -> None:
     """The weights are those of a run that was not killed, bit for bit."""

@@ -41,6 +41,7 @@ def precision(folder: str, labels: np.ndarray, features: np.ndarray) -> np.ndarr
     return np.array([average_precision_score(labels[:, c], scores[:, c]) for c in range(CLASSES)])
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_classes_without_labels_are_near_the_best_and_labels_make_them_no_worse(tmp_path: pathlib.Path) -> None:
     vectors, labels, features = draw(0, VIDEOS)

@@ -57,6 +57,7 @@ def test_a_training_that_exports_nothing_is_used_by_its_checkpoints(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.heavy
 def test_a_step_that_is_taken_again_is_exported_again(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "run"
     words = ["--max_steps=4", "--save_checkpoint_steps=2", "--export_model_steps=1000"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 
@@ -46,7 +47,7 @@ def built(name: str, dtype: Any, *, is_training: bool) -> tuple[tf.Tensor, ...]:
     return found + tuple(tf.gradients(output.loss, tf.trainable_variables())) if is_training else found
 
 
-@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("is_training", cases.all_of([True], heavy=[False]))
 @pytest.mark.parametrize("dtype", [np.uint8, pytest.param(np.float32, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("name", SAMPLING)
 def test_equal_those_among_all(name: str, dtype: Any, is_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:

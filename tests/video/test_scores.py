@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from evaluated_videos import add_rated
@@ -59,7 +60,7 @@ class Logistic:
         return ModelOutput(tf.sigmoid(logits), logits)
 
 
-@pytest.mark.parametrize("loss", ["CrossEntropyLoss", "LabelSmoothingLoss"])
+@pytest.mark.parametrize("loss", cases.all_of(["LabelSmoothingLoss"], heavy=["CrossEntropyLoss"]))
 @pytest.mark.parametrize(("rows", "towers", "keeps_videos"), [(ROWS, 1, False), (ROWS, 3, True), (2, 4, False)])
 @pytest.mark.parametrize("share", [0.1, pytest.param(0.9, marks=pytest.mark.heavy)])
 def test_figures_are_those_of_all_scores(loss: str, rows: int, towers: int, keeps_videos: bool, share: float) -> None:
@@ -142,7 +143,7 @@ def test_other_products_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("model", "is_cut"), [("LogisticModel", True), ("MoeModel", False)])
-@pytest.mark.parametrize("count", [0, 20, 100])  # of 6 examples: few are computed one by one
+@pytest.mark.parametrize("count", cases.all_of([20], heavy=[0, 100]))  # of 6 examples: few are computed one by one
 def test_the_same_scores_of_pairs(model: str, is_cut: bool, count: int) -> None:
     draw = np.random.default_rng(0)
     pairs = np.stack([draw.integers(6, size=count), draw.integers(30, size=count)], axis=1)

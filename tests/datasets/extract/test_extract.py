@@ -161,6 +161,7 @@ def test_the_next_start_removes_the_journal_that_a_kill_left(
     assert contents(out) == contents(data)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("videos", [4, *(pytest.param(number, marks=pytest.mark.heavy) for number in (0, 1, 7, 11))])
 def test_the_bytes_after_an_interruption_are_those_of_an_unbroken_run(
     clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, videos: int
@@ -192,6 +193,7 @@ def test_the_bytes_after_an_interruption_are_those_of_an_unbroken_run(
     assert contents(tmp_path) == contents(data)
 
 
+@pytest.mark.heavy
 def test_records_in_a_bucket_are_the_same_after_an_interruption(
     bucket: str, clips: pathlib.Path, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from own_clips import NAMES, contents, frames_of, labels_of, read, split_of, write_table
@@ -246,12 +247,10 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
 
 @pytest.mark.parametrize(
     "given",
-    [
-        {"table": "a.csv"},
-        {"table": "lists.parquet"},
-        {"table": "rows.csv", "array": "beside.npz"},
-        {"table": "rows.csv", "array": "clip.npy"},
-    ],
+    cases.all_of(
+        [{"table": "rows.csv", "array": "clip.npy"}],
+        heavy=[{"table": "a.csv"}, {"table": "lists.parquet"}, {"table": "rows.csv", "array": "beside.npz"}],
+    ),
     ids=lambda given: "+".join(given.values()),
 )
 def test_tables_and_arrays_in_a_bucket_give_the_same_records(
@@ -284,7 +283,7 @@ def test_paths_must_not_lead_out_of_the_folder_of_a_table_in_a_bucket(tmp_path: 
     assert "leads out of the table's folder" in left_out["3"]
 
 
-@pytest.mark.parametrize("name", ["wide.npy", "wide.parquet", "frames.npy"])
+@pytest.mark.parametrize("name", cases.all_of(["wide.parquet"], heavy=["wide.npy", "frames.npy"]))
 def test_memory_does_not_grow_with_the_table(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_after_a_lost_network_only_the_missing_files_are_sent(
     assert not [request for request in proxy.requests if "upload" in request and "train0000" in request]
 
 
+@pytest.mark.heavy
 def test_the_start_after_a_kill_finishes_the_renaming(make: Make, whole: dict[str, bytes], bucket: str) -> None:
     out = f"{bucket}/data"
     make(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases
 import numpy as np
 import pytest
 from cifar_small import SameBatch, random_rows
@@ -130,7 +131,7 @@ def test_averages_move_along(alone):
     np.testing.assert_allclose(alone.after[f"{name}/ExponentialMovingAverage"], expected, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", cases.all_of([2], heavy=[1]))
 def test_every_loss_and_histogram_has_its_plain_name(towers):
     found = Trained(towers, split=False)
     values = {value.tag: value for value in tf.Summary.FromString(found.summary).value}
