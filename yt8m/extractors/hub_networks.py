@@ -7,7 +7,6 @@ NumPy, not by torchvision, so that a network computes the same features on every
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -119,7 +118,7 @@ def read_settings(path: str) -> dict[str, Any]:
     if not storage.exists(path):
         raise UsageError(f"there is no {path}, which describes the network. Fetch it from the source of the weights.")
     try:
-        settings = json.loads(storage.read_text(path))
+        settings = storage.read_json(path)
     except ValueError as error:  # also if it is not UTF-8
         raise UsageError(f"{path} is not a JSON file: {first_line(error)[:200]}. Fetch it again.") from error
     if not isinstance(settings, dict):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, first_line, refusing
 from yt8m.graph import collections
 from yt8m.graph.apply import variables_by_saved_name
 from yt8m.graph.protocols import PredictOps, TrainOps
@@ -31,7 +31,9 @@ def signature_of(meta_path: str) -> dict[str, Any] | None:
 
 def read_meta_graph(path: str) -> tf.MetaGraphDef:
     """The MetaGraphDef in a `.meta` file, local or gs://."""
-    meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(path))
+    remedy = "Restore it from a copy, or delete it: training then builds its graph from the code of the model."
+    with refusing(lambda error: RunError(f"{path} is damaged ({first_line(error)}). {remedy}")):
+        meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(path))
     collections.refuse_newer(meta_graph, path)
     return meta_graph
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from yt8m import runner, scoring, storage, terminal
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.eval_util.arrays import Floats32, Ints32, Ints64, places_within
 from yt8m.eval_util.top_k import top_k
 from yt8m.labels.score_counts import SCORE_COUNTS, ScoreCounts, log_odds
@@ -195,9 +195,9 @@ def write_videos(path: str, videos: AuditedVideos) -> None:
 
 def read_videos(path: str) -> AuditedVideos:
     """Reads the videos that `write_videos` wrote."""
-    arrays = read_arrays(path)
-    ids = arrays["ids"].tobytes().decode("utf-8", "surrogateescape").split("\n")
-    return AuditedVideos(ids, arrays["splits"], arrays["split_names"].tolist(), arrays["folds"])
+    with reading_arrays(path) as arrays:
+        ids = arrays["ids"].tobytes().decode("utf-8", "surrogateescape").split("\n")
+        return AuditedVideos(ids, arrays["splits"], arrays["split_names"].tolist(), arrays["folds"])
 
 
 def write_arrays(path: str, arrays: Mapping[str, ArrayLike]) -> None:
@@ -206,10 +206,14 @@ def write_arrays(path: str, arrays: Mapping[str, ArrayLike]) -> None:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-def read_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """Reads the arrays that `write_arrays` wrote."""
-    with storage.open_read(path) as file, np.load(file) as arrays:
-        return dict(arrays)
+@contextlib.contextmanager
+def reading_arrays(path: str) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yields the arrays that `write_arrays` wrote; what fails in the block, as in a damaged file, names the file."""
+    remedy = "Remove the file, and start again with the same flags"
+    with refusing(lambda error: RunError(f"{path} is damaged ({first_line(error)}). {remedy}.")):
+        with storage.open_read(path) as file, np.load(file, allow_pickle=False) as arrays:
+            values = dict(arrays)
+        yield values
 
 
 class FoldScores(NamedTuple):
@@ -269,9 +273,9 @@ def write_scores(path: str, scores: FoldScores) -> None:
 
 def read_scores(path: str) -> FoldScores:
     """Reads the scores that `write_scores` wrote."""
-    arrays = read_arrays(path)
-    counts = ScoreCounts(*(arrays.pop(name) for name in SCORE_COUNTS))
-    return FoldScores(**arrays, counts=counts)
+    with reading_arrays(path) as arrays:
+        counts = ScoreCounts(*(arrays.pop(name) for name in SCORE_COUNTS))
+        return FoldScores(**arrays, counts=counts)
 
 
 def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, epochs: int | None) -> TrainConfig:

@@ -29,7 +29,7 @@ from yt8m.eval_util.metrics import Gap
 from yt8m.eval_util.resampling import Interval, interval, resample
 from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
 from yt8m.labels.findings import is_label
-from yt8m.labels.folds import AuditedVideos, FoldScores, read_arrays, write_arrays
+from yt8m.labels.folds import AuditedVideos, FoldScores, reading_arrays, write_arrays
 from yt8m.records.prediction_files import spreadsheet_text, write_table
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.row_file import RowFile
@@ -255,8 +255,8 @@ def write_pairs(path: str, pairs: CopyPairs, digests: NDArray[np.void]) -> None:
 
 def read_pairs(path: str) -> tuple[CopyPairs, NDArray[np.void]]:
     """Reads the pairs and digests that `write_pairs` wrote."""
-    arrays = read_arrays(path)
-    return CopyPairs(arrays["first"], arrays["second"], arrays["similarity"]), arrays["digests"].view("V16")
+    with reading_arrays(path) as arrays:
+        return CopyPairs(arrays["first"], arrays["second"], arrays["similarity"]), arrays["digests"].view("V16")
 
 
 def write_copies(path: str, pairs: CopyPairs, videos: AuditedVideos) -> None:

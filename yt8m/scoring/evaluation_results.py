@@ -142,9 +142,9 @@ def write_report(path: str, result: EvaluationResult, model: str) -> None:
 
 def _add_to_history(path: str, result: EvaluationResult) -> None:
     """Adds the metrics to eval/metrics.jsonl, which has a line for each evaluated checkpoint."""
-    earlier_lines = storage.read_text(path) if storage.exists(path) else ""
+    earlier_lines = storage.read_bytes(path) if storage.exists(path) else b""
     values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in result.values()}
-    storage.write(path, f"{earlier_lines}{json.dumps({'step': result.step, **values})}\n")
+    storage.write(path, earlier_lines + json.dumps({"step": result.step, **values}).encode() + b"\n")
 
 
 def summary_line(result: EvaluationResult) -> str:

@@ -36,7 +36,7 @@ class SavedProgress:
             return cls(**{name: value for name, value in state_files.read(path).items() if name in names})
         except storage.NotFoundError:
             return None
-        except (RunError, ValueError, TypeError, AttributeError) as error:
+        except (RunError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             logging.warning("%s cannot be used (%s): what it lists counts as not made", path, first_line(error))
             return None
 
@@ -114,6 +114,10 @@ class RecordsProgress(SavedProgress):
 
     def __post_init__(self) -> None:
         self.shards = read_shards(self.shards)
+        self.formats()  # raises if the values are none that `write` wrote
+        if self.files is not None:
+            newest, existing, *hashes = self.files
+            self.files = FileVersions(int(newest), int(existing), *map(str, hashes))
 
     def matches(self, inputs: str, files: FileVersions) -> bool:
         """Whether the progress was saved for these inputs, and no file of a video was changed after that.
@@ -154,10 +158,10 @@ def read_shards(values: Mapping[str, Sequence[Any]]) -> dict[str, Shard]:
 
     An earlier version saved a checksum as a number, and further numbers after it.
     """
-    return {
-        path: Shard(records, size, crc if isinstance(crc, str) else f"{crc:08x}")
-        for path, (records, size, crc, *_) in values.items()
-    }
+    crcs = {path: crc if isinstance(crc, str) else f"{crc:08x}" for path, (_, _, crc, *_) in values.items()}
+    if any(int(crc, 16) >> 32 for crc in crcs.values()):
+        raise ValueError("a checksum of a shard has more than 32 bits")
+    return {path: Shard(int(records), int(size), crcs[path]) for path, (records, size, *_) in values.items()}
 
 
 def _size_of(path: str) -> int:
