@@ -9,7 +9,7 @@ import pytest
 
 
 def all_of(quick: Iterable[Any], heavy: Iterable[Any]) -> list[Any]:
-    """The cases of both, those of `heavy` with its mark; a tuple has one value for each argument."""
+    """The cases of both, those of `heavy` with its mark. A plain tuple has one value for each argument."""
     return [*quick, *map(_heavy, heavy)]
 
 
@@ -20,4 +20,4 @@ def only(cases: Collection[Any], quick: Collection[Any]) -> list[Any]:
 
 
 def _heavy(case: Any) -> Any:
-    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.heavy)
+    return pytest.param(*(case if type(case) is tuple else (case,)), marks=pytest.mark.heavy)
