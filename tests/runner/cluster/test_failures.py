@@ -110,6 +110,15 @@ def test_a_chief_that_cannot_begin_ends_those_that_wait_for_it(cluster: Callable
     assert_over([worker, server], r"chief \(.*\) failed: .*not callable", since)
 
 
+@pytest.mark.promise("P8")
+def test_all_reduce_ends_if_a_replica_fails_before_it_starts(cluster: Callable[..., Cluster]) -> None:
+    """The others wait for it for `stall_timeout`, unless it tells them."""
+    made, since = cluster(servers=0, exchange="all-reduce", stall_timeout=600.0), time.monotonic()
+    failing, chief = made.start("worker", NO_MODEL="1"), made.start("chief")
+    assert_over([failing, chief], r"worker 0 \(.*\) failed: .*not callable|.*not callable", since)
+    assert re.search(r"worker 0 \(.*\) failed: .*not callable.*This ends the whole job", chief.log()), chief.log()
+
+
 def test_nothing_is_said_of_workers_that_are_all_there() -> None:
     assert describe_missing({}, []) == ""
     assert describe_missing({"worker 0": "x."}, ["worker 0"]).startswith("MISSING: worker 0 failed (x). Training goes")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -59,6 +60,21 @@ class ReplicaRunner(Runner):
     _flags: int | None = None  # the `fingerprint` that the chief writes into cluster.json; None with all-reduce
     _marker: exchange.RunMarker | None = None  # what the chief has written into cluster.json; None on a worker
 
+    def run(self) -> Outcome:
+        """Runs to the end, as in `Runner`; tells the other processes of an error."""
+        try:
+            outcome = super().run()
+        except UsageError as error:
+            self._report(error)
+            raise
+        if outcome.error is not None:
+            self._report(outcome.error)
+        return outcome
+
+    def _report(self, error: Exception) -> None:
+        """Tells the other processes that this replica ends with an error."""
+        failures.report(self.config.members, error, True, _SERVER_PATIENCE)
+
     def _take_share(self) -> list[str]:
         """Limits the inputter to this replica's part of the data; returns the files of that part."""
         cluster = self.config.members
@@ -102,19 +118,8 @@ class ClusterRunner(ReplicaRunner):
     ends if the chief ends. A replica that fails tells the parameter servers; `failures` says what that means.
     """
 
-    def run(self) -> Outcome:
-        """Runs to the end, as in `Runner`; tells the parameter servers of an error."""
-        try:
-            outcome = super().run()
-        except UsageError as error:
-            self._report(error)
-            raise
-        if outcome.error is not None:
-            self._report(outcome.error)
-        return outcome
-
     def _report(self, error: Exception) -> None:
-        """Tells the parameter servers that this replica ends with an error; the chief also tells the evaluator."""
+        """As above; the chief also tells the evaluator."""
         is_sync = self.config.distributed.sync_replicas
         failures.report(self.config.members, error, is_sync, _SERVER_PATIENCE)
         if self._marker is not None and (is_sync or isinstance(error, failures.JobOverError)):
@@ -312,7 +317,8 @@ class AllReduceRunner(ReplicaRunner):
         session_config = creation.session_config(deployment, self.config.devices)
         tf.get_default_graph().finalize()
         runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
-        if not wait_for_all(cluster.others, lambda: signals.requested, patience):
+        greet = functools.partial(failures.refuse_failed, cluster)
+        if not wait_for_all(cluster.others, lambda: signals.requested, patience, greet):
             return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
         # From here on this process runs collectives, which have no time limit, so `Watch` must look for dead replicas.
         self._watch = Watch(cluster.others, patience)

@@ -6,6 +6,9 @@
   again within `DEAD_SECONDS`, ends the whole job.
 - Otherwise the replicas train independently. The others go on, and the chief repeats who is missing.
 
+Without parameter servers (all-reduce) a step needs every replica too; `early_failures` says how the others learn of one
+that could not start, and `peers.Watch` finds those that die later.
+
 A job that is over ends like this. The process that finds the reason writes it into the tables of the parameter servers,
 and closes the queue in which replicas wait for the next common step. So each replica ends at its next look into the
 table, or at once if it waits for a step. The chief saves the last step first. The servers end when all replicas have.
@@ -21,6 +24,7 @@ from absl import logging
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
+from yt8m.runner.cluster import early_failures
 from yt8m.runner.cluster.exchange import PS_JOB, SharedState, server_device
 from yt8m.runner.cluster.peers import responds
 
@@ -36,6 +40,8 @@ class JobOverError(RunError):
 def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: float) -> None:
     """Tells the parameter servers that this replica ends with an error; nothing if they were told of this error before.
 
+    If there are none, the other replicas are told, unless this one had started.
+
     Args:
       patience: seconds to wait for servers that have not started yet.
     """
@@ -43,8 +49,19 @@ def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: f
         return
     _told.append(error)
     name, reason = cluster.replica_name(cluster.replica), first_line(error)
+    if not cluster.servers:
+        if not isinstance(error, JobOverError):
+            early_failures.announce(cluster, reason)
+        return
     over = f"{name} failed: {reason}" if ends_job and not isinstance(error, JobOverError) else ""
     _tell(cluster, {name: reason}, over, patience)
+
+
+def refuse_failed(cluster: ClusterConfig, name: str, address: str) -> None:
+    """Raises `JobOverError` if another replica, called `name`, says at its address that it failed."""
+    reason = early_failures.failure_at(cluster, address)
+    if reason:
+        raise JobOverError(message_of_end(f"{name} failed: {reason}"))
 
 
 def end_job(cluster: ClusterConfig, reason: str, lost: Sequence[str] = ()) -> None:

@@ -24,7 +24,7 @@ LOST_SECONDS = 10.0  # after a failed step, a dead process is searched for so lo
 _SLOW_SHARE = 0.25  # a replica is slow if the others wait for it during this share of the time
 _WINDOW_SECONDS, _WINDOW_STEPS = 20.0, 5  # slowness is measured over at least this time and this number of steps
 # The first message of a client of HTTP/2, and so of gRPC: the preface and empty settings. A server answers at once.
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 def answers(address: str, seconds: float = 1.0, greeting: bytes = b"") -> bool:
@@ -47,7 +47,7 @@ def responds(address: str, seconds: float = 2.0) -> bool:
 
     A frozen process does not answer, although the operating system still accepts connections for it.
     """
-    return answers(address, seconds, _HELLO)
+    return answers(address, seconds, HELLO)
 
 
 @contextlib.contextmanager
@@ -57,7 +57,7 @@ def answering_at(address: str) -> Iterator[None]:
     If the port cannot be opened, the log has a warning.
     """
     try:
-        listener = _listen(address)
+        listener = listen(address)
     except OSError as error:
         logging.warning("cannot listen on %s (%s): an evaluator will take this chief for dead", address, error)
         yield
@@ -78,7 +78,7 @@ def answering_at(address: str) -> Iterator[None]:
         listener.close()
 
 
-def _listen(address: str) -> socket.socket:
+def listen(address: str) -> socket.socket:
     """A socket that listens on the port of `host:port`; raises OSError if the port cannot be opened.
 
     Except for the loopback interface, the port is opened on all network interfaces, for IPv4 and IPv6: the host may be
@@ -109,15 +109,28 @@ def describe_suspects(addresses: Mapping[str, str]) -> str:
     return "; ".join(sentences) or "all processes answer, so one of them is slow or blocked"
 
 
-def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], patience: float) -> bool:
+def wait_for_all(
+    addresses: Mapping[str, str],
+    is_stopped: Callable[[], bool],
+    patience: float,
+    greet: Callable[[str, str], None] | None = None,
+) -> bool:
     """Waits until other processes accept connections.
 
     Args:
       addresses: {name: address} of the processes.
       patience: seconds after which waiting ends with an error.
+      greet: called once for each process that accepts a connection; raises an error if waiting is of no use.
     """
-    deadline = time.monotonic() + patience
-    while missing := find_silent(addresses):
+    deadline, greeted = time.monotonic() + patience, set[str]()
+    while True:
+        missing = find_silent(addresses)
+        for name in addresses.keys() - greeted - set(missing):
+            greeted.add(name)
+            if greet is not None:
+                greet(name, addresses[name])
+        if not missing:
+            return True
         if is_stopped():
             return False
         if time.monotonic() > deadline:
@@ -127,7 +140,6 @@ def wait_for_all(addresses: Mapping[str, str], is_stopped: Callable[[], bool], p
             )
         logging.log_every_n_seconds(logging.INFO, "waiting for %s", REMIND_SECONDS, ", ".join(missing))
         time.sleep(0.5)
-    return True
 
 
 def find_lost(addresses: Mapping[str, str]) -> list[str]:
