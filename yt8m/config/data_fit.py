@@ -71,6 +71,8 @@ class Takes:
                 yield f"takes {size} values of {name}, but these records have {sizes[name]}"
         if is_rated and discovered.is_declared and not format.segment_labels:
             yield "is to be evaluated on rated segments, but these records have none"
+        if is_rated and (format.segment_size or self.data.segment_size) != self.data.segment_size:
+            yield f"takes segments of {self.data.segment_size} frames, but these have {format.segment_size}"
         if (format.num_classes or 0) > self.data.num_classes:
             yield f"has {self.data.num_classes} classes, but these records have {format.num_classes}"
 

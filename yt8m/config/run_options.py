@@ -265,3 +265,5 @@ class SegmentPolicy(Checked):
     segment_size: int = option(
         5, "number of frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
     )
+    # The frames of a second, from the manifest of records of spans; times of predicted spans are computed from it.
+    frames_per_second: float = option(1.0, "frames per second", shapes="nothing", minimum=1e-6, is_flag=False)

@@ -115,6 +115,11 @@ def ratings(data: OpenedData) -> Ratings:
         starts, classes, scores = map(record.values, shards.RATING_LISTS)
         for problem in (*rating_problems(record), *label_problems(record, _CLASS_LIMIT)):
             raise RunError(f"{location}: {problem}.")
+        if record.annotated_segments(1):
+            raise RunError(
+                f"{location}: its segments come from spans, so only positive ones are stored, and a list of ranked "
+                "segments cannot be compared with them; evaluate the model by `yt8m eval --segment_labels`."
+            )
         name = video_name(record.id())
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
         pairs += zip(classes, scores, strict=True)

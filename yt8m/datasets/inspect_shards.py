@@ -25,7 +25,7 @@ from yt8m.records import label_check, shards
 from yt8m.records.data_format import DataFormat, Range
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.opened_data import OpenedData, open_data
-from yt8m.records.shards import Feature, Record, id_text
+from yt8m.records.shards import SEGMENT_SIZE, Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.terminal import is_terminal, printable
 
@@ -83,6 +83,7 @@ class ShardSummary:
       unlabelled: number of records without a label.
       ratings: {class: number of ratings}.
       positive: number of ratings above 0.
+      annotated: number of segments in which people have rated every class.
     """
 
     def __init__(self, path: str, declared_format: DataFormat | None = None) -> None:
@@ -96,7 +97,8 @@ class ShardSummary:
         self.unlabelled = 0
         self.frames: list[int] = []
         self.ratings: Counter[int] = Counter()
-        self.segments = self.positive = 0
+        self.segments = self.positive = self.annotated = 0
+        self._segment_size = (declared_format.segment_size if declared_format else None) or SEGMENT_SIZE
         self.damage: list[str] = []
 
     def read(self) -> ShardSummary:
@@ -123,7 +125,8 @@ class ShardSummary:
         self.ratings.update(map(int, classes))
         self.segments += len(set(starts))
         self.positive += sum(float(score) > 0 for score in scores)
-        is_rated = "segment_labels" in record.context
+        self.annotated += record.annotated_segments(self._segment_size)
+        is_rated = "segment_labels" in record.context or "annotated_start_times" in record.context
         self.levels["segment" if is_rated else "frame" if record.lists else "video"] += 1
         for key, frames in record.features().items():
             self.features[key].add(frames)
@@ -145,7 +148,12 @@ class ShardSummary:
             "ids": self.ids[:_SHOWN_IDS],
             "frames": _min_mean_max(self.frames),
             "labels": {**_class_counts(self.labels, names), "records_without": self.unlabelled},
-            "ratings": {**_class_counts(self.ratings, names), "segments": self.segments, "positive": self.positive},
+            "ratings": {
+                **_class_counts(self.ratings, names),
+                "segments": self.segments,
+                "positive": self.positive,
+                "annotated": self.annotated,
+            },
             "damage": self.damage[:_SHOWN_DAMAGE],
             "damages": len(self.damage),
         }
@@ -252,8 +260,10 @@ def _format_rows(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, feature in shard["features"].items():
         yield f"feature {name}", _format_feature(feature)
     yield "labels", _format_labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
-    if shard["ratings"]["count"]:
+    if shard["ratings"]["count"] or shard["ratings"]["annotated"]:
         segments_text = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
+        if shard["ratings"]["annotated"]:
+            segments_text += f"; {shard['ratings']['annotated']} segments with every class rated"
         yield "ratings", _format_labels(shard["ratings"]) + segments_text
     for problem in shard["damage"]:
         yield "DAMAGE", problem

@@ -25,6 +25,7 @@ from yt8m.records.manifest import DataFormat, Manifest, Shard
 from yt8m.records.opened_data import DiscoveredFormat, open_data
 from yt8m.records.shards import DamagedError, read_records
 
+_SEGMENTS = ("positive segments", "annotated segments")
 _SHOWN_PROBLEMS = 20  # largest number of problems that are printed for a shard
 
 
@@ -64,11 +65,14 @@ class VerifiedShard(NamedTuple):
       shard: number of records, size and checksum. If the shard cannot be read to its end: the number of records before
         the damage, the size of the file (0 if the disk reports an error), and the checksum `00000000`.
       problems: a text for each thing that is wrong; empty if the shard is sound.
+      segments: the number of ratings above 0, and of segments in which every class is rated; None if the content was
+        not checked, or if the records have no such segment.
     """
 
     path: str
     shard: Shard
     problems: list[str]
+    segments: tuple[int, int] | None = None
 
 
 def run(config: VerifyConfig, patterns: list[str]) -> int:
@@ -165,7 +169,8 @@ def verify(
     except (RunError, OSError) as error:
         problems.append(str(error))
     shard = Shard(count, size, f"{crc:08x}")
-    return VerifiedShard(path, shard, problems or _differences(path, shard, expected))
+    segments = (checker.positive, checker.annotated) if checker and checker.annotated else None
+    return VerifiedShard(path, shard, problems or _differences(path, shard, expected), segments)
 
 
 def _parse_problems(payload: bytes) -> list[str]:
@@ -216,13 +221,20 @@ def _print_results(results: list[VerifiedShard], missing: list[str], as_json: bo
     """Prints the results on stdout."""
     if as_json:
         rows: list[Any] = [
-            {"path": result.path, **result.shard._asdict(), "problems": result.problems} for result in results
+            {
+                "path": result.path,
+                **result.shard._asdict(),
+                **(dict(zip(_SEGMENTS, result.segments, strict=True)) if result.segments else {}),
+                "problems": result.problems,
+            }
+            for result in results
         ]
         rows += [{"path": path, "problems": ["the file is gone"]} for path in missing]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     for result in results:
-        ending = "" if result.problems else ", sound"
+        ending = "".join(f", {count} {name}" for name, count in zip(_SEGMENTS, result.segments or (), strict=False))
+        ending += "" if result.problems else ", sound"
         print(f"{result.path}: {result.shard.records} records, {result.shard.bytes} bytes{ending}")
         for problem in result.problems[:_SHOWN_PROBLEMS]:
             print(f"  {problem}")

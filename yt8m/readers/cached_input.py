@@ -22,7 +22,7 @@ from yt8m.readers.flat_frames import Frames
 from yt8m.records.cached_records import CachedRecords
 from yt8m.records.data_format import PUBLISHED, DataFormat, features_of
 from yt8m.records.shard_cache import ShardCache
-from yt8m.records.shards import RATING_LISTS, DamagedError
+from yt8m.records.shards import SEGMENT_LISTS, DamagedError
 from yt8m.storage.base import cache_dir
 from yt8m.types import Batch
 
@@ -86,7 +86,7 @@ class CachedInput:
         Args:
           numbers: int64 [N], the numbers of the videos' records.
         """
-        lists = {"labels": "int64", **RATING_LISTS} if self._format.segment_labels else {}
+        lists = {"labels": "int64", **SEGMENT_LISTS} if self._format.segment_labels else {}
         list_types = [kind for name in lists for kind in (tf.as_dtype(lists[name]), tf.int64)]
         columns = self._call(self._read_flat_videos, numbers, [tf.string, tf.int64, *list_types, *types])
         ids, lengths, *arrays = (tf.ensure_shape(array, [None]) for array in columns[: 2 + len(list_types)])
@@ -166,7 +166,7 @@ class CachedInput:
         """
         picked, lists = self._records.pick_records(numbers), []
         if self._format.segment_labels:
-            lists = [picked.lists(name) for name in ("labels", *RATING_LISTS)]
+            lists = [picked.lists(name) for name in ("labels", *SEGMENT_LISTS)]
         arrays = [array for ragged in lists for array in ragged]
         return [picked.ids, picked.num_frames.astype(np.int64), *arrays, *picked.frames()]
 

@@ -1,10 +1,11 @@
 """Parses frame-level records: the frames of a batch as one flat list without padding, and its rated segments.
 
 Frames are decoded from bytes only when they are padded to videos or picked for segments, so that frames that are not
-used are never decoded. There are two rules for special cases of rated segments:
+used are never decoded. There are three rules for special cases of rated segments:
 
 * A segment that extends past the end of its video has only the frames before the end, and a segment that starts after
   the end has none. num_frames counts these frames; the rest of the segment is padded with 0.
+* In an annotated range, every segment is an example, and every class is rated: one without a rating is absent.
 * If one (segment, class) pair is rated several times, the largest score counts: the maximum does not depend
   on the order of the ratings, and keeps binary scores binary.
 """
@@ -18,7 +19,7 @@ from yt8m.lazy import tf
 from yt8m.readers import base
 from yt8m.readers.base import Reader
 from yt8m.records.data_format import PUBLISHED
-from yt8m.records.shards import LATEST_START, RATING_LISTS
+from yt8m.records.shards import ANNOTATED_LISTS, LATEST_START, RATING_LISTS
 
 
 class Frames(NamedTuple):
@@ -208,7 +209,7 @@ class Segments(NamedTuple):
       rows: int64 [R], the index of the record of each segment.
       starts: int64 [R], the start of each segment in seconds, which is the index of its first frame.
       labels: float32 [R, C], the rated scores, in 0..1; 0 for classes that were not rated.
-      label_weights: float32 [R, C], 1 if the class was rated, else 0.
+      label_weights: float32 [R, C], 1 if the class was rated, or if the segment is in an annotated range; else 0.
     """
 
     rows: tf.Tensor
@@ -217,11 +218,27 @@ class Segments(NamedTuple):
     label_weights: tf.Tensor
 
 
-def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
-    """Finds the rated segments of N records: one for each distinct start in a record, in the order of first appearance.
+class SegmentGrid(NamedTuple):
+    """Where the segments of annotated ranges begin.
+
+    Attributes:
+      size: number of frames of a segment.
+      lengths: int64 [N], the number of frames of each record; a range ends there at the latest.
+    """
+
+    size: int
+    lengths: tf.Tensor
+
+
+def find_segments(
+    context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int, grid: SegmentGrid | None = None
+) -> Segments:
+    """Finds the rated segments of N records: one for each distinct start in a record.
+
+    First come those of annotated ranges, then the others in the order of first appearance.
 
     Args:
-      context: {name: the lists [N, (ratings)]} of `RATING_LISTS`.
+      context: {name: the lists [N, (ratings)]} of `RATING_LISTS`, and with a grid also those of `ANNOTATED_LISTS`.
       ids: string [N], the ids of the records.
 
     Returns:
@@ -235,6 +252,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
             *("; these numbers must be equal", ids),
         )
         for name, other in context.items()
+        if name in RATING_LISTS
     ]
     checks += [
         base.require_of_video(
@@ -254,11 +272,16 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         base.require_known_labels(classes, ids, num_classes),
     ]
     starts, record = base.after_checks(times.values, checks), times.value_rowids()
+    of_range, range_starts = _segments_of_ranges(context, ids, grid) if grid else (record[:0], starts[:0])
     # tf.unique keeps the order of first appearance. It takes single numbers, so (record, start) is encoded as one.
-    stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
-    keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
-    pairs = tf.stack([segment, base.after_checks(classes.values, checks)], axis=1)
-    zeros = tf.zeros(tf.stack([tf.size(keys, out_type=tf.int64), num_classes]))
+    stride = tf.reduce_max(tf.concat([starts, range_starts, [0]], axis=0)) + 1
+    all_keys = tf.concat([of_range * stride + range_starts, record * stride + starts], axis=0)
+    keys, segment = tf.unique(all_keys, out_idx=tf.int64)
+    num_annotated = tf.reduce_max(tf.concat([segment[: tf.size(of_range)], [-1]], axis=0)) + 1
+    pairs = tf.stack([segment[tf.size(of_range) :], base.after_checks(classes.values, checks)], axis=1)
+    num_segments = tf.size(keys, out_type=tf.int64)
+    zeros = tf.zeros(tf.stack([num_segments, num_classes]))
+    is_annotated = tf.cast(tf.range(num_segments) < num_annotated, tf.float32)[:, tf.newaxis]
     return Segments(
         rows=keys // stride,
         starts=keys % stride,
@@ -266,9 +289,35 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
             tf.tensor_scatter_nd_max(zeros, pairs, base.after_checks(scores.values, checks)), [None, num_classes]
         ),
         label_weights=tf.ensure_shape(
-            tf.tensor_scatter_nd_update(zeros, pairs, tf.ones_like(scores.values)), [None, num_classes]
+            tf.tensor_scatter_nd_update(zeros + is_annotated, pairs, tf.ones_like(scores.values)), [None, num_classes]
         ),
     )
+
+
+def _segments_of_ranges(
+    context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, grid: SegmentGrid
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """int64 [K] each: the record and the start of every segment in the annotated ranges of N records.
+
+    Their computation fails if the lists of a record differ in length, or have a range that is none.
+    """
+    starts, ends = (context[name] for name in ANNOTATED_LISTS)
+    counts = [
+        *(starts.row_lengths(), " annotated_start_times and ", ends.row_lengths(), " annotated_end_times"),
+        *("; these numbers must be equal", ids),
+    ]
+    after = base.after_checks(ends.values, [_require_equal_counts(*counts)])
+    is_range = tf.logical_and(starts.values >= 0, tf.logical_and(starts.values < after, after <= LATEST_START))
+    check = base.require_of_video(
+        is_range,
+        base.id_of_value(starts, ids),
+        lambda row: ("an annotated range is ", tf.gather(starts.values, row), " to ", tf.gather(after, row)),
+    )
+    first = base.after_checks(starts.values, [check])
+    record = starts.value_rowids()
+    last = tf.maximum(tf.minimum(base.after_checks(after, [check]), tf.gather(grid.lengths, record)), first)
+    segments = tf.ragged.range(first, last, grid.size, row_splits_dtype=tf.int64)
+    return tf.gather(record, segments.value_rowids()), segments.values
 
 
 def frame_indices(

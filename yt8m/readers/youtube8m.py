@@ -21,7 +21,7 @@ from yt8m.readers import base, flat_frames
 from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
-from yt8m.records.shards import RATING_LISTS
+from yt8m.records.shards import SEGMENT_LISTS
 from yt8m.registry import Catalogue
 from yt8m.types import Batch
 
@@ -78,7 +78,8 @@ class YT8MFrameFeatureReader(Reader):
     (`RGB/feature/floats`). If `feature_ranges` is given, it alone decides which features are stored as floats.
 
     With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, with labels
-    and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
+    and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`. In the ranges
+    from `annotated_start_times` to `annotated_end_times`, every segment is an example, and every class is rated.
 
     Attributes:
       max_frames: largest number of frames that are read of a video, from its start. Rated segments are read even after
@@ -146,7 +147,7 @@ class YT8MFrameFeatureReader(Reader):
 
     def _context_features(self) -> dict[str, Any]:
         """{name: what TensorFlow's parser needs to know about it} of the lists in the context: labels and ratings."""
-        names = {"labels": "int64", **(RATING_LISTS if self.segment_labels else {})}
+        names = {"labels": "int64", **(SEGMENT_LISTS if self.segment_labels else {})}
         return {
             name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64) for name, dtype in names.items()
         }
@@ -168,12 +169,14 @@ class YT8MFrameFeatureReader(Reader):
         """The batch of the rated segments of N parsed videos.
 
         Args:
-          context: {name: list of each video, [N, (values)]} of `labels` and `RATING_LISTS`.
+          context: {name: list of each video, [N, (values)]} of `labels` and `SEGMENT_LISTS`.
           features: the frames of each feature.
           lengths: int64 [N], the number of frames of each video.
           ids: string [N], the ids of the videos.
         """
-        segments = flat_frames.find_segments({name: context[name] for name in RATING_LISTS}, ids, self.num_classes)
+        grid = flat_frames.SegmentGrid(self.segment_size, lengths)
+        lists = {name: context[name] for name in SEGMENT_LISTS}
+        segments = flat_frames.find_segments(lists, ids, self.num_classes, grid)
         video_labels = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, segments.rows)
         frames, exists = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)

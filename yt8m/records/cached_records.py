@@ -121,7 +121,7 @@ class PickedRecords:
         return labels
 
     def lists(self, name: str) -> Ragged:
-        """The list `name` of each of the N records: `labels`, or one of `shards.RATING_LISTS` if ratings were read."""
+        """The list `name` of each of the N records: `labels`, or one of `shards.SEGMENT_LISTS` if ratings were read."""
         pieces: list[Any] = [None] * len(self._rows)
         for number, positions in self._positions.items():
             values, splits = self._lists[number][name]

@@ -5,6 +5,9 @@
     {"level": "frame", "features": [{"name": "clip", "size": 16, "range": [-1.5, 3.0]}],
      "segment_labels": false, "num_classes": 3, "max_frames": 300, "positives": [101, 99, 100],
      "video_frames": [60, 120]}
+
+Records of spans (`yt8m make-records --rows=spans`) have `"segment_labels": true`, and further `"segment_size": 5`, the
+number of frames of a segment, `"frames_per_second": 1.0`, and `"annotated": "whole"` or `"spans"`.
 """
 
 from __future__ import annotations
@@ -80,6 +83,10 @@ class DataFormat(NamedTuple):
       positives: [num_classes], the number of videos with each class in the shards of the manifest; None if they were
         not counted.
       video_frames: (median, largest) number of frames of the training videos, also at video level; None if unknown.
+      segment_size, frames_per_second: number of frames of a rated segment, and of a second; None if unknown, then they
+        are those of YouTube-8M, 5 and 1.
+      annotated: where people have rated every class: in the `whole` video, or in its `spans`; None if single classes
+        were rated, as in YouTube-8M.
     """
 
     level: str
@@ -89,6 +96,9 @@ class DataFormat(NamedTuple):
     max_frames: int | None = None
     positives: tuple[int, ...] | None = None
     video_frames: tuple[int, int] | None = None
+    segment_size: int | None = None
+    frames_per_second: float | None = None
+    annotated: str | None = None
 
     def sizes(self) -> dict[str, int]:
         """{name of a feature: its size}, in the order of the features."""
@@ -96,7 +106,8 @@ class DataFormat(NamedTuple):
 
     def __str__(self) -> str:
         texts = [f"{self.level} level", *map(str, self.features)]
-        texts += ["segment labels"] * self.segment_labels
+        size_text = f" of {self.segment_size} frames" if self.segment_size else ""
+        texts += [f"segment labels{size_text}"] * self.segment_labels
         texts += [f"{self.num_classes} classes"] if self.num_classes else []
         texts += [f"at most {self.max_frames} frames"] if self.max_frames else []
         return ", ".join(texts)
@@ -122,7 +133,20 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
     segment_labels = bool(written.get("segment_labels", False))
     classes, frames = _positive_count(written, "num_classes"), _positive_count(written, "max_frames")
     counts = None if positives is None else tuple(map(whole_number, positives))
-    return DataFormat(level, features, segment_labels, classes, frames, counts, _parse_video_frames(written))
+    return DataFormat(
+        *(level, features, segment_labels, classes, frames, counts, _parse_video_frames(written)),
+        segment_size=_positive_count(written, "segment_size"),
+        frames_per_second=_parse_rate(written),
+        annotated=written.get("annotated"),
+    )
+
+
+def _parse_rate(written: Mapping[str, Any]) -> float | None:
+    """The frames per second; raises `ValueError` if the number is not positive."""
+    rate = written.get("frames_per_second")
+    if rate is not None and not 0 < float(rate) < math.inf:
+        raise ValueError(f"frames_per_second is {rate}; expected a positive number")
+    return None if rate is None else float(rate)
 
 
 def _parse_video_frames(values: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -190,12 +214,14 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
         max_frames=max((member.max_frames for member in members if member.max_frames), default=None),
         positives=tuple(map(sum, itertools.zip_longest(*counts, fillvalue=0))) if len(counts) == len(members) else None,
         video_frames=(max(median for median, _ in lengths), max(most for _, most in lengths)) if lengths else None,
+        segment_size=next((member.segment_size for member in members if member.segment_size), None),
+        frames_per_second=next((member.frames_per_second for member in members if member.frames_per_second), None),
     )
 
 
 def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
     """Yields texts about the entries of two formats that contradict each other; None agrees with any value."""
-    for name in ("level", "segment_labels", "num_classes"):
+    for name in ("level", "segment_labels", "num_classes", "segment_size", "frames_per_second"):
         values = getattr(first, name), getattr(other, name)
         if None not in values and values[0] != values[1]:
             yield f"{name} ({values[0]} and {values[1]})"

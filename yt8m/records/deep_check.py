@@ -20,10 +20,15 @@ class DeepCheck:
         the sizes are those in the manifest of a shard, or else those of its first record.
       num_classes: labels must be below this number; None for the number in the manifest. If the manifest has none
         either, all labels from 0 on are allowed.
+
+    Attributes:
+      positive, annotated: in the sound records of the shard so far, the number of ratings above 0, and of segments in
+        which every class is rated.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
         self._required_sizes, self._required_classes = dict(sizes), num_classes
+        self.positive = self.annotated = 0
         self._places: dict[bytes, str] = {}  # {id: shard and number of the first record that has it}
         self.begin_shard()
 
@@ -40,6 +45,8 @@ class DeepCheck:
         self._sizes = dict(self._required_sizes) or (declared.sizes() if declared else {})
         self._kinds = {feature.name: "bytes" if feature.range else "float" for feature in features}
         self._num_classes = self._required_classes or (declared and declared.num_classes)
+        self._segment_size = (declared and declared.segment_size) or shards.SEGMENT_SIZE
+        self.positive = self.annotated = 0
 
     def problems(self, payload: bytes, where: str) -> list[str]:
         """The problems of one record, none if it is sound; a text begins with `video ID: ` if the record has an id.
@@ -60,8 +67,12 @@ class DeepCheck:
             *self._id_problems(record, where),
             *label_problems(record, self._num_classes),
             *rating_problems(record),
+            *_annotation_problems(record),
         ]
         problems += self._feature_problems(record)
+        if not problems:
+            self.positive += sum(score > 0 for score in record.values("segment_scores"))
+            self.annotated += record.annotated_segments(self._segment_size)
         name = id_text(record.id())
         return [f"video {name}: {problem}" if name else problem for problem in problems]
 
@@ -167,3 +178,18 @@ def rating_problems(record: Record) -> Iterator[str]:
             yield f"{name} holds values of type {feature.kind}, expected {kind}"
         elif wrong := [value for value in feature.value if not 0 <= value <= below]:
             yield f"{name} has {wrong[0]}; expected 0 to {below}"
+
+
+def _annotation_problems(record: Record) -> Iterator[str]:
+    """Yields the problems of a record's annotated ranges: lists of unequal lengths, and ranges that are none."""
+    kinds = {record.context.get(name, _ABSENT).kind for name in shards.ANNOTATED_LISTS}
+    if kinds - {"", "int64"}:
+        yield f"{' and '.join(shards.ANNOTATED_LISTS)} hold values of type {max(kinds)}, expected int64"
+        return
+    starts, ends = map(record.values, shards.ANNOTATED_LISTS)
+    if len(starts) != len(ends):
+        yield f"{len(starts)} annotated_start_times; {len(ends)} annotated_end_times; these numbers must be equal"
+    for start, end in zip(starts, ends, strict=False):
+        if not 0 <= start < end <= LATEST_START:
+            yield f"an annotated range is {start} to {end}; expected frames from 0, and an end after the start"
+            return

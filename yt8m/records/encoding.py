@@ -210,13 +210,16 @@ def _fill_frames(records: NDArray[np.uint8], columns: Sequence[NDArray[np.uint8]
     records[:, -_AFTER:] = checksums.mask_crc(crcs).astype("<u4").view(np.uint8).reshape(-1, _AFTER)
 
 
-def frame_records(contexts: Contexts, index: int, features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+def frame_records(
+    contexts: Contexts, index: int, features: Mapping[str, NDArray[Any]], others: Mapping[str, bytes] | None = None
+) -> NDArray[np.uint8]:
     """The framed SequenceExample of one video, uint8 [1, bytes of the record].
 
     Args:
       features: {name: its frames, uint8 or float32 [T, size]}.
+      others: {name: encoded Feature} of further entries of the context.
     """
-    context = b"".join(part.tobytes() for part in contexts.entries(np.array([index])))
+    context = b"".join(part.tobytes() for part in contexts.entries(np.array([index]))) + shards.entries(others or {})
     lists = shards.entries({name: _encode_frames(frames) for name, frames in features.items()})
     columns = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
     record = np.empty((1, _framed_size(columns)), np.uint8)

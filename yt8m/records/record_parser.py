@@ -137,20 +137,24 @@ class RecordParser:
         return labels
 
     def ratings(self, raw: Raw) -> list[NDArray[Any]]:
-        """The starts (int64), classes (int64) and scores (float32) of a record's rated segments, three lists.
+        """What a record says of its segments, the lists of `shards.SEGMENT_LISTS`.
+
+        They are the starts (int64), classes (int64) and scores (float32) of ratings, and the starts and ends (int64) of
+        annotated ranges.
 
         Raises:
           DamagedError: the lists differ in length or have values that are not allowed, or the record is damaged.
         """
         try:
             context = shards.parse(raw[0], with_lists=False)
-            starts, classes, scores = (
-                np.array(context.values(name), kind) for name, kind in shards.RATING_LISTS.items()
+            starts, classes, scores, first, last = (
+                np.array(context.values(name), kind) for name, kind in shards.SEGMENT_LISTS.items()
             )
-            if len(starts) == len(classes) == len(scores):
-                limits = ((starts, shards.LATEST_START), (classes, self._classes - 1), (scores, 1))
-                if all(((values >= 0) & (values <= limit)).all() for values, limit in limits):
-                    return [starts, classes, scores]
+            if len(starts) == len(classes) == len(scores) and len(first) == len(last):
+                latest = shards.LATEST_START
+                limits = ((starts, latest), (classes, self._classes - 1), (scores, 1), (first, latest), (last, latest))
+                if all(((values >= 0) & (values <= limit)).all() for values, limit in limits) and (first < last).all():
+                    return [starts, classes, scores, first, last]
         except ValueError:
             pass
         self.refuse_damage(raw)

@@ -36,7 +36,7 @@ from yt8m.records import shards
 from yt8m.records.data_format import DataFormat
 from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
 from yt8m.records.row_file import RowFile, ShortFileError
-from yt8m.records.shards import RATING_LISTS, DamagedError
+from yt8m.records.shards import SEGMENT_LISTS, DamagedError
 from yt8m.storage.local import free_bytes
 
 # Version of the layout of the files. It is part of the hash in their names, so files of other versions are not found.
@@ -49,7 +49,7 @@ class Block(NamedTuple):
     """Some parsed records.
 
     Attributes:
-      ratings: {name from `RATING_LISTS`: for each record, the list of this name}; empty if ratings are not read.
+      ratings: {name from `SEGMENT_LISTS`: for each record, the list of this name}; empty if ratings are not read.
     """
 
     batch: NumpyBatch
@@ -87,7 +87,7 @@ def write_cached_shard(path: str, blocks: Iterable[Block], damage: Sequence[Dama
       damage: the error of the damaged record at which reading the shard ended, as the only item; empty if no record is
         damaged. The items are read after `blocks` has ended, so the iterator `blocks` may add the error.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "labels", *RATING_LISTS)}
+    columns: dict[str, list[Any]] = {name: [] for name in ("ids", "frames", "checksums", "labels", *SEGMENT_LISTS)}
     with storage.write_atomic(path) as file:
         for batch, ratings in blocks:
             columns["ids"] += [np.frombuffer(shards.id_bytes(text.encode()), np.uint8) for text in batch.ids]
@@ -118,7 +118,7 @@ def _encode_index(columns: Mapping[str, list[Any]], damage: Sequence[DamagedErro
         "bad_record": np.array([bad_record.record for bad_record in damage], np.int64),
         "bad_because": np.array([bad_record.what for bad_record in damage], np.str_),
     }
-    for name, kind in {"ids": "uint8", "labels": "int64", **RATING_LISTS}.items():
+    for name, kind in {"ids": "uint8", "labels": "int64", **SEGMENT_LISTS}.items():
         arrays[name] = np.concatenate([np.zeros(0, kind), *columns[name]]).astype(kind)
         arrays[f"{name} each"] = np.array(list(map(len, columns[name])), np.int64)
     content = io.BytesIO()
@@ -142,7 +142,7 @@ class CachedShard:
     Attributes:
       ids: object [N], the id of each record as bytes.
       num_frames: int32 [N], the number of frames of each record; 1 at video level.
-      lists: {name: the list of each record} for `labels` (int64) and, if ratings were read, for `RATING_LISTS`.
+      lists: {name: the list of each record} for `labels` (int64) and, if ratings were read, for `SEGMENT_LISTS`.
       damage: (number of the damaged record at which reading the shard ended, what is wrong with it); None if all
         records are sound.
     """
@@ -161,7 +161,7 @@ class CachedShard:
         content = ids.values.tobytes()
         self.ids = np.empty(len(self), object)
         self.ids[:] = [content[start:end] for start, end in itertools.pairwise(ids.splits.tolist())]
-        self.lists = {name: _lists_in_index(index, name) for name in ("labels", *RATING_LISTS)}
+        self.lists = {name: _lists_in_index(index, name) for name in ("labels", *SEGMENT_LISTS)}
         self._is_checked = np.zeros(len(self), np.bool_)
         bad = zip(index["bad_record"].tolist(), index["bad_because"].tolist(), strict=True)
         self.damage: tuple[int, str] | None = next(bad, None)
@@ -322,4 +322,4 @@ class ShardCache:
         if not self.data.segment_labels:
             return Block(batch, {})
         ratings = list(map(self._parser.ratings, raws))
-        return Block(batch, {name: [lists[index] for lists in ratings] for index, name in enumerate(RATING_LISTS)})
+        return Block(batch, {name: [lists[index] for lists in ratings] for index, name in enumerate(SEGMENT_LISTS)})

@@ -30,9 +30,14 @@ Values = list[bytes] | list[int] | list[float]
 
 # {name: NumPy type} of the lists in the context of a record that have one entry for each rating of a segment.
 RATING_LISTS = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
+# {name: NumPy type} of the lists that have one entry for each range of frames in which people have rated every class:
+# its first frame, and the frame after its last. In the segments of such a range, a class without a rating is absent.
+ANNOTATED_LISTS = {"annotated_start_times": "int64", "annotated_end_times": "int64"}
+SEGMENT_LISTS = {**RATING_LISTS, **ANNOTATED_LISTS}
+SEGMENT_SIZE = 5  # frames of a rated segment, unless a manifest says otherwise
 LATEST_START = (1 << 31) - 1  # seconds; the latest allowed start of a segment, so that (record, start) fits one int64
 # Entries of a record's context that are not features.
-NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
+NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *SEGMENT_LISTS}
 
 # The largest absolute value of a feature. The sum of the squares of up to 3.4 million such values fits a float32,
 # so the L2 norm of their vector is finite; the square of a single 1e38 overflows.
@@ -132,6 +137,17 @@ class Record(NamedTuple):
     def values(self, name: str) -> list[Any]:
         """The values of the Feature `name` of the context; empty if there is no such Feature."""
         return list(self.context[name].value) if name in self.context else []
+
+    def encoded(self, names: Iterable[str]) -> dict[str, bytes]:
+        """{name: encoded Feature} of those Features of numbers in the context that the record has."""
+        kinds = {"int64": int64_feature, "float": float_feature}
+        features = {name: self.context[name] for name in names if name in self.context}
+        return {name: kinds[feature.kind](feature.value) for name, feature in features.items() if feature.kind}
+
+    def annotated_segments(self, size: int) -> int:
+        """The number of segments of `size` frames in the annotated ranges of the video."""
+        ranges = zip(*map(self.values, ANNOTATED_LISTS), strict=False)
+        return sum(max(0, -(-(end - start) // size)) for start, end in ranges)
 
     def id(self) -> bytes:
         """The id of the video: the entry `id`, or `video_id` as in files of 2017; empty if the record has neither."""

@@ -71,7 +71,26 @@ def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
         return None
     labels = {name: [str(entry["label"]) for entry in video["annotations"]] for name, video in videos.items()}
     splits = [str(video.get("subset", "")) for video in videos.values()]
-    return _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
+    source = _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
+    entries = [entry for video in videos.values() for entry in video["annotations"]]
+    if any("segment" in entry for entry in entries):
+        source.by_spans = lambda _: _activitynet_spans(path, videos)
+        source.means_spans = all("segment" in entry for entry in entries)
+    return source
+
+
+def _activitynet_spans(path: str, videos: Mapping[str, Any]) -> MemorySource:
+    """A row for each span of ActivityNet's videos; a video without a span has a row without times."""
+    cells: dict[str, list[Any]] = {name: [] for name in ("id", "labels", "split", "start", "end")}
+    for name, video in videos.items():
+        spans = [([str(entry["label"])], *map(float, entry["segment"])) for entry in video["annotations"]]
+        for labels, start, end in spans or [([], None, None)]:
+            row = (name, labels, str(video.get("subset", "")), start, end)
+            for column, value in zip(cells.values(), row, strict=True):
+                column.append(value)
+    source = MemorySource(path, cells, "ActivityNet, spans", {name: name for name in cells})
+    source.has_seconds = True
+    return source
 
 
 def _datumaro(path: str, value: Mapping[str, Any]) -> MemorySource | None:

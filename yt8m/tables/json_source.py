@@ -8,7 +8,7 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.tables import annotators, encodings, label_studio
+from yt8m.tables import annotators, encodings, label_studio_tasks
 from yt8m.tables.meanings import count_known, meaning_of
 from yt8m.tables.sources import MemorySource
 
@@ -63,7 +63,7 @@ def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[i
     """The rows of a list of objects, or of a list of lists."""
     form = "JSON lines" if lines else "JSON"
     if values and all(isinstance(value, dict) for value in values):
-        if export := label_studio.read_tasks(path, values, control) or annotators.from_records(path, values):
+        if export := label_studio_tasks.read_tasks(path, values, control) or annotators.from_records(path, values):
             return export
         names = list(dict.fromkeys(name for value in values for name in value))
         cells = {name: [value.get(name) for value in values] for name in names}

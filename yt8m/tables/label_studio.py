@@ -11,14 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 from yt8m.tables.meanings import CLASS_TYPES, words
-from yt8m.tables.sources import MemorySource
 
 _NO_CLASSES = words("textarea rating number datetime pairwise relation")
 PATH_SEPARATOR = "/"  # between the steps of a class in a taxonomy
-# Keys of the data of a task that name its video, the surest first.
-_ID_KEYS = words("id video_id video clip name file_name filename file audio image url text")
 
 
 class Answer(NamedTuple):
@@ -45,10 +42,15 @@ def choices_by_person(annotations: Any, control: str) -> list[frozenset[str]]:
     """The classes that each person chose in a task; a person who skipped the task is left out."""
     if not isinstance(annotations, list):
         raise TypeError("the annotations are not a list")
-    people: dict[Any, frozenset[str]] = {}
+    return [_chosen_classes(annotation, control) for annotation in latest_by_person(annotations)]
+
+
+def latest_by_person(annotations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The annotation of each person who did not skip the task; the one that was changed last, if there are several."""
+    people: dict[Any, Mapping[str, Any]] = {}
     for number, annotation in enumerate(sorted(annotations, key=_last_change)):
         if not is_skipped(annotation):
-            people[_find_person(annotation, number)] = _chosen_classes(annotation, control)
+            people[_find_person(annotation, number)] = annotation
     return [*people.values()]
 
 
@@ -89,10 +91,10 @@ def _chosen_classes(annotation: Mapping[str, Any], control: str) -> frozenset[st
         raise TypeError(
             f"the answer has results of the controls {', '.join(others)}, but none of the control {control}"
         )
-    return frozenset(name.strip() for result in results_of_control for name in _names_of(result))
+    return frozenset(name.strip() for result in results_of_control for name in names_of(result))
 
 
-def _names_of(result: Mapping[str, Any]) -> list[str]:
+def names_of(result: Mapping[str, Any]) -> list[str]:
     """The names of the classes in a result; a class of a taxonomy is the path to it."""
     kind = str(result["type"])
     if kind not in CLASS_TYPES:
@@ -133,34 +135,3 @@ def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) 
         raise UsageError(f"{path}: the answers of several controls may be the labels; choose one by {listed}.")
     listed = ", ".join(f"{name} (type {kind})" for name, kind in sorted(controls.items())) or "none"
     raise UsageError(f"{path}: no control of the export gives classes; it has answers of: {listed}.")
-
-
-def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
-    """The rows of Label Studio's JSON export; None if the objects are no tasks."""
-    if not all(isinstance(task.get("data"), dict) and "annotations" in task for task in tasks):
-        return None
-    chosen = choose_control(path, tasks, control)
-    key = _id_key([task["data"] for task in tasks])
-    if not key:
-        keys = ", ".join(tasks[0]["data"])
-        raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
-    ids, labels = [], []
-    for number, task in enumerate(tasks, 1):
-        try:
-            choices = choices_by_person(task["annotations"], chosen)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"{path}, task {number}: {error}.") from error
-        ids.append(str(task["data"][key]))
-        labels.append(list(combine_choices(choices).labels) if choices else [])
-    form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
-    return MemorySource(path, {"id": ids, "labels": labels}, form, {"id": "id", "labels": "labels"})
-
-
-def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
-    """The key of the data of tasks that names the video; empty if there is none."""
-    keys = [*_ID_KEYS, *data[0]]
-    for key in dict.fromkeys(keys):
-        values = {str(entry[key]) for entry in data if isinstance(entry.get(key), str | int) and entry.get(key) != ""}
-        if len(values) == len(data):
-            return key
-    return ""

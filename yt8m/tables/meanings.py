@@ -49,6 +49,11 @@ _SPLIT_NAMES = words(
 )
 _START_NAMES = words("start start_time starttime start_seconds start_second start_s start_sec t_start time_start begin")
 _END_NAMES = words("end end_time endtime end_seconds end_second end_s end_sec t_end time_end stop")
+# Further names of the times of spans. Elsewhere they may mean other things, so they count in tables of spans alone.
+SPAN_TIMES = {
+    "start": words("onset tmin begin_time start_frame frame_start from t0 start_time_seconds begin_seconds"),
+    "end": words("offset tmax finish end_frame frame_end to t1 end_time_seconds"),
+}
 _NAMES = {
     "id": _ID_NAMES,
     "path": _PATH_NAMES,

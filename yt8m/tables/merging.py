@@ -33,7 +33,7 @@ def merge(
     source: Source, roles: Roles, extra_columns: Sequence[str], split_cell: Callable[[Any], tuple[str, ...]]
 ) -> Merged | None:
     """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row."""
-    merger = _Merger(source, roles, [*extra_columns])
+    merger = Merger(source, roles, [*extra_columns])
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
         merger.add(rows.first, {name: rows.cells[name] for name in merger.columns}, split_cell)
     return merger.finish()
@@ -51,14 +51,15 @@ class _MergedSource(MemorySource):
         return self._source.line_of(self._numbers[row - 1])
 
 
-class _Merger:
+class Merger:
     """Collects the rows of each video."""
 
     def __init__(self, source: Source, roles: Roles, extra_columns: list[str]) -> None:
         self._source, self._roles = source, roles
-        others = [roles.path, roles.split, roles.start, roles.end, *extra_columns]
+        others = [roles.path, roles.split, roles.start, roles.end, *roles.clock_times, *extra_columns]
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
         self.columns = list(dict.fromkeys([roles.id, *self._others, *roles.labels, *filter(None, [roles.value])]))
+        self._has_times = bool(roles.start or roles.end)
         self._place: dict[str, int] = {}
         self._cells: dict[str, list[Any]] = {name: [] for name in [roles.id, *self._others]}
         self._labels: list[dict[str, None]] = []
@@ -72,14 +73,14 @@ class _Merger:
         values = cells[self._roles.value] if self._roles.value else [1] * len(cells[self._roles.id])
         for index, (cell_id, row, value) in enumerate(zip(cells[self._roles.id], labels, values, strict=True)):
             name = str(cell_id)
-            place = self._find(name, first + index, cells, index)
+            place = self.find_place(name, first + index, cells, index)
             counts = str(value).strip().lower() in TRUE_WORDS
             for label in (label for cell in row if counts and cell not in (None, "") for label in split_cell(cell)):
                 self._is_mistake |= label in self._labels[place]
                 self._labels[place][label] = None
             self._last, self._rows = name, self._rows + 1
 
-    def _find(self, name: str, number: int, cells: dict[str, Sequence[Any]], index: int) -> int:
+    def find_place(self, name: str, number: int, cells: dict[str, Sequence[Any]], index: int) -> int:
         """The place of the video of a row; a new one if the row is its first."""
         place = self._place.setdefault(name, len(self._labels))
         if place == len(self._labels):
@@ -96,12 +97,12 @@ class _Merger:
         return place
 
     def _refuse(self, name: str, column: str, number: int, place: int) -> None:
-        row, other = self._where(number), self._where(self._numbers[place])
-        is_time = column in (self._roles.start, self._roles.end)
-        times = [f"{meaning}=" for meaning in ("start", "end") if getattr(self._roles, meaning)]
+        row, other = self.where(number), self.where(self._numbers[place])
+        is_time = column in (self._roles.start, self._roles.end, *self._roles.clock_times)
+        times = [f"{meaning}=" for meaning in ("start", "end") if getattr(self._roles, meaning) or not self._has_times]
         remedy = (
-            f"Either each row is a clip of its own, which needs an id of its own, or the labels are those of the whole "
-            f"video: then add --columns={','.join(times)}."
+            "Either each row is a span of the video: then add --rows=spans; or it is a clip, which needs an id of its "
+            f"own; or the labels are those of the whole video: then add --columns={','.join(times)}."
             if is_time
             else f"Rows of one video must agree in {column}."
         )
@@ -109,7 +110,8 @@ class _Merger:
             f"{self._source.path}, {row}: the {column} of {name[:60]!r} differs from that in {other}. {remedy}"
         )
 
-    def _where(self, number: int) -> str:
+    def where(self, number: int) -> str:
+        """The row with a number, and its line, for a message."""
         line = self._source.line_of(number)
         return f"row {number}" + (f" (line {line})" if line else "")
 
@@ -124,6 +126,9 @@ class _Merger:
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
                 "only the rows whose labels count, and leave out this column."
             )
-        cells = {**self._cells, LABELS: [tuple(names) for names in self._labels]}
+        merged = self.merged_source({LABELS: [tuple(names) for names in self._labels]})
+        return Merged(merged, self._rows, self._is_scattered)
 
-        return Merged(_MergedSource(self._source, cells, self._numbers), self._rows, self._is_scattered)
+    def merged_source(self, columns: Mapping[str, Sequence[Any]]) -> MemorySource:
+        """The rows of the videos, with further columns."""
+        return _MergedSource(self._source, {**self._cells, **columns}, self._numbers)

@@ -9,7 +9,8 @@ from typing import Any
 from yt8m.errors import UsageError, suggestion
 from yt8m.tables.columns import NUMBERED, TableColumns
 from yt8m.tables.label_columns import JOIN, LabelFinder
-from yt8m.tables.meanings import MEANINGS, SPLIT_WORDS, is_label_word, normalized, words
+from yt8m.tables.meanings import MEANINGS, SPAN_TIMES, SPLIT_WORDS, is_label_word, normalized, words
+from yt8m.tables.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
 _GENERIC_PREFIXES = frozenset(
@@ -26,6 +27,7 @@ class Roles:
     Attributes:
       classes: {column: class}, if there is a column for each class instead.
       families: {feature: its columns}, of features with a column for each value.
+      clock_times: columns that may be starts and ends; they are not used, but rows that differ in them are not merged.
     """
 
     id: str = ""
@@ -39,6 +41,7 @@ class Roles:
     families: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lists: Sequence[str] = ()
     unused: Sequence[str] = ()
+    clock_times: Sequence[str] = ()
 
     @property
     def cell_columns(self) -> list[str]:
@@ -68,16 +71,24 @@ def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> 
 
 
 class RoleFinder:
-    """Finds the roles of columns."""
+    """Finds the roles of columns.
 
-    def __init__(self, columns: TableColumns, path_endings: Sequence[str], split_names: Collection[str]) -> None:
+    Args:
+      are_spans: whether a row is a span of a video, so that ids repeat.
+    """
+
+    def __init__(
+        self, columns: TableColumns, path_endings: Sequence[str], split_names: Collection[str], are_spans: bool = False
+    ) -> None:
         self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
+        self._are_spans = are_spans
 
     def find(self, needs_labels: bool = True) -> Roles:
         """The roles of all columns."""
         columns, roles = self._columns, self._take(Roles(), "split", self._find_split())
         for meaning in ("start", "end"):
             roles = self._take(roles, meaning, self._find_time(meaning))
+        roles = replace(roles, clock_times=self._clock_times() if not roles.start and not roles.end else ())
         roles = replace(roles, families=self._find_families())
         columns.taken.update(name for names in roles.families.values() for name in names)
         roles = self._take(roles, "path", self._find_path())
@@ -110,15 +121,26 @@ class RoleFinder:
     def _find_time(self, meaning: str) -> str:
         if meaning in self._columns.chosen:
             return self._columns.chosen[meaning]
-        if any(normalized(name) in _CUT_FILES for name in self._columns.names):
+        if not self._are_spans and any(normalized(name) in _CUT_FILES for name in self._columns.names):
             return ""  # the times are those of the film from which the video was cut
-        candidates = [name for name in self._columns.with_meaning(meaning) if name in self._columns.facts]
-        numeric = [
-            name
-            for name in candidates
-            if self._columns.facts[name].is_numeric and not self._columns.facts[name].is_binary
+        others = [name for name in self._columns.names if normalized(name) in SPAN_TIMES[meaning]]
+        names = self._columns.with_meaning(meaning) + (others if self._are_spans else [])
+        candidates = [name for name in names if name in self._columns.facts and self._columns.is_free(name)]
+        facts = self._columns.facts
+        timely = [
+            name for name in candidates if self._are_spans or (facts[name].is_numeric and not facts[name].is_binary)
         ]
-        return meaning if meaning in candidates else next(iter(numeric), "")
+        return meaning if meaning in candidates else next(iter(timely), "")
+
+    def _clock_times(self) -> list[str]:
+        """The free columns of starts and ends in minutes and seconds, such as 1:02.5, which may be times of day too."""
+        names = [
+            name
+            for meaning in ("start", "end")
+            for name in ([] if meaning in self._columns.chosen else self._columns.with_meaning(meaning))
+        ]
+        facts = self._columns.facts
+        return [name for name in names if name in facts and facts[name].filled and are_times(facts[name].filled[:1000])]
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""
@@ -170,6 +192,9 @@ class RoleFinder:
         unique = [name for name in candidates if self._columns.facts[name].is_unique]
         names = [name for name in unique if not self._columns.facts[name].is_counter]
         first = next(iter(names or unique or candidates), "")
+        repeated = [name for name in candidates if name not in unique]
+        if self._are_spans and repeated:  # a column of unique ids, beside one of repeated ids, names the spans
+            first, unique = repeated[0], []
         if candidates and candidates[0] in unique and not self._columns.facts[candidates[0]].is_counter:
             first = candidates[0]
         first = first or path or self._column_of_names()

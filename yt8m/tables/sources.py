@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
@@ -64,7 +64,16 @@ class MemorySource:
     Args:
       cells: {column: one value per row}.
       lines: the line of each row; empty if there are none.
+
+    Attributes:
+      by_spans: makes the rows of the spans of an export from its frames per second (0 if not known); None if the export
+        has none.
+      means_spans: whether the labels of the export are spans alone.
+      has_seconds: whether the starts and ends are seconds, whatever the user says of frames.
     """
+
+    by_spans: Callable[[float], MemorySource] | None = None
+    means_spans = has_seconds = False
 
     def __init__(
         self,

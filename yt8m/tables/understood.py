@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError
-from yt8m.tables import merging, separators
+from yt8m.tables import merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.columns import TableColumns
 from yt8m.tables.csv_source import CsvSource
@@ -21,6 +20,7 @@ from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts, examine
 from yt8m.tables.label_forms import LabelForm, NameCleaner, find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
+from yt8m.tables.number_cells import matrix, number_list
 from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source
@@ -30,12 +30,19 @@ _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
 
 
+# The values of --rows: what a row with a start and an end is.
+SPANS, VIDEOS = "spans", "videos"
+
+
 @dataclass(frozen=True)
 class TableFlags:
     """What the user says of a table.
 
     Attributes:
       needs_labels: whether a table without labels is refused.
+      rows: `spans` if a row is a span of a video, `videos` if it is a video; empty if the form of the file decides.
+      can_have_spans: whether the labels of an export are read as spans if they can be nothing else.
+      frame_rate: frames per second, if starts and ends of spans count frames; 0 if they are times.
     """
 
     columns: Sequence[str] = ()
@@ -45,6 +52,9 @@ class TableFlags:
     extra_columns: Sequence[str] = ()
     path_endings: Sequence[str] = (".npy", ".npz")
     needs_labels: bool = True
+    rows: str = ""
+    can_have_spans: bool = False
+    frame_rate: float = 0.0
 
 
 class Table(Protocol):
@@ -70,6 +80,9 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
     column_names = [word.partition("=")[2] for word in flags.columns]
     control = next((word.partition("=")[2] for word in flags.columns if word.startswith("labels=")), "")
     source = open_source(flag, path, column_names, control)
+    if not flags.rows and flags.can_have_spans and getattr(source, "means_spans", False):
+        flags = dataclasses.replace(flags, rows=SPANS)
+    source = _by_spans(source, flags)
     words = [
         word for word in flags.columns if not (control and word.startswith("labels=") and "labels" in source.hints)
     ]
@@ -81,8 +94,14 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
     features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
     facts = examine(source, left_out=features)
     columns = TableColumns(source, facts, chosen, flags.extra_columns)
-    roles = RoleFinder(columns, flags.path_endings, flags.splits).find(flags.needs_labels)
+    roles = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS).find(flags.needs_labels)
     return UnderstoodTable(source, roles, facts, flags)
+
+
+def _by_spans(source: Source, flags: TableFlags) -> Source:
+    """The spans of an export, if spans are asked for; else the rows of its videos."""
+    by_spans = getattr(source, "by_spans", None)
+    return source if flags.rows != SPANS or by_spans is None else by_spans(flags.frame_rate)
 
 
 class UnderstoodTable:
@@ -96,10 +115,12 @@ class UnderstoodTable:
         self.path, self._roles, self._flags, self._facts = source.path, roles, flags, facts
         self._original = source
         self.form = self._find_form()
-        self.is_scattered, self._rows_of_one_video = False, 0
+        self.is_scattered, self._rows_of_one_video, self._spans = False, 0, 0
+        self._has_spans = flags.rows == SPANS
         source = self._merged(source)
         self._source = source
-        meanings = {"path": roles.path, "split": roles.split, "start": roles.start, "end": roles.end}
+        times = {"spans": "spans"} if self._has_spans else {"start": roles.start, "end": roles.end}
+        meanings = {"path": roles.path, "split": roles.split, **times}
         has_labels = bool(roles.labels or roles.classes)
         self.columns: Sequence[str] = [
             "id",
@@ -152,6 +173,13 @@ class UnderstoodTable:
 
     def _merged(self, source: Source) -> Source:
         """The source with one row for each video, if it has one for each label."""
+        if self._has_spans:
+            flags = self._flags
+            spans = span_rows.merge_spans(
+                source, self._roles, flags.extra_columns, self._label_names, _rate_of(source, flags)
+            )
+            self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
+            return spans.source
         facts = self._facts.get(self._roles.id)
         is_repeated = facts is not None and len(facts.counts) < facts.rows
         if not self._roles.labels or not (is_repeated or self._roles.value):
@@ -183,7 +211,10 @@ class UnderstoodTable:
         roles, extra = self._roles, self._flags.extra_columns
         if self._source is self._original:
             return [*roles.cell_columns, *extra]
-        others = (roles.id, roles.path, roles.split, roles.start, roles.end)
+        if self._has_spans:
+            others: tuple[str, ...] = (roles.id, roles.path, roles.split, span_rows.SPANS, span_rows.PROBLEMS)
+        else:
+            others = (roles.id, roles.path, roles.split, roles.start, roles.end)
         return [*filter(None, others), *extra, merging.LABELS]
 
     def clean_label(self, name: Any) -> str:
@@ -204,8 +235,11 @@ class UnderstoodTable:
             cells["path"] = rows.cells[roles.path]
         if roles.split:
             cells["split"] = [split_name(roles.split, cell) for cell in rows.cells[roles.split]]
+        if self._has_spans:
+            cells["spans"] = rows.cells[span_rows.SPANS]
+            bad |= {row: why for row, why in enumerate(rows.cells[span_rows.PROBLEMS], rows.first) if why}
         for name, column in (("start", roles.start), ("end", roles.end)):
-            if column:
+            if column and not self._has_spans:
                 cells[name] = rows.cells[column]
         cells |= {name: rows.cells[name] for name in self._flags.extra_columns}
         return Rows(rows.first, cells, {}, bad)
@@ -284,8 +318,8 @@ class UnderstoodTable:
         if name in rows.arrays:
             return rows.arrays[name]
         if name in self._roles.families:
-            return _matrix([rows.cells[column] for column in self._roles.families[name]], self._delimiter() != ",")
-        return as_arrays([_number_list(cell) for cell in rows.cells[name]])
+            return matrix([rows.cells[column] for column in self._roles.families[name]], self._delimiter() != ",")
+        return as_arrays([number_list(cell) for cell in rows.cells[name]])
 
     def describe(self) -> list[str]:
         """The parts of the summary: what the file is, and what was taken from which column."""
@@ -298,7 +332,9 @@ class UnderstoodTable:
         if roles.split:
             phrases.append(f'split from "{roles.split}"')
         if times := [f'"{name}"' for name in (roles.start, roles.end) if name]:
-            phrases.append(f"times from {' and '.join(times)}")
+            rate = _rate_of(self._original, self._flags) if self._has_spans else 0
+            unit = f", in frames at {rate:g} per second" if rate else ""
+            phrases.append(f"times from {' and '.join(times)}{unit}")
         for name, columns in roles.families.items():
             phrases.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
         if roles.unused:
@@ -316,6 +352,7 @@ class UnderstoodTable:
         columns = " and ".join(f'"{name}"' for name in roles.labels)
         form = f", {self.form.description}" if self.form.description else ""
         merged = f", {self._rows_of_one_video} rows of one label each" if self._rows_of_one_video else ""
+        merged = f", {self._spans} spans" if self._has_spans else merged
         value = f', where "{roles.value}" is 1' if roles.value else ""
         return [f"labels from {columns}{form}{merged}{value}"]
 
@@ -327,31 +364,6 @@ class UnderstoodTable:
             separators.refuse_combinations(names, cached_labels, f"{self.path}, column {listed}")
 
 
-def _matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArray[np.float32]:
-    """float32 [rows, columns]; NaN for what is no number."""
-    try:
-        return np.array(columns, np.float64).T.astype(np.float32)
-    except (ValueError, TypeError):
-        return np.array([[_number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
-
-
-def _number(cell: Any, has_decimal_commas: bool) -> float:
-    text = str(cell).replace(",", ".") if has_decimal_commas else str(cell)
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
-
-
-def _number_list(cell: Any) -> Any:
-    """The list in a cell; text is read as JSON, or as NumPy writes it."""
-    if not isinstance(cell, str):
-        return cell
-    try:
-        return json.loads(cell)
-    except ValueError:
-        pass
-    try:
-        return [float(word) for word in cell.strip("[] \n").replace(",", " ").split()]
-    except ValueError:
-        return None
+def _rate_of(source: Source, flags: TableFlags) -> float:
+    """The frames per second that the times of spans count; 0 for times, which those of an export are already."""
+    return 0.0 if getattr(source, "has_seconds", False) else flags.frame_rate

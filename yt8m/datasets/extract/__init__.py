@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import extractors, options, storage
+from yt8m import extractors, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, describe_extractors, locate
@@ -26,6 +26,7 @@ from yt8m.datasets.extract.shard_extraction import (
     ShardExtractor,
     TableRow,
     floats_folder,
+    grid_of,
     quantize_shards,
     ranges_of,
     settings_of,
@@ -36,6 +37,7 @@ from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs
+from yt8m.datasets.make_records.span_cells import number_spans
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, table_flags
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
@@ -44,6 +46,7 @@ from yt8m.records.data_format import FeatureFormat
 from yt8m.records.shards import id_text
 from yt8m.registry import refuse_two_meanings
 from yt8m.storage.base import Stamp
+from yt8m.tables.understood import SPANS
 
 REPORT = "extract.jsonl"  # the file in --out that lists the videos that were left out or are unusual
 _ROWS_AT_ONCE = 8192  # number of rows of the table that are read at a time
@@ -127,7 +130,12 @@ class Extraction:
         self._config, self._located = config, locate(chosen)
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
-        table = open_videos(config.videos, config.labels, table_flags(config), has_earlier_ids=config.rules == 1)
+        flags = table_flags(config, can_have_spans="frame" in config.level and config.labels == "column")
+        table = open_videos(config.videos, config.labels, flags, has_earlier_ids=config.rules == 1)
+        self._has_spans = "spans" in table.columns
+        if self._has_spans:
+            config = self._config = dataclasses.replace(config, rows=SPANS)
+            grid_of(config)  # refuses cells that are not whole frames before anything is extracted
         self._left_out, self._passed_over = table.left_out, table.passed_over
         bad = BadRows(config.videos, 0, table.line_of, " of the table")
         self._reader = RowReader(table, config, bad)
@@ -160,7 +168,11 @@ class Extraction:
                 except BadRowError as error:
                     bad.add(position + 1, str(error))
                     continue
-                rows[position] = TableRow(position + 1, batch.ids[index], tuple(classes.get(index, ())), clip)
+                spans = batch.rows.cells["spans"][index] if "spans" in batch.rows.cells else None
+                rows[position] = TableRow(
+                    *(position + 1, batch.ids[index], tuple(classes.get(index, ())), clip),
+                    spans=None if spans is None else number_spans(spans, self._classes.number),
+                )
         return rows
 
     def run(self) -> dict[str, Any]:
@@ -170,6 +182,8 @@ class Extraction:
         with storage.lock(storage.join(config.out, ".lock")):
             videos = dict(zip(self._reader.splits.names, self._scan.videos, strict=True))
             outputs = {level: Output(config.out, level, videos, config.shards) for level in config.level}
+            if "frame" in outputs and self._has_spans:
+                outputs["frame"].grid = grid_of(config)
             try:
                 return self._write_outputs(outputs)
             finally:
@@ -214,9 +228,12 @@ class Extraction:
 
     def _hash_inputs(self) -> str:
         """A hash of all inputs that determine the records: flags, extractors and weights, classes and rows."""
-        options_text = options.shaping_values(self._config)
+        options_text = self._config.shaping_values()
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
-        rows = [(id_text(row.id), row.classes, row.clip) for row in self._rows.values()]
+        rows = [
+            (id_text(row.id), row.classes, row.clip, *([] if row.spans is None else [row.spans]))
+            for row in self._rows.values()
+        ]
         # 0 is left out, so that the hash is that of earlier versions, which had no such flag.
         tolerance = [self._config.max_bad_packets] if self._config.max_bad_packets else []
         return hash_inputs(options_text, self._describe_extractors(self._ranges), *classes, rows, *tolerance)

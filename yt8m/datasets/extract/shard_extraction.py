@@ -31,12 +31,14 @@ from yt8m.datasets.extract.extract_config import ExtractConfig
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, SavedProgress, read_shards
+from yt8m.datasets.make_records.span_cells import ClassSpan, Grid
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
 from yt8m.records.manifest import Shard
 from yt8m.records.record_parser import Example, RecordParser
+from yt8m.tables.understood import SPANS
 from yt8m.types import Closing
 
 _FOLDER = ".extract"  # the folder of the journal, in the folder of the data set
@@ -51,6 +53,7 @@ class FinishedShard(SavedProgress):
       positives: {class: number of videos}.
       longest: the largest number of frames of a video.
       lengths: {number of frames, as a text: number of videos with so many}.
+      spans: {what is said of the spans of its videos: number}, see `span_cells`.
       bad: {number of a row: why its video was left out}.
       versions: the version of each row's video file, as a text; empty for a missing file.
     """
@@ -63,6 +66,7 @@ class FinishedShard(SavedProgress):
     longest: int = 0
     lengths: dict[str, int] = field(default_factory=dict)
     cut: int = 0
+    spans: dict[str, int] = field(default_factory=dict)
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
     versions: Sequence[str] = ()
@@ -165,6 +169,9 @@ class Journal:
             lengths = progress.lengths.setdefault(split, {})
             for length, videos in entry.lengths.items():
                 lengths[length] = lengths.get(length, 0) + videos
+            if entry.spans:
+                spans = progress.spans.setdefault(split, {})
+                spans |= {text: spans.get(text, 0) + count for text, count in entry.spans.items()}
             progress.longest, progress.cut = max(progress.longest, entry.longest), progress.cut + entry.cut
         output.progress = progress
 
@@ -201,12 +208,14 @@ class TableRow(NamedTuple):
     Attributes:
       number: number of the row, from 1.
       classes: the classes of the video, ascending.
+      spans: the spans of the video; None if the rows of the table are no spans.
     """
 
     number: int
     id: bytes
     classes: tuple[int, ...]
     clip: Clip
+    spans: Sequence[ClassSpan] | None = None
 
 
 class ShardExtractor(Closing):
@@ -254,10 +263,24 @@ class ShardExtractor(Closing):
             for row, features in zip(rows, self._computer.features(clips, pool, threads), strict=True):
                 _add_video(entry, shard, row, features)
                 if not features.bad:
-                    files.add(row.id, row.classes, features.arrays)
+                    files.add(row.id, row.classes, features.arrays, self._store_spans(entry, row, features))
                 advance(features.seconds)
         entry.levels = files.levels
         return entry
+
+    def _store_spans(self, entry: FinishedShard, row: TableRow, features: Features) -> dict[str, bytes]:
+        """Counts the spans of a video, and returns what its record of frames stores of them."""
+        if row.spans is None:
+            return {}
+        cells, said = grid_of(self._config).cells(row.spans, len(features.arrays[0]))
+        for text, count in said.items():
+            entry.spans[text] = entry.spans.get(text, 0) + count
+        return cells.context()
+
+
+def grid_of(config: ExtractConfig) -> Grid:
+    """The grid on which spans are stored."""
+    return Grid.with_cells(config.segment_size, config.frames_per_second, config.annotated)
 
 
 def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Features) -> None:
@@ -280,7 +303,8 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
 def settings_of(config: ExtractConfig, chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> Settings:
     """The settings that determine the features, besides the extractors; `config.rules` must be chosen already."""
     rule = sampling_rules.rule_of(config.rules, [choice.extractor.sampling for choice in chosen])
-    return Settings(config.frames_per_second, config.max_frames, config.batch_size, rule, config.max_bad_packets)
+    limit = config.frame_limit(config.rows == SPANS)
+    return Settings(config.frames_per_second, limit, config.batch_size, rule, config.max_bad_packets)
 
 
 def ranges_of(texts: tuple[str, ...], chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> list[Any]:
@@ -336,12 +360,19 @@ class ShardFiles:
             for path in filter(storage.exists, self._paths.values()):
                 storage.remove(path)
 
-    def add(self, video_id: bytes, classes: Sequence[int], arrays: Sequence[NDArray[np.float32]]) -> None:
+    def add(
+        self,
+        video_id: bytes,
+        classes: Sequence[int],
+        arrays: Sequence[NDArray[np.float32]],
+        others: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Adds a video to the shard of each level.
 
         Args:
           classes: classes of the video, ascending.
           arrays: float32 [T, size] for each feature.
+          others: {name: encoded Feature} of further entries of the context at frame level.
         """
         context = encoding.Contexts([video_id], np.zeros(len(classes), np.int64), np.array(classes, np.int64))
         stored: dict[str, NDArray[Any]] = {}
@@ -353,7 +384,7 @@ class ShardFiles:
                 dequantized = data_format.dequantized(stored[name], bounds)
             means[f"mean_{name}"] = dequantized.mean(axis=0, dtype=np.float64).astype(np.float32)
         if "frame" in self._paths:
-            self._write("frame", encoding.frame_records(context, 0, stored))
+            self._write("frame", encoding.frame_records(context, 0, stored, others))
         if "video" in self._paths:
             rows = {name: values[np.newaxis] for name, values in means.items()}
             for records in encoding.VideoRecords(context, np.zeros(1, np.int64), lambda _: rows):
@@ -388,19 +419,24 @@ def quantize_shards(
         video.values
         for shard in journal.finished
         if shard.startswith(f"{train}/")
-        for video in _read_floats(journal, shard, parser)
+        for video, _ in _read_floats(journal, shard, parser)
     )
     learned = learn_ranges(ranges, values)
     for shard, entry in journal.finished.items():
         paths = {level: storage.join(output.making, shard) for level, output in outputs.items()}
         with ShardFiles(paths, names, learned) as files:
-            for video in _read_floats(journal, shard, parser):
-                files.add(video.video_id, video.labels.tolist(), video.values)
+            for video, others in _read_floats(journal, shard, parser):
+                files.add(video.video_id, video.labels.tolist(), video.values, others)
         entry.levels = files.levels
     return learned
 
 
-def _read_floats(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
-    """Yields the videos of a shard in the journal's folder `floats`; none if all videos of the shard were bad."""
+def _read_floats(journal: Journal, shard: str, parser: RecordParser) -> Iterator[tuple[Example, dict[str, bytes]]]:
+    """Yields the videos of a shard in the journal's folder `floats`, and what their records store of spans.
+
+    Yields none if all videos of the shard were bad.
+    """
     if journal.finished[shard].levels:
-        yield from map(parser.frames, shards.read_shard(storage.join(floats_folder(journal.out), shard)))
+        for record in shards.read_shard(storage.join(floats_folder(journal.out), shard)):
+            context = shards.parse(record, with_lists=False) if journal.finished[shard].spans else None
+            yield parser.frames(record), context.encoded(shards.SEGMENT_LISTS) if context else {}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, storage, terminal
+from yt8m import storage, terminal
 from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
@@ -21,6 +21,7 @@ from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corr
 from yt8m.datasets.make_records.output import Output, making_folder
 from yt8m.datasets.make_records.rows import BadRows, RowReader, TableVideos
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
+from yt8m.datasets.make_records.span_cells import Grid, describe, number_spans
 from yt8m.datasets.make_records.table_features import open_table
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, label_joiner, table_flags
 from yt8m.errors import UsageError
@@ -98,12 +99,13 @@ class _RecordsMaker:
     def __init__(self, config: RecordsConfig) -> None:
         self._config = config
         self._corrections = Corrections(config.corrections)
-        table = open_table(config.table, config.array, table_flags(config))
+        table = open_table(config.table, config.array, table_flags(config, can_have_spans=config.level == "frame"))
         self._answers = read_answers(config.labels) if config.labels else {}
         answered_table = AnsweredTable(table, self._answers)
         self._bad = BadRows(config.table, config.max_bad_rows, table.line_of)
         self._rows = RowReader(answered_table if self._answers else table, config, self._bad)
-        rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
+        self._grid = self._span_grid(table.columns)
+        rule = FrameRule(config.level, config.frame_limit(self._grid is not None), config.frames_per_second)
         self._features = FeatureReader(table, config.feature_names, rule, self._bad)
         missing_ids = set(self._corrections.videos)
         self._scan = self._rows.scan(missing_ids.difference_update)  # removes the ids that the table has
@@ -115,6 +117,20 @@ class _RecordsMaker:
         self.understood = describe_table(table, self._scan, self._classes)
         self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
+
+    def _span_grid(self, columns: Sequence[str]) -> Grid | None:
+        """The grid of spans; None if the table has none, or if records of whole videos are made."""
+        config = self._config
+        if "spans" not in columns:
+            return None
+        for flag, value in (("labels", config.labels), ("corrections", config.corrections)):
+            if value:
+                raise UsageError(
+                    f"--{flag}={value} has labels of whole videos, but the rows of {config.table} are spans; leave it "
+                    "out, or add --rows=videos."
+                )
+        is_stored = config.level == "frame"
+        return Grid.with_cells(config.segment_size, config.frames_per_second, config.annotated) if is_stored else None
 
     def _number_classes(self) -> Classes:
         """Gives each label its class; refuses decisions on labels that have no class."""
@@ -153,6 +169,7 @@ class _RecordsMaker:
         inputs, paths = self._hash_inputs(), list(self._features.files())
         samples = storage.samples([*paths, *self._input_files()])
         files = FileVersions.from_stamps(storage.stamps(paths), samples)
+        output.grid = self._grid
         state = output.resume(inputs, config.overwrite, files)
         for number, problem in output.progress.bad.items():
             self._bad.add(int(number), problem)
@@ -180,7 +197,7 @@ class _RecordsMaker:
 
     def _hash_inputs(self) -> str:
         """A hash of all inputs that determine the records: flags, input files, classes and sizes of the splits."""
-        options_text = options.shaping_values(self._config)
+        options_text = self._config.shaping_values()
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         versions = {path: stamp[:2] for path, stamp in storage.stamps(self._input_files()).items()}
         return hash_inputs(options_text, versions, *classes, self._scan.videos)
@@ -257,12 +274,21 @@ class _RecordsMaker:
         frames = np.zeros(batch.rows.size, np.int64)
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
             for index, values, was_cut in self._features.frames(batch, shard_indices):
-                record = encoding.frame_records(contexts, index, self._features.quantize(values))
+                others = self._store_spans(output, batch, index, len(values[0]))
+                record = encoding.frame_records(contexts, index, self._features.quantize(values), others)
                 output.append(shard, [record], record.nbytes)
                 frames[index] = len(values[0])
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))
         return frames, frames
+
+    def _store_spans(self, output: Output, batch: TableVideos, index: int, frames: int) -> dict[str, bytes]:
+        """Counts the spans of a row, and returns what its record stores of them."""
+        if self._grid is None:
+            return {}
+        cells, said = self._grid.cells(number_spans(batch.rows.cells["spans"][index], self._classes.number), frames)
+        output.count_spans(int(batch.splits[index]), said)
+        return cells.context()
 
 
 def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) -> None:
@@ -279,6 +305,8 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
     for name, split in summary["splits"].items():
         frames = f", {split['frames']} frames" if "frames" in split else ""
         print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
+        for line in describe(split.get("spans", {})):
+            print(f"    {line}")
         absent = split["classes without a video"]
         if absent and name != "test":
             rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
@@ -287,11 +315,12 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
             )
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
+    has_spans = any(split.get("spans") for split in summary["splits"].values())
     pattern = storage.pattern_in(storage.join(folder, next(iter(summary["splits"]))), "*.tfrecord")
-    print(f"Train on it by\n  {_training_command(pattern, level, features)}")
+    print(f"Train on it by\n  {_training_command(pattern, level, features, has_spans)}")
 
 
-def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
+def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:
     """The command that trains on the records.
 
     Usually a training takes the features from the manifest. But for a feature with the name of a YouTube-8M feature it
@@ -303,4 +332,5 @@ def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat
         flags["feature_names"] = ",".join(feature.name for feature in features)
         flags["feature_sizes"] = ",".join(str(feature.size) for feature in features)
         flags |= {"frame_features": "true"} if level == "frame" else {}
+        flags |= {"segment_labels": "true"} if has_spans else {}
     return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())

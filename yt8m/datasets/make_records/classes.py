@@ -12,20 +12,23 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from yt8m import options, storage
-from yt8m.config.data_config import MOST_CLASSES
+from yt8m.config.data_config import MOST_CLASSES, DataConfig
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.tables import separators
 from yt8m.tables.separators import AUTO
+from yt8m.tables.understood import SPANS, VIDEOS
 
 # Labels that are numbers, such as years, need not be meant as class numbers. They are refused if there would be at
 # least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.
 _FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10
+_SPAN_OPTIONS = ("rows", "frame_rate", "segment_size", "annotated")
+MOST_FRAMES_WITH_SPANS = 100_000  # a film of 27 hours at a frame a second
 CLASS_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a label that can be the number of a class
 
 
@@ -56,7 +59,27 @@ class DataSetFlags(options.Checked):
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
     )
     group_by: str = option("", "column; rows with equal values in it stay in one split")
-    max_frames: int = option(300, "with --level=frame: number of frames after which a video is cut", minimum=1)
+    max_frames: int | None = option(
+        None, "with --level=frame: number of frames after which a video is cut [300; 100,000 with spans]", minimum=1
+    )
+    rows: str = option(
+        "",
+        "what a row with a start and an end is: a span of a video, so that ids repeat; or a video [a video; spans for "
+        "frames and an export of spans]",
+        choices=("", SPANS, VIDEOS),
+    )
+    frame_rate: float | None = option(
+        None, "frames per second, if starts and ends of spans count frames [they are times]", minimum=1e-3
+    )
+    segment_size: float = option(
+        5.0, "of spans: seconds of a cell of the grid on which they are stored; 1 for fine ones", minimum=1e-3
+    )
+    annotated: str = option(
+        "whole",
+        "of spans: which part of a video people have looked at: the whole video, so that a class is absent outside its "
+        "spans; or the spans, and nothing is known outside them",
+        choices=("whole", "spans"),
+    )
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     dry_run: bool = option(False, "say how the table is understood, and write nothing", shapes="nothing")
     overwrite: bool = option(
@@ -67,6 +90,22 @@ class DataSetFlags(options.Checked):
         super().__post_init__()
         if not self.label_separator:
             raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
+        if self.rows == VIDEOS and self.frame_rate:
+            raise UsageError("--frame_rate is for spans: leave it out, or --rows=videos.")
+
+    def shaping_values(self) -> dict[str, Any]:
+        """{option: value} of the options that determine the records.
+
+        Options of spans are left out if they have their defaults, so that the values are those of earlier versions.
+        """
+        defaults = {name: DataSetFlags.__dataclass_fields__[name].default for name in _SPAN_OPTIONS}
+        values = options.shaping_values(self)
+        values["max_frames"] = self.frame_limit(self.rows == SPANS)
+        return {name: value for name, value in values.items() if value != defaults.get(name, self)}
+
+    def frame_limit(self, has_spans: bool) -> int:
+        """The number of frames after which a video is cut."""
+        return self.max_frames or (MOST_FRAMES_WITH_SPANS if has_spans else DataConfig.max_frames)
 
 
 class Classes(NamedTuple):

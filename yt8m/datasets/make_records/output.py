@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.datasets.make_records.classes import Classes
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress
+from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat
@@ -42,7 +43,12 @@ class Output:
     Args:
       videos: {split: number of videos}.
       making: the folder in which the records are made; by default the hidden folder `making_folder(out, level)`.
+
+    Attributes:
+      grid: the grid on which spans are stored; None for records without spans.
     """
+
+    grid: Grid | None = None
 
     def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int, making: str = "") -> None:
         self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
@@ -188,6 +194,12 @@ class Output:
         """Counts the numbers of frames of written videos of the split with the index `split`; 0 is an unknown one."""
         _count_lengths(self.progress.lengths.setdefault(list(self._videos)[split], {}), frames)
 
+    def count_spans(self, split: int, said: Mapping[str, int]) -> None:
+        """Adds what is said of the spans of a video to the numbers of its split."""
+        counts = self.progress.spans.setdefault(list(self._videos)[split], {})
+        for text, count in said.items():
+            counts[text] = counts.get(text, 0) + count
+
     def count_changed_labels(self, split: int, added: int, removed: int) -> None:
         """Counts the labels that decisions added and removed in the split with the index `split`."""
         name = list(self._videos)[split]
@@ -276,6 +288,13 @@ class Output:
             positives = tuple(self._positives(split, num_classes)) if split == "train" else None
             features, lengths = self.progress.formats(), _lengths_of_training(self.progress.lengths)
             data = DataFormat(self._level, features, False, num_classes, longest, positives, lengths)
+            if self.grid:
+                data = data._replace(
+                    segment_labels=True,
+                    segment_size=self.grid.frames,
+                    frames_per_second=self.grid.per_second,
+                    annotated=self.grid.annotated,
+                )
             path = storage.join(self.making, split, manifest.NAME)
             manifest.write(path, shards, data, extractors, split, corrections)
 
@@ -308,6 +327,7 @@ class Output:
                 "shards": len(shards),
                 "bytes": sum(shard.bytes for shard in shards),
                 **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
+                **({"spans": self.progress.spans[split]} if split in self.progress.spans else {}),
                 "classes without a video": [
                     classes.vocabulary.name(index) if classes.vocabulary else f"class {index}" for index in absent
                 ],

@@ -29,6 +29,7 @@ from yt8m.datasets.make_records.classes import (
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.tables.sources import Rows
 from yt8m.tables.text_columns import NameLists, TextColumn
+from yt8m.tables.times import NotATimeError, parse_time
 from yt8m.tables.understood import Table
 
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
@@ -54,12 +55,9 @@ def parse_seconds(cells: Mapping[str, Sequence[Any]], column: str, index: int) -
     if cell in ("", None):
         return None
     try:
-        second = float(cell)
-    except (TypeError, ValueError):
-        second = -1.0
-    if not 0 <= second < 1e9:
-        raise BadRowError(f"the {column} is {str(cell)[:40]!r}; expected seconds from 0")
-    return second
+        return parse_time(cell)
+    except NotATimeError as error:
+        raise BadRowError(f"the {column} is {error}") from error
 
 
 class BadRows:

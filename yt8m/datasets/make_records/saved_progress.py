@@ -95,6 +95,7 @@ class RecordsProgress(SavedProgress):
       longest: the largest number of frames of a video.
       lengths: {split: {number of frames, as a text: number of videos with so many}}, where these are known.
       corrected: {split: (number of labels that decisions have added, number that they have removed)}.
+      spans: {split: {what is said of its spans: number}}, see `span_cells`.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
       files: the versions of the videos' files, the values of `FileVersions`; None if they were not saved.
     """
@@ -108,6 +109,7 @@ class RecordsProgress(SavedProgress):
     cut: int = 0
     lengths: dict[str, dict[str, int]] = field(default_factory=dict)
     corrected: dict[str, list[int]] = field(default_factory=dict)
+    spans: dict[str, dict[str, int]] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
     files: Sequence[Any] | None = None

@@ -35,6 +35,8 @@ def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
         vocabulary=frozenset(map(clean_name, vocabulary.names)) if vocabulary else frozenset(),
         splits=split_names(flags.splits),
         extra_columns=[flags.group_by] if flags.group_by else [],
+        rows=flags.rows,
+        frame_rate=flags.frame_rate or 0.0,
         **others,  # type: ignore[arg-type]
     )
 

@@ -1,0 +1,147 @@
+"""`yt8m make-records --rows=spans`: records, manifest, what inspect and verify count, what is refused."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from own_clips import read, write_table
+
+from yt8m.command_line import cli
+from yt8m.datasets.inspect_shards import InspectConfig, summaries_of
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, vocabulary
+from yt8m.tables.understood import TableFlags, understand
+
+_SPANS = [
+    ("a", "weld", 10, 24),
+    ("a", "cut", "0:12.4", "0:31"),
+    ("b", "weld", 0, 3),
+    ("b", "weld", 55, 90),
+    ("c", "", "", ""),
+]
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> str:
+    """A table of spans, with features of 60, 63 and 8 frames."""
+    for name, count in (("a", 60), ("b", 63), ("c", 8)):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(count).normal(size=(count, 4)).astype(np.float32))
+    rows = [(video, f"{video}.npy", label, start, end, "train") for video, label, start, end in _SPANS]
+    return write_table(tmp_path / "spans.csv", rows, "video,path,label,start,end,split")
+
+
+def make(table: str, *flags: str) -> int:
+    """Makes records of frames beside the table."""
+    out = pathlib.Path(table).parent / "out"
+    return cli.call("make-records", [f"--table={table}", f"--out={out}", "--level=frame", "--shards=1", *flags])
+
+
+def stored(table: str) -> dict[str, dict[str, Any]]:
+    """{video: {name of a list: its values}} of the records."""
+    names = ("labels", "segment_start_times", "segment_labels", "segment_scores")
+    ranges = ("annotated_start_times", "annotated_end_times")
+    made = read(pathlib.Path(table).parent / "out" / "frame")
+    return {video: {name: record.values(name) for name in (*names, *ranges)} for video, (_, record) in made.items()}
+
+
+def test_records_have_positive_cells_and_annotated_ranges(
+    table: str, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    assert make(table, "--rows=spans") == 0
+    names = vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names
+    weld, cut = names.index("weld"), names.index("cut")
+    found = stored(table)
+    # 12.4 to 31 covers more than half of the cells 10-15 (2.6 s), 15, 20 and 25, and 1 s of 30-35.
+    cells = sorted([(10, weld), (15, weld), (20, weld), (10, cut), (15, cut), (20, cut), (25, cut)])
+    assert list(zip(found["a"]["segment_start_times"], found["a"]["segment_labels"], strict=True)) == cells
+    assert found["a"]["segment_scores"] == [1.0] * 7
+    assert found["b"]["segment_start_times"] == [0, 55, 60]
+    assert found["b"]["annotated_start_times"] == [0]
+    assert found["b"]["annotated_end_times"] == [63]
+    assert found["c"]["labels"] == []
+    assert found["c"]["annotated_end_times"] == [8]
+    text = capsys.readouterr()
+    assert "4 spans, 10 positive cells, 27 annotated cells" in text.out
+    assert "1 spans cut at the end of the video" in text.out
+    assert 'times from "start" and "end"' in text.err
+    data = manifest.read(str(tmp_path / "out" / "frame" / "train" / "manifest.json")).data
+    assert data is not None
+    assert (data.segment_labels, data.segment_size, data.frames_per_second, data.annotated) == (True, 5, 1.0, "whole")
+    pattern = str(tmp_path / "out" / "frame" / "train" / "*.tfrecord")
+    (summary,) = summaries_of(InspectConfig(), [pattern])
+    assert (summary["level"], summary["damages"]) == ("segment", 0)
+    assert summary["ratings"]["positive"] == 10
+    assert summary["ratings"]["annotated"] == 27
+    assert cli.call("verify", ["--deep", pattern]) == 0
+    assert "10 positive segments, 27 annotated segments, sound" in capsys.readouterr().out
+    assert make(table, "--rows=spans") == 0
+    assert "nothing was written" in capsys.readouterr().err
+
+
+def test_annotated_spans_leave_the_rest_unrated_and_cells_may_be_fine(table: str) -> None:
+    assert make(table, "--rows=spans", "--annotated=spans", "--segment_size=2", "--frames_per_second=2") == 0
+    found = stored(table)
+    # At two frames a second, the video of 60 frames has 30 seconds; a cell has 4 frames.
+    assert (found["a"]["annotated_start_times"], found["a"]["annotated_end_times"]) == ([20], [60])
+    assert (found["b"]["annotated_start_times"], found["b"]["annotated_end_times"]) == ([0], [8])
+    assert found["c"]["annotated_start_times"] == []
+
+
+def test_without_the_flag_both_readings_are_named(table: str) -> None:
+    with pytest.raises(UsageError, match=r"line 3.*start of 'a' differs.*--rows=spans.*--columns=start=,end="):
+        make(table)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--segment_size=2.5"], "--segment_size=2.5: at 1 frames per second this is 2.5 frames"),
+        (["--labels=answers.json"], "--labels=.*answers.json has labels of whole videos"),
+    ],
+)
+def test_flags_that_do_not_fit(flags: list[str], message: str, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pathlib.Path(table).parent)
+    pathlib.Path("answers.json").write_text(json.dumps([]))
+    with pytest.raises(UsageError, match=message):
+        make(table, "--rows=spans", *flags)
+
+
+def test_videos_get_the_classes_of_their_spans(table: str, tmp_path: pathlib.Path) -> None:
+    flags = ["--rows=spans", f"--table={table}", f"--out={tmp_path / 'out'}"]
+    assert cli.call("make-records", flags) == 0
+    names = vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names
+    found = {video: record for video, (_, record) in read(tmp_path / "out" / "video").items()}
+    assert {names[number] for number in found["a"].values("labels")} == {"weld", "cut"}
+    assert "segment_labels" not in found["a"].context
+
+
+def test_an_export_of_label_studio_makes_records_of_frames_with_spans(tmp_path: pathlib.Path) -> None:
+    tasks = []
+    for name, count in (("a.npy", 20), ("b.npy", 30)):
+        np.save(tmp_path / name, np.zeros((count, 4), np.float32))
+        value = {"ranges": [{"start": 126, "end": 250}], "timelinelabels": ["weld"]}
+        result = {"value": value, "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
+        tasks.append({"data": {"video": name}, "annotations": [{"completed_by": 1, "result": [result]}]})
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    assert make(str(tmp_path / "export.json"), f"--array={tmp_path}", "--frame_rate=25") == 0
+    found = stored(str(tmp_path / "export.json"))
+    assert {video: lists["segment_start_times"] for video, lists in found.items()} == {"a.npy": [5], "b.npy": [5]}
+    assert understand("--table", str(tmp_path / "export.json"), TableFlags()).describe()[0].startswith("export.json")
+
+
+def test_a_wrong_span_makes_its_video_bad(table: str) -> None:
+    text = pathlib.Path(table).read_text().replace("weld,10,24", "weld,24,10")
+    pathlib.Path(table).write_text(text)
+    with pytest.raises(RunError, match=r"row 1 .line 2.: its span in row 1 .line 2.: the end, 10, is before"):
+        make(table, "--rows=spans")
+    assert make(table, "--rows=spans", "--max_bad_rows=1") == 0
+    assert set(stored(table)) == {"b", "c"}
+
+
+def test_a_rate_of_frames_is_for_spans(table: str) -> None:
+    with pytest.raises(UsageError, match="--frame_rate is for spans"):
+        make(table, "--rows=videos", "--frame_rate=25")

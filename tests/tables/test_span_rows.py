@@ -1,0 +1,185 @@
+"""Tables and exports with a row for each span, as the programs that write them document their files."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from typing import Any
+
+import pytest
+from table_files import write_json
+
+from yt8m.errors import RunError, UsageError
+from yt8m.tables.understood import TableFlags, understand
+
+Found = dict[str, list[tuple[float, float, tuple[str, ...]]]]
+
+
+def read(path: pathlib.Path, **flags: Any) -> Found:
+    """{video: (start, end, labels) of its spans} of a table of spans."""
+    table = understand("--table", str(path), TableFlags(**({"rows": "spans"} | flags)))
+    assert {"id", "labels", "spans"} <= set(table.columns) <= {"id", "labels", "spans", "path", "split"}
+    found: Found = {}
+    for rows in table.batches(2):
+        assert not rows.bad
+        for video, labels, spans in zip(*(rows.cells[name] for name in ("id", "labels", "spans")), strict=True):
+            found[str(video)] = [
+                (round(span.start, 6), round(span.end, 6), tuple(map(table.clean_label, span.labels))) for span in spans
+            ]
+            assert set(labels) == {name for span in spans for name in span.labels}
+    return found
+
+
+def problems(path: pathlib.Path) -> dict[int, str]:
+    """{number of a video's row: what is wrong with it}."""
+    table = understand("--table", str(path), TableFlags(rows="spans"))
+    return {number: why for rows in table.batches(10) for number, why in rows.bad.items()}
+
+
+_EXPECTED: Found = {"a": [(12.4, 31.0, ("weld",)), (5.0, 62.5, ("cut",))], "b": [(3.0, 4.0, ("weld",))], "c": []}
+_TABLES = {
+    "seconds": "video,label,start,end\na,weld,12.4,31\na,cut,5,62.5\nb,weld,3,4\nc,,,\n",
+    "clock": "video,label,start,end\na,weld,0:12.4,00:00:31\na,cut,5,1:02.5\nb,weld,3,4\nc,,,\n",
+    "numbered": "id,video,label,start,end\n1,a,weld,12.4,31\n2,a,cut,5,62.5\n3,b,weld,3,4\n4,c,,,\n",
+    "scattered": "video;label;t0;t1\na;weld;12,4;31\nb;weld;3;4\na;cut;5;62,5\nc;;;\n",
+    "sound events": "filename\tonset\toffset\tevent_label\na\t12.4\t31\tweld\na\t5\t62.5\tcut\n"
+    "b\t3\t4\tweld\nc\t\t\t\n",
+    "marked": "video,label,start,end,present\na,weld,12.4,31,1\na,cut,5,62.5,1\nb,weld,3,4,1\nb,cut,3,4,0\nc,,,,0\n",
+}
+
+
+@pytest.mark.parametrize("text", _TABLES.values(), ids=_TABLES)
+def test_rows_of_spans_become_videos(text: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    assert read(tmp_path / "t.csv") == _EXPECTED
+
+
+def test_frames_with_a_rate_and_several_labels_of_a_span(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("video,labels,start_frame,end_frame\na,weld;cut,25,100\na,cut;bend,100,125\n")
+    spans = [(1.0, 4.0, ("weld", "cut")), (4.0, 5.0, ("cut", "bend"))]
+    assert read(tmp_path / "t.csv", frame_rate=25.0) == {"a": spans}
+
+
+def test_segments_of_audioset_as_it_writes_them(tmp_path: pathlib.Path) -> None:
+    draw, names = random.Random(4), ["/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk", "/m/03l9g", "/t/dd00001"]
+    rows = [
+        (f"--4gqAR{number:04}", 10 * number, ",".join(draw.sample(names, draw.randint(1, 4)))) for number in range(60)
+    ]
+    header = "# Segments csv created Sun Mar  5 10:54:31 2017\n# num_ytids=6, num_segs=6, num_unique_labels=11\n"
+    lines = [f'{name}, {start:.3f}, {start + 10:.3f}, "{labels}"\n' for name, start, labels in rows]
+    text = header + "# YTID, start_seconds, end_seconds, positive_labels\n" + "".join(lines)
+    (tmp_path / "t.csv").write_text(text)
+    expected = {name: [(start, start + 10, tuple(labels.split(",")))] for name, start, labels in rows}
+    assert read(tmp_path / "t.csv") == expected
+
+
+def test_strong_labels_of_audioset(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.tsv").write_text(
+        "segment_id\tstart_time_seconds\tend_time_seconds\tlabel\n"
+        "b0RFKhbpFJA_30000\t0.000\t10.000\t/m/03m9d0z\nb0RFKhbpFJA_30000\t4.753\t5.720\t/m/05zppz\n"
+    )
+    spans = [(0.0, 10.0, ("/m/03m9d0z",)), (4.753, 5.72, ("/m/05zppz",))]
+    assert read(tmp_path / "t.tsv") == {"b0RFKhbpFJA_30000": spans}
+
+
+@pytest.mark.parametrize("times", [("0:12", "0:31"), ("12", "31")])
+def test_repeated_ids_with_times_are_refused_with_all_readings(times: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    text = f"video,label,start_time,end_time\na,weld,{times[0]},{times[1]}\na,cut,0:40,0:50\n"
+    (tmp_path / "t.csv").write_text(text if ":" in times[0] else text.replace("0:40", "40").replace("0:50", "50"))
+    with pytest.raises(UsageError, match=r"line 3.*start_time of 'a'.*--rows=spans;.*id of its own; or .*=start=,end="):
+        understand("--table", str(tmp_path / "t.csv"), TableFlags())
+    assert understand("--table", str(tmp_path / "t.csv"), TableFlags(rows="spans")).columns[-1] == "spans"
+
+
+def test_wrong_spans_are_named_by_their_line(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("video,label,start,end\na,x,5,3\na,y,soon,9\nb,x,1,\nc,,1,2\nd,x,2,2\n")
+    found = problems(path)
+    assert found.keys() == {1, 2, 3}
+    assert "row 1 (line 2): the end, 3, is before the start, 5" in found[1]
+    assert "row 3 (line 4): a span needs a start and an end" in found[2]
+    assert "row 4 (line 5): the span has no label" in found[3]
+    path.write_text("video,label,start,end\na,x,1,2\na,y,soon,9\n")
+    assert "row 2 (line 3): a time is 'soon'; expected seconds" in problems(path)[1]
+
+
+def test_a_table_without_times_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("video,label,when\na,x,5\nb,y,6\n")
+    with pytest.raises(UsageError, match=r"start and end cannot .* it has: video, label, when.*--columns=start="):
+        read(tmp_path / "t.csv")
+
+
+def task(name: str, *results: Any, **others: Any) -> dict[str, Any]:
+    """A task of Label Studio; each of `results` is what one person made."""
+    annotations = [{"completed_by": person, "result": list(result)} for person, result in enumerate(results)]
+    return {"id": 1, "data": {"video": name}, "annotations": annotations, **others}
+
+
+def timeline(label: str, start: int, end: int, **value: Any) -> dict[str, Any]:
+    """A result of TimelineLabels."""
+    value = {"ranges": [{"start": start, "end": end}], "timelinelabels": [label], **value}
+    return {"value": value, "id": "x", "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
+
+
+def sound(label: str, start: float, end: float) -> dict[str, Any]:
+    """A result of Labels on sound."""
+    value = {"start": start, "end": end, "channel": 0, "labels": [label]}
+    return {"value": value, "original_length": 98.7, "from_name": "tricks", "to_name": "audio", "type": "labels"}
+
+
+def test_timeline_labels_count_frames_from_one(tmp_path: pathlib.Path) -> None:
+    tasks = [task("a.mp4", [timeline("weld", 1, 50), timeline("cut", 26, 100)]), task("b.mp4", [])]
+    path = write_json(tmp_path / "t.json", tasks)
+    assert read(path, frame_rate=25.0) == {"a.mp4": [(0.0, 2.0, ("weld",)), (1.0, 4.0, ("cut",))], "b.mp4": []}
+    with pytest.raises(UsageError, match=r"t.json, task 1: its spans count frames.*--frame_rate=24"):
+        read(path)
+    path = write_json(tmp_path / "u.json", [task("a.mp4", [timeline("weld", 1, 50, framesCount=250, duration=10.0)])])
+    assert read(path) == {"a.mp4": [(0.0, 2.0, ("weld",))]}
+
+
+def test_labels_on_sound_have_seconds_whatever_the_rate(tmp_path: pathlib.Path) -> None:
+    path = write_json(tmp_path / "t.json", [task("a.mp4", [sound("Kickflip", 3.25, 8.5)])])
+    assert read(path) == read(path, frame_rate=25.0) == {"a.mp4": [(3.25, 8.5, ("Kickflip",))]}
+
+
+def test_boxes_are_seen_between_their_keyframes(tmp_path: pathlib.Path) -> None:
+    keyframes = [(1, True, 0.04), (50, False, 2.0), (100, True, 4.0)]
+    sequence = [{"frame": frame, "enabled": enabled, "time": time, "x": 1} for frame, enabled, time in keyframes]
+    value = {"framesCount": 250, "duration": 10.0, "sequence": sequence, "labels": ["Car"]}
+    result = {"value": value, "from_name": "box", "to_name": "video", "type": "videorectangle"}
+    path = write_json(tmp_path / "t.json", [task("a.mp4", [result])])
+    assert read(path) == {"a.mp4": [(0.04, 2.0, ("Car",)), (4.0, 10.0, ("Car",))]}
+
+
+def test_several_people_are_joined_where_most_of_them_agree(tmp_path: pathlib.Path) -> None:
+    people = [[sound("a", 0, 10)], [sound("a", 4, 12)], [sound("a", 8, 20), sound("b", 0, 9)]]
+    path = write_json(tmp_path / "t.json", [task("v", *people)])
+    assert read(path) == {"v": [(4.0, 12.0, ("a",))]}
+
+
+def test_an_export_of_spans_alone_is_read_as_spans_only_for_frames(tmp_path: pathlib.Path) -> None:
+    path = write_json(tmp_path / "t.json", [task("a.mp4", [sound("x", 0, 4)]), task("b.mp4", [sound("y", 0, 4)])])
+    assert read(path, rows="", can_have_spans=True)["a.mp4"] == [(0.0, 4.0, ("x",))]
+    for flags in (TableFlags(), TableFlags(rows="videos", can_have_spans=True)):
+        assert "spans" not in understand("--table", str(path), flags).columns
+
+
+def test_activitynet_with_its_splits(tmp_path: pathlib.Path) -> None:
+    spans = [{"segment": [0.5, 8.25], "label": "Polo"}, {"segment": [2.0, 3.0], "label": "Archery"}]
+    database = {
+        "v1": {"duration": 82.7, "subset": "training", "annotations": spans, "url": "https://example.org/v1"},
+        "v2": {"duration": 10.0, "subset": "testing", "annotations": []},
+    }
+    path = write_json(tmp_path / "t.json", {"version": "VERSION 1.3", "taxonomy": [], "database": database})
+    assert read(path) == {"v1": [(0.5, 8.25, ("Polo",)), (2.0, 3.0, ("Archery",))], "v2": []}
+    table = understand("--table", str(path), TableFlags(rows="spans"))
+    assert [list(rows.cells["split"]) for rows in table.batches(5)] == [["train", "test"]]
+
+
+def test_a_damaged_span_of_an_export_names_its_task(tmp_path: pathlib.Path) -> None:
+    broken = timeline("weld", 1, 5)
+    broken["value"]["ranges"] = [{"start": 1}]
+    (tmp_path / "t.json").write_text(json.dumps([task("a.mp4", [timeline("weld", 1, 5)]), task("b.mp4", [broken])]))
+    with pytest.raises(RunError, match=r"t.json, task 2: the span cannot be read: KeyError"):
+        read(tmp_path / "t.json", frame_rate=25.0)

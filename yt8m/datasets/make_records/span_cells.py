@@ -1,0 +1,164 @@
+"""Spans of videos as rated segments: the cells of a grid that a class covers, and the frames that were annotated.
+
+A cell has `Grid.frames` frames; the last one of a video may have fewer. A class is shown in a cell if its spans cover
+at least half of it. Records store only these cells, as YouTube-8M's rated segments, and the annotated ranges: in their
+cells every other class is absent, which readers add. Times after the last frame do not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import UsageError
+from yt8m.records import shards
+from yt8m.tables.times import Span, union
+
+WHOLE = "whole"  # the value of --annotated for videos that people have seen to their end
+_ROUNDING = 1e-6  # seconds
+
+# What is counted, in the words of the summary.
+SPANS, POSITIVE, ANNOTATED = "spans", "positive cells", "annotated cells"
+BEYOND, CLIPPED = "spans after the end of the video, left out", "spans cut at the end of the video"
+EMPTY, OVERLAPPING = "spans of no length, left out", "spans that overlap another one of their class"
+UNSEEN = "spans that cover half of no cell, left out (a smaller --segment_size keeps them)"
+
+
+class ClassSpan(NamedTuple):
+    """A span with the numbers of its classes; `start` and `end` are seconds."""
+
+    start: float
+    end: float
+    classes: tuple[int, ...]
+
+
+def number_spans(spans: Sequence[Span], numbers: Mapping[str, int]) -> tuple[ClassSpan, ...]:
+    """The spans with the classes of their labels; `numbers` is {label: class}."""
+    return tuple(
+        ClassSpan(span.start, span.end, tuple(dict.fromkeys(numbers[name] for name in span.labels))) for span in spans
+    )
+
+
+class RatedCells(NamedTuple):
+    """What a record stores of the spans of a video.
+
+    Attributes:
+      starts, classes: int64 [n], the first frame of each cell that shows a class, and the class.
+      ranges: int64 [r, 2], the first frame of each annotated range, and the frame after its last.
+    """
+
+    starts: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    ranges: NDArray[np.int64]
+
+    def context(self) -> dict[str, bytes]:
+        """{name: encoded Feature} for the context of the record."""
+        return {
+            "segment_start_times": shards.int64_feature(self.starts.tolist()),
+            "segment_labels": shards.int64_feature(self.classes.tolist()),
+            "segment_scores": shards.float_feature(np.ones(len(self.starts))),
+            **{
+                name: shards.int64_feature(times.tolist())
+                for name, times in zip(shards.ANNOTATED_LISTS, self.ranges.T, strict=True)
+            },
+        }
+
+
+class Grid(NamedTuple):
+    """The grid on which spans are stored.
+
+    Attributes:
+      frames: number of frames of a cell.
+      per_second: frames per second of the features.
+      annotated: `whole` or `spans`, see `WHOLE`.
+    """
+
+    frames: int
+    per_second: float
+    annotated: str
+
+    @classmethod
+    def with_cells(cls, seconds: float, per_second: float, annotated: str) -> Grid:
+        """The grid of cells of some seconds; refuses seconds that are no whole number of frames."""
+        frames = seconds * per_second
+        if abs(frames - round(frames)) > _ROUNDING or round(frames) < 1:
+            raise UsageError(
+                f"--segment_size={seconds:g}: at {per_second:g} frames per second this is {frames:g} frames, but a "
+                "cell has whole frames, at least one."
+            )
+        return cls(round(frames), per_second, annotated)
+
+    def cells(self, spans: Sequence[ClassSpan], num_frames: int) -> tuple[RatedCells, Counter[str]]:
+        """The cells of a video, and what is to be said of its spans."""
+        seconds, said = num_frames / self.per_second, Counter({SPANS: sum(len(span.classes) for span in spans)})
+        covers, times = list[tuple[int, NDArray[np.bool_]]](), list[tuple[float, float]]()
+        for number, intervals in self._by_class(spans).items():
+            visible = list(_within(intervals, seconds, said))
+            covers.append((number, self._half_covered(visible, num_frames)))
+            said[UNSEEN] += sum(not self._half_covered([interval], num_frames).any() for interval in visible)
+            times += visible
+        count = -(-num_frames // self.frames)
+        is_annotated = np.ones(count, bool) if self.annotated == WHOLE else self._half_covered(times, num_frames)
+        rated = _rated(covers, is_annotated, self.frames, num_frames)
+        said.update({POSITIVE: len(rated.starts), ANNOTATED: int(is_annotated.sum())})
+        return rated, +said
+
+    @staticmethod
+    def _by_class(spans: Sequence[ClassSpan]) -> dict[int, list[tuple[float, float]]]:
+        """{class: the times of its spans}."""
+        times: dict[int, list[tuple[float, float]]] = {}
+        for span in spans:
+            for number in span.classes:
+                times.setdefault(number, []).append((span.start, span.end))
+        return times
+
+    def _half_covered(self, intervals: Sequence[tuple[float, float]], num_frames: int) -> NDArray[np.bool_]:
+        """Whether intervals cover at least half of each cell of a video."""
+        edges = np.append(np.arange(0, num_frames, self.frames), num_frames) / self.per_second
+        covered = np.zeros(len(edges) - 1)
+        for start, end in union(intervals):
+            first, last = np.searchsorted(edges, [start, end]).tolist()
+            cells = slice(max(first - 1, 0), last)
+            covered[cells] += np.clip(np.minimum(edges[1:][cells], end) - np.maximum(edges[:-1][cells], start), 0, None)
+        return np.asarray((2 * covered >= np.diff(edges) - _ROUNDING) & (covered > 0))
+
+
+def _within(
+    intervals: Sequence[tuple[float, float]], seconds: float, said: Counter[str]
+) -> Iterator[tuple[float, float]]:
+    """Yields the intervals of one class within a video of some seconds; counts those that are not as people meant."""
+    latest = -math.inf
+    for start, end in sorted(intervals):
+        if end <= start:
+            said[EMPTY] += 1
+        elif start >= seconds:
+            said[BEYOND] += 1
+        else:
+            said[CLIPPED] += end > seconds + _ROUNDING
+            said[OVERLAPPING] += start < latest - _ROUNDING
+            latest = max(latest, end)
+            yield start, min(end, seconds)
+
+
+def _rated(
+    covers: Sequence[tuple[int, NDArray[np.bool_]]], is_annotated: NDArray[np.bool_], size: int, num_frames: int
+) -> RatedCells:
+    """The cells to store, ordered by their starts; `covers` has for each class whether each cell shows it."""
+    pairs = [(int(cell) * size, number) for number, cover in covers for cell in np.flatnonzero(cover)]
+    rated = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], is_annotated, [False]]).astype(np.int8))).reshape(-1, 2)
+    return RatedCells(rated[:, 0], rated[:, 1], np.minimum(ends * size, num_frames).astype(np.int64))
+
+
+def describe(said: Mapping[str, int]) -> Iterator[str]:
+    """Yields the lines about the spans of a split: their numbers, then what is not as people meant it."""
+    if said:
+        yield ", ".join(f"{said.get(name, 0)} {name}" for name in (SPANS, POSITIVE, ANNOTATED))
+    for name in (BEYOND, CLIPPED, EMPTY, OVERLAPPING, UNSEEN):
+        if said.get(name):
+            yield f"{said[name]} {name}"

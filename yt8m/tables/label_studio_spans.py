@@ -1,0 +1,138 @@
+"""Spans in Label Studio's JSON exports: TimelineLabels, Labels of video and sound, and boxes of videos over time.
+
+A range of TimelineLabels counts frames from 1, and its last frame belongs to it. Labels of sound and video have
+seconds. A box is seen from each keyframe that is enabled to the next one that is not, or else to the end of the video.
+If several people annotated a video, a class is shown at the times that more than half of them have marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import RunError, UsageError
+from yt8m.tables.label_studio import is_skipped, latest_by_person, names_of
+from yt8m.tables.sources import MemorySource
+from yt8m.tables.times import shared_by_most
+
+TIMELINE, SOUND, BOXES = "timelinelabels", "labels", "videorectangle"
+_HINTS = {name: name for name in ("id", "labels", "start", "end")}
+_Spans = dict[str, list[tuple[float, float]]]  # {class: its spans}
+
+
+def have_times(tasks: Sequence[Mapping[str, Any]], control: str) -> tuple[bool, bool]:
+    """(whether a result of a control is a span, whether all of them are)."""
+    are_timed = [
+        _is_timed(result)
+        for task in tasks
+        for annotation in task.get("annotations") or ()
+        if not is_skipped(annotation)
+        for result in annotation.get("result") or ()
+        if result.get("from_name") == control
+    ]
+    return any(are_timed), bool(are_timed) and all(are_timed)
+
+
+def _is_timed(result: Mapping[str, Any]) -> bool:
+    value = result.get("value")
+    if not isinstance(value, dict):
+        return False
+    if result.get("type") == SOUND:
+        return "start" in value and "end" in value and "text" not in value
+    return (result.get("type") == TIMELINE and "ranges" in value) or (
+        result.get("type") == BOXES and "sequence" in value
+    )
+
+
+def rows_of_spans(
+    path: str, tasks: Sequence[Mapping[str, Any]], ids: Sequence[str], control: str, frame_rate: float
+) -> MemorySource:
+    """A row for each span of each task; a task without a span has a row without times.
+
+    Args:
+      ids: the name of the video of each task.
+    """
+    cells: dict[str, list[Any]] = {name: [] for name in _HINTS}
+    for number, (task, name) in enumerate(zip(tasks, ids, strict=True), 1):
+        try:
+            people = [
+                _spans_of(annotation, control, frame_rate) for annotation in latest_by_person(task["annotations"])
+            ]
+        except UsageError as error:
+            raise UsageError(f"{path}, task {number}: {error}") from error
+        except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+            raise RunError(f"{path}, task {number}: the span cannot be read: {error!r}.") from error
+        rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
+        for labels, start, end in rows:
+            for column, value in zip(_HINTS, (name, list(labels), start, end), strict=True):
+                cells[column].append(value)
+    source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"', _HINTS)
+    source.has_seconds = True
+    return source
+
+
+def _joint_rows(people: Sequence[_Spans]) -> Iterator[tuple[tuple[str, ...], float, float]]:
+    """Yields (classes, start, end) of each span; those of several people are joined."""
+    names = dict.fromkeys(name for spans in people for name in spans)
+    for name in names:
+        marked = [spans.get(name, []) for spans in people]
+        for start, end in shared_by_most(marked) if len(people) > 1 else marked[0]:
+            yield (name,), start, end
+
+
+def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) -> _Spans:
+    """The spans in the answer of one person."""
+    spans: _Spans = {}
+    for result in annotation["result"]:
+        if result.get("from_name") != control or not _is_timed(result):
+            continue
+        for name in names_of(result):
+            spans.setdefault(name.strip(), []).extend(_times_of(result["type"], result["value"], frame_rate))
+    return spans
+
+
+def _times_of(kind: str, value: Mapping[str, Any], frame_rate: float) -> Iterator[tuple[float, float]]:
+    """Yields (start, end) in seconds of each span of a result."""
+    if kind == SOUND:
+        yield float(value["start"]), float(value["end"])
+    elif kind == TIMELINE:
+        rate = _rate(value, frame_rate)
+        for part in value["ranges"]:
+            yield (float(part["start"]) - 1) / rate, float(part["end"]) / rate
+    else:
+        yield from _visible_times(value, frame_rate)
+
+
+def _rate(value: Mapping[str, Any], frame_rate: float) -> float:
+    """The frames per second of a result: as the user says, or as the result says the length of its video."""
+    if frame_rate:
+        return frame_rate
+    if value.get("framesCount") and value.get("duration"):
+        return float(value["framesCount"]) / float(value["duration"])
+    raise UsageError(
+        "its spans count frames, and the export does not say how many there are in a second; name the frameRate of the "
+        "Video tag (Label Studio takes 24 if the tag has none) by --frame_rate=24."
+    )
+
+
+def _visible_times(value: Mapping[str, Any], frame_rate: float) -> Iterator[tuple[float, float]]:
+    """Yields the times at which a box is seen."""
+    start: float | None = None
+    for keyframe in sorted(value["sequence"], key=lambda keyframe: keyframe["frame"]):
+        time = _time_of(keyframe, value, frame_rate)
+        if keyframe.get("enabled", True) and start is None:
+            start = time
+        elif not keyframe.get("enabled", True) and start is not None:
+            yield start, time
+            start = None
+    if start is not None:
+        yield (
+            start,
+            float(value["duration"]) if value.get("duration") else value["framesCount"] / _rate(value, frame_rate),
+        )
+
+
+def _time_of(keyframe: Mapping[str, Any], value: Mapping[str, Any], frame_rate: float) -> float:
+    if "time" in keyframe:
+        return float(keyframe["time"])
+    return (float(keyframe["frame"]) - 1) / _rate(value, frame_rate)

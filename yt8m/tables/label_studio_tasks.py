@@ -1,0 +1,51 @@
+"""The tasks of an export of Label Studio as rows: a row for each video, or for each span of a video."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import RunError, UsageError
+from yt8m.tables import label_studio_spans
+from yt8m.tables.label_studio import choices_by_person, choose_control, combine_choices
+from yt8m.tables.meanings import words
+from yt8m.tables.sources import MemorySource
+
+# Keys of the data of a task that name its video, the surest first.
+_ID_KEYS = words("id video_id video clip name file_name filename file audio image url text")
+
+
+def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
+    """The rows of Label Studio's JSON export; None if the objects are no tasks."""
+    if not all(isinstance(task.get("data"), dict) and "annotations" in task for task in tasks):
+        return None
+    chosen = choose_control(path, tasks, control)
+    key = _id_key([task["data"] for task in tasks])
+    if not key:
+        keys = ", ".join(tasks[0]["data"])
+        raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
+    ids, labels = [], []
+    for number, task in enumerate(tasks, 1):
+        try:
+            choices = choices_by_person(task["annotations"], chosen)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{path}, task {number}: {error}.") from error
+        ids.append(str(task["data"][key]))
+        labels.append(list(combine_choices(choices).labels) if choices else [])
+    form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
+    source = MemorySource(path, {"id": ids, "labels": labels}, form, {"id": "id", "labels": "labels"})
+    has_spans, source.means_spans = label_studio_spans.have_times(tasks, chosen)
+    if has_spans:
+        source.by_spans = functools.partial(label_studio_spans.rows_of_spans, path, tasks, ids, chosen)
+    return source
+
+
+def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
+    """The key of the data of tasks that names the video; empty if there is none."""
+    keys = [*_ID_KEYS, *data[0]]
+    for key in dict.fromkeys(keys):
+        values = {str(entry[key]) for entry in data if isinstance(entry.get(key), str | int) and entry.get(key) != ""}
+        if len(values) == len(data):
+            return key
+    return ""

@@ -1,0 +1,122 @@
+"""Tables with a row for each span of a video, `welding from 12.4 to 31.0`: their rows become one row for each video."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.errors import UsageError
+from yt8m.tables.facts import TRUE_WORDS
+from yt8m.tables.merging import LABELS, Merger
+from yt8m.tables.roles import Roles
+from yt8m.tables.sources import MemorySource, Source
+from yt8m.tables.times import NotATimeError, Span, is_empty, parse_time
+
+SPANS, PROBLEMS = "spans of all rows", "what is wrong with a span"  # columns of the merged rows
+_ROWS_AT_ONCE = 8192
+
+
+class MergedSpans(NamedTuple):
+    """The videos of a table of spans.
+
+    Attributes:
+      source: a row for each video, whose column `SPANS` has its spans.
+      spans: number of spans.
+    """
+
+    source: MemorySource
+    rows: int
+    spans: int
+    is_scattered: bool
+
+
+def merge_spans(
+    source: Source,
+    roles: Roles,
+    extra_columns: Sequence[str],
+    split_cell: Callable[[Any], tuple[str, ...]],
+    frame_rate: float,
+) -> MergedSpans:
+    """Merges the rows of each video. A row without times and labels is a video that may have no span."""
+    missing = [name for name, column in (("start", roles.start), ("end", roles.end)) if not column]
+    if not roles.labels:
+        missing.append("labels")
+    if missing:
+        listed = ", ".join(source.columns)[:300]
+        raise UsageError(
+            f"{source.path}: a row of a span needs the columns start, end and labels, but {' and '.join(missing)} "
+            f"cannot be found; it has: {listed}. Name them, as in --columns=start=COLUMN,end=COLUMN,labels=COLUMN."
+        )
+    merger = _SpanMerger(source, roles, [*extra_columns], frame_rate)
+    for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
+        merger.add(rows.first, {name: rows.cells[name] for name in merger.columns}, split_cell)
+    return merger.spans()
+
+
+class _SpanMerger(Merger):
+    """Collects the spans of each video."""
+
+    def __init__(self, source: Source, roles: Roles, extra_columns: list[str], frame_rate: float) -> None:
+        super().__init__(source, dataclasses.replace(roles, start="", end="", value="", clock_times=()), extra_columns)
+        self._times, self._value, self._frame_rate = (roles.start, roles.end), roles.value, frame_rate
+        self.columns = list(dict.fromkeys([*self.columns, *self._times, *filter(None, [roles.value])]))
+        self._spans: list[list[Span]] = []
+        self._problems: list[str] = []
+
+    def add(self, first: int, cells: dict[str, Sequence[Any]], split_cell: Callable[[Any], tuple[str, ...]]) -> None:
+        """Adds rows, of which the first has the number `first`."""
+        labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
+        counts = (
+            [_says_yes(cell) for cell in cells[self._value]] if self._value else [True] * len(cells[self._roles.id])
+        )
+        for index, (cell_id, row, *times) in enumerate(
+            zip(cells[self._roles.id], labels, *(cells[name] for name in self._times), strict=True)
+        ):
+            name = str(cell_id)
+            place = self.find_place(name, first + index, cells, index)
+            if place == len(self._spans):
+                self._spans.append([])
+                self._problems.append("")
+            is_span = counts[index]
+            names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
+            self._labels[place].update(dict.fromkeys(names))
+            if is_span:
+                self._add_span(place, names, times, first + index)
+            self._last, self._rows = name, self._rows + 1
+
+    def _add_span(self, place: int, names: tuple[str, ...], times: Sequence[Any], row: int) -> None:
+        """Adds the span of a row, or says what is wrong with it."""
+        if not names and all(map(is_empty, times)):
+            return
+        problem = ""
+        if not names:
+            problem = "the span has no label"
+        elif any(map(is_empty, times)):
+            problem = "a span needs a start and an end"
+        else:
+            try:
+                start, end = (parse_time(cell, self._frame_rate) for cell in times)
+            except NotATimeError as error:
+                problem = f"a time is {error}"
+            else:
+                if end < start:
+                    problem = f"the end, {end:g}, is before the start, {start:g}"
+                self._spans[place].append(Span(start, end, names, row))
+        if problem and not self._problems[place]:
+            self._problems[place] = f"its span in {self.where(row)}: {problem}"
+
+    def spans(self) -> MergedSpans:
+        """The merged rows."""
+        source = self.merged_source(
+            {
+                LABELS: [tuple(names) for names in self._labels],
+                SPANS: list(map(tuple, self._spans)),
+                PROBLEMS: self._problems,
+            }
+        )
+        return MergedSpans(source, self._rows, sum(map(len, self._spans)), self._is_scattered)
+
+
+def _says_yes(cell: Any) -> bool:
+    return str(cell).strip().lower() in TRUE_WORDS

@@ -1,0 +1,108 @@
+"""Times in the cells of a table: seconds, `mm:ss.s`, `hh:mm:ss`, or numbers of frames; and spans of time."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+_CLOCK = re.compile(r"(?:(\d+):)?(\d{1,4}):(\d{1,2}(?:[.,]\d*)?)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_LATEST = 1e9  # seconds; a later time is no time of a video
+_EXPECTED = "expected seconds from 0, or a time such as 1:02.5 or 0:01:02"
+
+
+class NotATimeError(ValueError):
+    """A cell holds no time; the text says what it holds and what is expected."""
+
+
+class Span(NamedTuple):
+    """A part of a video that shows some classes.
+
+    Attributes:
+      start, end: seconds; the end does not belong to the span.
+      row: the number of its row in the table, from 1; 0 if there is none.
+    """
+
+    start: float
+    end: float
+    labels: tuple[str, ...]
+    row: int = 0
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell has no time."""
+    return cell is None or (isinstance(cell, str) and not cell.strip()) or cell != cell
+
+
+def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
+    """The seconds of a cell.
+
+    Args:
+      cell: a number, a text, or a time or duration as a workbook has it.
+      frame_rate: frames per second, if the cells count frames; 0 if they are times.
+    """
+    second = _clock_seconds(cell)
+    if second is None:
+        text = str(cell).strip()
+        if not _NUMBER.fullmatch(text):
+            raise NotATimeError(f"{text[:40]!r}; {_EXPECTED}")
+        second = float(text.replace(",", "."))
+        if frame_rate:
+            second /= frame_rate
+    if not 0 <= second < _LATEST:
+        raise NotATimeError(f"{str(cell)[:40]!r}; {_EXPECTED}")
+    return second
+
+
+def _clock_seconds(cell: Any) -> float | None:
+    """The seconds of a time with colons, or of a time of a workbook; None for other cells."""
+    if isinstance(cell, datetime.timedelta):
+        return cell.total_seconds()
+    if isinstance(cell, datetime.time):
+        return cell.hour * 3600 + cell.minute * 60 + cell.second + cell.microsecond / 1e6
+    match = _CLOCK.fullmatch(cell.strip()) if isinstance(cell, str) else None
+    if match is None:
+        return None
+    hours, minutes, seconds = (float((text or "0").replace(",", ".")) for text in match.groups())
+    if seconds >= 60 or (match[1] and minutes >= 60):
+        raise NotATimeError(f"{cell[:40]!r}; minutes and seconds are below 60")
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def are_times(cells: Iterable[Any]) -> bool:
+    """Whether every cell holds a time."""
+    try:
+        for cell in cells:
+            parse_time(cell)
+    except NotATimeError:
+        return False
+    return True
+
+
+def union(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The intervals in order, with those that overlap or touch joined."""
+    joined: list[tuple[float, float]] = []
+    for start, end in sorted(intervals):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def shared_by_most(people: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """The times that more than half of the people have marked, in order."""
+    changes = [
+        change for spans in people for start, end in union(spans) for change in ((start, 1), (end, -1)) if end > start
+    ]
+    shared, count, begin = list[tuple[float, float]](), 0, math.nan
+    for time, change in sorted(changes):
+        was_shared, count = 2 * count > len(people), count + change
+        if 2 * count > len(people) and not was_shared:
+            begin = time
+        elif was_shared and 2 * count <= len(people):
+            shared.append((begin, time))
+    return union(shared)
