@@ -102,9 +102,7 @@ def test_workers_end_with_a_job_that_is_killed(
     workers = workers_of(job)
     job.kill()
     job.communicate()
-    deadline = time.monotonic() + 10
-    while any(map(is_worker, workers)):
-        assert time.monotonic() < deadline
+    while any(map(is_worker, workers)):  # a worker that stays is a time-out of the test
         time.sleep(0.05)
 
 

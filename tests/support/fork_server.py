@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -125,8 +126,10 @@ class Forked:
         """Reads both streams to their ends, and waits until the process has ended; returns what was read."""
         if self.returncode is not None:
             return "", ""
-        # The streams are read one after the other. This does not block, because what tests print fits into a pipe.
-        output, log = self.stdout.read(), self.stderr.read()
+        # Both are read at once: on a busy machine a process prints more than a pipe holds before its signal comes.
+        with ThreadPoolExecutor(1) as pool:
+            log_read = pool.submit(self.stderr.read)
+            output, log = self.stdout.read(), log_read.result()
         self.returncode = self._server.ask(wait=self.pid)
         self.stdout.close()
         self.stderr.close()

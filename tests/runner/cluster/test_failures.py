@@ -13,11 +13,11 @@ from clusters import Cluster, Process
 from yt8m.runner.cluster.failures import describe_missing
 
 pytestmark = pytest.mark.long
-ENDS_WITHIN = 60.0  # seconds
+ENDS_WITHIN = 240.0  # seconds, on a busy machine; far below --stall_timeout
 
 
 def assert_over(processes: Sequence[Process], reason: str, since: float) -> None:
-    """All end with status 1 within a minute and say why."""
+    """All end with status 1, long before they would for want of progress, and say why."""
     for process in processes:
         assert process.end() == 1, process.log()
         assert re.search(reason, process.log()), process.log()
@@ -30,7 +30,9 @@ def saved_steps(folder: pathlib.Path) -> list[int]:
 
 @pytest.mark.promise("P8")
 def test_a_worker_that_is_refused_ends_the_whole_job(cluster: Callable[..., Cluster], tmp_path: pathlib.Path) -> None:
-    made, differing = cluster(signature={"model": "LogisticModel"}), cluster(signature={"model": "MoeModel"})
+    made, differing = (
+        cluster(signature={"model": model}, stall_timeout=900.0) for model in ("LogisticModel", "MoeModel")
+    )
     differing.jobs = made.jobs
     server, chief = made.start("ps"), made.start("chief")
     chief.wait_for_step(1)
@@ -47,7 +49,7 @@ def test_a_worker_that_fails_ends_all_replicas_of_common_steps(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path
 ) -> None:
     """The others wait for it in the middle of a step."""
-    made = cluster(sync_replicas=True, stall_timeout=90.0)
+    made = cluster(sync_replicas=True, stall_timeout=900.0)
     server, chief, worker = made.start("ps"), made.start("chief"), made.start("worker", FAIL_AT="8")
     chief.wait_for_step(8)
     since = time.monotonic()
@@ -62,13 +64,13 @@ def test_a_worker_that_fails_ends_all_replicas_of_common_steps(
 @pytest.mark.promise("P8")
 def test_so_does_one_that_cannot_begin_and_one_that_died(cluster: Callable[..., Cluster]) -> None:
     """In each case another worker waits too."""
-    made, since = cluster(workers=2, sync_replicas=True, stall_timeout=90.0), time.monotonic()
+    made, since = cluster(workers=2, sync_replicas=True, stall_timeout=900.0), time.monotonic()
     worker, server = made.start("worker", 1, NO_MODEL="1"), made.start("ps")
     others = [made.start("chief"), made.start("worker", 0)]
     assert worker.end() == 1
     assert_over([*others, server], r"worker 1 \(.*\) failed: .*not callable", since + 60)  # three processes start
 
-    made = cluster(workers=2, sync_replicas=True, stall_timeout=90.0)
+    made = cluster(workers=2, sync_replicas=True, stall_timeout=900.0)
     server = made.start("ps")
     chief, other, worker = (made.start(*role, DEAD="8") for role in (("chief",), ("worker", 0), ("worker", 1)))
     chief.wait_for_step(5)
@@ -101,7 +103,7 @@ def test_independent_replicas_go_on_and_the_chief_repeats_who_is_missing(
 @pytest.mark.heavy
 @pytest.mark.promise("P8")
 def test_a_chief_that_cannot_begin_ends_those_that_wait_for_it(cluster: Callable[..., Cluster]) -> None:
-    made = cluster(stall_timeout=90.0)
+    made = cluster(stall_timeout=900.0)
     server, worker = made.start("ps"), made.start("worker")
     server.wait_for("serves on")
     chief = made.start("chief", NO_MODEL="1")
