@@ -181,7 +181,9 @@ def test_a_dict_of_arrays_is_predicted_as_its_batch(world: pathlib.Path, data: y
                 for scores, same in zip(found.values(), expected, strict=True):
                     assert scores == pytest.approx(same, abs=1e-6)
             assert told(model, {"clip": clip[:0]}) == {}
-            with pytest.raises(yt8m.UsageError, match="clip of video 7 holds NaN or an infinity"):
+            with pytest.raises(
+                yt8m.UsageError, match=r"clip of video 7 \(row 7\) holds NaN or an infinity, first in value 0"
+            ):
                 list(model.predict({"clip": np.where(np.arange(len(clip))[:, np.newaxis] == 7, np.inf, clip)}))
             for wrong in ({}, {"clip": clip[0]}, {"clip": clip, "more": clip[:1]}, {"clip": [[1.0], [1.0, 2.0]]}):
                 with pytest.raises(yt8m.UsageError, match="expected arrays of numbers"):

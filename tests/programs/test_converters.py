@@ -167,7 +167,10 @@ def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
         (b"\xff\xff", "not a serialized SequenceExample"),
         (frame_record({"id": [b"a"]}, {"rgb": [[1.0]]}), "holds rgb; expected RGB/feature/floats or"),
         (frame_record({}, {"RGB/feature/floats": [[1.0], [1.0, 2.0]]}), "the same number of floats in each frame"),
-        (frame_record({}, {"RGB/feature/floats": [[float("nan")]]}), "a value that is NaN, infinite or beyond 1e+16"),
+        (
+            frame_record({}, {"RGB/feature/floats": [[float("nan")]]}),
+            "frame 0, value 0 is nan; no value may be NaN, infinite or beyond 1e+16",
+        ),
         (frame_record({}, {"RGB/feature/floats": [[1.0]], "AUDIO/feature/floats": []}), "has no frame"),
         (
             frame_record({"labels": [float("nan")]}, {"RGB/feature/floats": [[1.0]]}),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from table_files import read, write
 
@@ -139,3 +142,23 @@ def test_arrays_that_need_pickle_are_refused(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "t.npz", id=np.array(["a"]), labels=np.array([["cat"], None], object)[:1])
     with pytest.raises(RunError, match=r"t.npz is not an NPZ file that can be read"):
         read(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize("header", ["id,labels", "id,cat,dog", "id,label,start,end", "labels", "id,labels,split,path"])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "json", "jsonl", "npz", "csv.gz"])
+def test_tables_without_rows_have_no_video_or_are_refused(tmp_path: pathlib.Path, header: str, ending: str) -> None:
+    path, names = tmp_path / f"t.{ending}", header.split(",")
+    if ending == "parquet":
+        pq.write_table(pa.table({name: pa.array([], pa.string()) for name in names}), path)
+    elif ending == "npz":
+        np.savez(path, **{name: np.zeros(0, "U1") for name in names})
+    elif ending.startswith("json"):
+        path.write_text("[]" if ending == "json" else "")
+    else:
+        content = header.replace(",", "\t" if ending == "tsv" else ",").encode() + b"\n"
+        path.write_bytes(gzip.compress(content) if ending == "csv.gz" else content)
+    try:
+        assert read(str(path)) == {}
+    except (RunError, UsageError) as error:
+        said = str(error)
+        assert path.name in said

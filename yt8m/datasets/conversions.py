@@ -130,7 +130,7 @@ def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDAr
         raise RunError(f"{path}: {name} must hold the same number of floats in each frame; {problem}.")
     frames = np.array(rows, np.float32)
     if shards.unfit_values(frames):
-        raise RunError(f"{path}: {name} holds a value that is {shards.UNFIT}.")
+        raise RunError(f"{path}: {name}: {shards.first_unfit(frames)}; no value may be {shards.UNFIT}.")
     return frames
 
 

@@ -87,15 +87,18 @@ class Moments:
 def _vectors(batch: NumpyBatch, names: Sequence[str], zeroes_unfit: bool) -> NDArray[np.float32]:
     """float32 [N, D]: the joined features of each video, or of each frame that exists."""
     joined = np.concatenate([batch.features[name] for name in names], axis=-1)
+    rows = np.arange(len(joined))
     if joined.ndim == 3:
+        rows = np.repeat(rows, np.minimum(batch.num_frames, joined.shape[1]))
         joined = joined[np.arange(joined.shape[1]) < batch.num_frames[:, np.newaxis]]
     is_fit = np.abs(joined) <= shards.LARGEST
     if is_fit.all():
         return joined
     if not zeroes_unfit:
+        row, place = np.argwhere(~is_fit)[0].tolist()
         raise RunError(
-            f"{(~is_fit).sum()} of the values of the videos {batch.ids[0]} to {batch.ids[-1]} are {shards.UNFIT}, "
-            "expected none: fix the files (yt8m verify --deep names the records), or set the values to 0 by "
-            "--nan_policy=zero."
+            f"{(~is_fit).sum()} of the values of the videos {batch.ids[0]} to {batch.ids[-1]} are {shards.UNFIT}, the "
+            f"first in the video {batch.ids[rows[row]]}: value {place} of {', '.join(names)}. Expected none: fix the "
+            "files (yt8m verify --deep names the records), or set the values to 0 by --nan_policy=zero."
         )
     return np.where(is_fit, joined, 0)

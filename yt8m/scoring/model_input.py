@@ -196,8 +196,11 @@ def refuse_nan_in(videos: Videos) -> None:
     for name, values in videos.features.items():
         rows = (~np.isfinite(values)).reshape(len(values), -1).any(axis=1)
         if rows.any():
-            video_id = videos.ids[int(rows.argmax())]
-            raise UsageError(f"{name} of video {video_id} holds NaN or an infinity; give finite values.")
+            row = int(rows.argmax())
+            *frame, place = np.argwhere(~np.isfinite(values[row]))[0].tolist()
+            where = f"{f'frame {frame[0]}, ' if frame else ''}value {place}"
+            video = f"video {videos.ids[row]} (row {row})"
+            raise UsageError(f"{name} of {video} holds NaN or an infinity, first in {where}; give finite values.")
 
 
 def _as_fed(values: Any) -> Any:

@@ -137,8 +137,10 @@ def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
     }
     for name, features in (*lists.items(), *record.lists.items()):
         for frame, feature in enumerate(features):
-            if feature.kind == "float" and shards.unfit_values(np.array(feature.value, np.float32)):
-                raise RefusedError(400, f"{where}: feature {name!r}, frame {frame}: {shards.UNFIT}.")
+            values = np.array(feature.value if feature.kind == "float" else (), np.float32)
+            if shards.unfit_values(values):
+                found = f"{shards.first_unfit(values)}; no value may be {shards.UNFIT}"
+                raise RefusedError(400, f"{where}: feature {name!r}, frame {frame}: {found}.")
     if not record.context and not record.lists:
         raise ValueError("it holds no feature")
 
@@ -182,7 +184,8 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
         with np.errstate(over="ignore"):
             features = np.array(video.rgb_and_audio, np.float32)
         if shards.unfit_values(features):
-            raise RefusedError(400, f"videos[{number}].rgb_and_audio: a number is {shards.UNFIT}.")
+            found = f"{shards.first_unfit(features)}; no value may be {shards.UNFIT}"
+            raise RefusedError(400, f"videos[{number}].rgb_and_audio: {found}.")
         ids.append(video.id)
         features_of_videos.append(features)
     return ids, features_of_videos

@@ -62,10 +62,10 @@ class Facts:
     def is_counter(self) -> bool:
         """Whether the values are successive whole numbers, as an index has them."""
         texts = [str(value) for value in self.counts]
-        if not self.is_unique or not all(text.isdecimal() and len(text) < 18 for text in texts):
+        if len(texts) < 2 or not self.is_unique or not all(text.isdecimal() and len(text) < 18 for text in texts):
             return False
         numbers = list(map(int, texts))
-        return numbers == list(range(numbers[0], numbers[0] + len(numbers))) and len(numbers) > 1
+        return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
     @property
     def is_numeric(self) -> bool:
