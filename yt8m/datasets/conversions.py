@@ -26,6 +26,7 @@ from yt8m.options import option, path_option
 from yt8m.records import data_format, prediction_files, shards
 from yt8m.records.opened_data import open_data
 from yt8m.records.prediction_files import TextLine
+from yt8m.records.record_parser import first_unfit
 from yt8m.records.shards import Feature, Record, id_bytes, id_text
 
 FEATURE_NAMES = {
@@ -130,7 +131,7 @@ def _parse_frames(features: Sequence[Feature], name: str, path: str) -> npt.NDAr
         raise RunError(f"{path}: {name} must hold the same number of floats in each frame; {problem}.")
     frames = np.array(rows, np.float32)
     if shards.unfit_values(frames):
-        raise RunError(f"{path}: {name}: {shards.first_unfit(frames)}; no value may be {shards.UNFIT}.")
+        raise RunError(f"{path}: {name}: {first_unfit(frames)}; no value may be {shards.UNFIT}.")
     return frames
 
 

@@ -392,6 +392,13 @@ def unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.flatnonzero(~(np.abs(values) <= shards.LARGEST).reshape(len(values), -1).all(axis=1))
 
 
+def first_unfit(values: NDArray[Any]) -> str:
+    """Where the first of the `shards.unfit_values` of one vector [size], or of frames [T, size], is, and what it is."""
+    *frame, place = np.argwhere(~(np.abs(values) <= shards.LARGEST))[0].tolist()
+    where = f"frame {frame[0]}, value {place}" if frame else f"value {place}"
+    return f"{where} is {values[*frame, place]:g}"
+
+
 def _id_texts(ids: Sequence[bytes]) -> list[str]:
     """The text of each id, as `shards.id_text` returns it."""
     joined = b"\n".join(ids)  # one test of all ids together is faster than a test of each

@@ -346,13 +346,6 @@ def unfit_values(values: NDArray[Any]) -> int:
     return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
 
 
-def first_unfit(values: NDArray[Any]) -> str:
-    """Where the first of the `unfit_values` of one vector [size], or of frames [T, size], is, and what it is."""
-    *frame, place = np.argwhere(~(np.abs(values) <= LARGEST))[0].tolist()
-    where = f"frame {frame[0]}, value {place}" if frame else f"value {place}"
-    return f"{where} is {values[*frame, place]:g}"
-
-
 # The fields of each message, numbered from 1: label, type and name. The label `kind` marks the fields of the oneof
 # `kind`. A map is encoded like a repeated message of a key and a value, and declared as one here.
 _MESSAGES = {

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, create_model
 
 from yt8m.records import checksums, shards
+from yt8m.records.record_parser import first_unfit
 
 # The content types of bodies: of features as JSON, and of serialized records.
 JSON = "application/json"
@@ -139,8 +140,8 @@ def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
         for frame, feature in enumerate(features):
             values = np.array(feature.value if feature.kind == "float" else (), np.float32)
             if shards.unfit_values(values):
-                found = f"{shards.first_unfit(values)}; no value may be {shards.UNFIT}"
-                raise RefusedError(400, f"{where}: feature {name!r}, frame {frame}: {found}.")
+                problem = f"{first_unfit(values)}; no value may be {shards.UNFIT}"
+                raise RefusedError(400, f"{where}: feature {name!r}, frame {frame}: {problem}.")
     if not record.context and not record.lists:
         raise ValueError("it holds no feature")
 
@@ -184,8 +185,8 @@ def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], 
         with np.errstate(over="ignore"):
             features = np.array(video.rgb_and_audio, np.float32)
         if shards.unfit_values(features):
-            found = f"{shards.first_unfit(features)}; no value may be {shards.UNFIT}"
-            raise RefusedError(400, f"videos[{number}].rgb_and_audio: {found}.")
+            problem = f"{first_unfit(features)}; no value may be {shards.UNFIT}"
+            raise RefusedError(400, f"videos[{number}].rgb_and_audio: {problem}.")
         ids.append(video.id)
         features_of_videos.append(features)
     return ids, features_of_videos
