@@ -81,6 +81,23 @@ def test_what_a_shell_substitutes_is_read(inputs: pathlib.Path) -> None:
     assert found == {b"a": [0, 1, 2], b"b": [3, 4, 5]}
 
 
+def test_paths_in_a_piped_table_begin_in_the_current_folder(
+    inputs: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        np.save(inputs / f"{name}.npy", np.ones(3, np.float32))
+    monkeypatch.chdir(inputs)
+    reading, writing = os.pipe()
+    os.write(writing, b"id,labels,path\na,cat,a.npy\nb,dog,b.npy\n")
+    os.close(writing)
+    words = [f"--table=/dev/fd/{reading}", "--splits=train:1", "--shards=1", "--out=made"]
+    assert cli.main(["make-records", *words]) == 0
+    os.close(reading)
+    pipes.forget()
+    (shard,) = (inputs / "made/video/train").glob("*.tfrecord")
+    assert {shards.parse(record).id() for record in shards.read_shard(str(shard))} == {b"a", b"b"}
+
+
 FLAGS = ["table", "array", "vocabulary", "labels", "corrections"]
 
 

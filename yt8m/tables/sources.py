@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -109,6 +110,12 @@ def refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:
     names = [name for name in columns if name]
     if len(set(names)) < len(names):
         raise UsageError(f"{path} names a column twice: {','.join(columns)[:200]}; give each its own name.")
+
+
+def folder_of(path: str) -> str:
+    """The folder in which relative paths of a table begin: its own; of a shell's pipe the current one, so empty."""
+    folder = os.path.dirname(path)
+    return "" if folder in ("/dev", "/dev/fd") else folder
 
 
 def refuse_unreadable(flag: str, path: str) -> None:

@@ -16,7 +16,7 @@ from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
 from yt8m.tables.opening import is_table
-from yt8m.tables.sources import Rows
+from yt8m.tables.sources import Rows, folder_of
 from yt8m.tables.understood import TableFlags, UnderstoodTable, understand
 
 _VIDEO_ENDINGS = (*ENDINGS, *OTHER_ENDINGS)
@@ -110,7 +110,7 @@ class _ListedVideos:
 
     def _resolve_path(self, path: str) -> str:
         """Joins the folder of the table and a path that is relative to this folder; returns other paths as they are."""
-        folder = os.path.dirname(self.path)
+        folder = folder_of(self.path)
         return path if storage.is_remote(path) or os.path.isabs(path) or not folder else storage.join(folder, path)
 
 

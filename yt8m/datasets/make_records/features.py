@@ -20,7 +20,7 @@ from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
 from yt8m.tables.array_source import DAMAGE, describe_zip_bomb
-from yt8m.tables.sources import Rows
+from yt8m.tables.sources import Rows, folder_of
 from yt8m.tables.understood import Table
 
 Arrays = dict[str, NDArray[Any]]  # {name of a feature: its values}
@@ -60,7 +60,7 @@ class FeatureReader:
 
     def __init__(self, table: Table, names: Sequence[str], rule: FrameRule, bad: BadRows) -> None:
         self._table, self._rule, self._bad, self._names = table, rule, bad, tuple(names)
-        self._folder = os.path.dirname(table.path)
+        self._folder = folder_of(table.path)
         self._has_times = not {"start", "end"}.isdisjoint(table.columns)
         self.in_table = self._choose_features(table.features, table.path) if table.features else ()
 
