@@ -90,13 +90,48 @@ def test_each_status_has_the_body_that_is_described(service: Service) -> None:
     assert list(described["200"]["content"]) == ["text/plain"]
 
 
-def test_a_compressed_body_is_named_as_one(service: Service) -> None:
-    for headers in ({}, {"Content-Encoding": "gzip"}):
-        answer = requests.post(
-            f"{service.url}/predict", gzip.compress(GOOD), headers={"Content-Type": RECORD, **headers}
-        )
+def test_a_body_in_gzip_is_unpacked_within_the_limits(service: Service) -> None:
+    def send(body: bytes, encoding: str) -> requests.Response:
+        headers = {"Content-Type": RECORD, **({"Content-Encoding": encoding} if encoding else {})}
+        return requests.post(f"{service.url}/predict", body, headers=headers)
+
+    plain, packed = send(GOOD, "").json(), gzip.compress(GOOD)
+    assert send(packed, "gzip").json() == send(packed, "X-GZIP").json() == plain
+    assert send(gzip.compress(GOOD[:9]) + gzip.compress(GOOD[9:]), "gzip").json() == plain
+    for body, encoding, status, text in (
+        (packed, "", 415, "add the header Content-Encoding: gzip"),
+        (packed, "br", 415, "Content-Encoding br"),
+        (packed[:-3], "gzip", 400, "its gzip ends early"),
+        (GOOD, "gzip", 400, "not gzip"),
+        (gzip.compress(bytes(10_000_000)), "gzip", 413, "--max_megabytes"),
+    ):
+        answer = send(body, encoding)
+        assert answer.status_code == status
+        assert text in answer.text
+
+
+def test_features_have_the_names_of_the_model(service: Service) -> None:
+    by_name = {"videos": [{"id": "x", "mean_rgb": [0.5] * SIZE}]}
+    answer = post(service, json.dumps(by_name).encode(), JSON)
+    assert answer.json() == post(service, json.dumps(videos([[0.5] * SIZE])).encode(), JSON).json()
+    assert Description(service).accepts(by_name)
+
+
+def test_the_page_of_docs_has_every_path_and_needs_no_other_server(service: Service) -> None:
+    answer = requests.get(f"{service.url}/docs")
+    assert answer.headers["Content-Type"].startswith("text/html")
+    for text in ("POST /predict", "GET /ready", "mean_rgb", "application/octet-stream", "503"):
+        assert text in answer.text
+    assert "<script" not in answer.text
+    assert "http" not in answer.text.partition("<h1>")[2].replace("HTTP", "")
+
+
+def test_a_model_without_extractors_takes_no_video(service: Service) -> None:
+    video = b"\0\0\0\x18ftypmp42" + bytes(100)
+    for kind in ("video/mp4", RECORD):
+        answer = post(service, video, kind)
         assert answer.status_code == 415
-        assert "compressed by gzip: send it uncompressed" in answer.text
+        assert "extractors" in answer.text
 
 
 @pytest.mark.heavy

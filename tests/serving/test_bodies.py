@@ -16,8 +16,19 @@ from serving.tiny_service import empty_fields
 
 from yt8m.records import shards
 from yt8m.records.shards import field, framed, int64_feature
-from yt8m.serving.bodies import JSON, RECORDS, BodyLimits, RefusedError, features_in, is_light, parse_body, records_in
+from yt8m.serving.bodies import (
+    JSON,
+    RECORDS,
+    BodyFeatures,
+    BodyLimits,
+    RefusedError,
+    features_in,
+    is_light,
+    parse_body,
+    records_in,
+)
 
+TWO, _LIMITS = BodyFeatures((("rgb", 2),)), BodyLimits(9, 9)
 VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 
 
@@ -115,7 +126,7 @@ def test_a_light_body_is_parsed_soon(depth: int) -> None:
         assert is_light(kind, content)
         began = time.thread_time()
         with contextlib.suppress(RefusedError):
-            parse_body(kind, content, 2, BodyLimits(64, 300))
+            parse_body(kind, content, TWO, BodyLimits(64, 300))
         assert time.thread_time() - began < 0.08
     assert not is_light(RECORDS[0], body + bytes(41))
     assert not is_light(JSON, deep_json + bytes(1 << 10))
@@ -135,10 +146,45 @@ def test_any_bytes_are_records_or_refused(body: bytes) -> None:
 
 def test_features_come_as_rows_of_float32() -> None:
     videos = [{"id": "a", "rgb_and_audio": [[1, 2.5], [3, 4]]}, {"rgb_and_audio": [[0, 0]]}]
-    ids, found = features_in(json.dumps({"videos": videos}).encode(), 2, BodyLimits(9, 9))
+    ids, found = features_in(json.dumps({"videos": videos}).encode(), TWO, BodyLimits(9, 9))
     assert ids == ["a", ""]
     np.testing.assert_array_equal(found[0], np.array([[1, 2.5], [3, 4]], np.float32))
     assert [video.dtype for video in found] == [np.float32] * 2
+
+
+def test_features_by_name_are_joined_in_the_order_of_the_model() -> None:
+    features = BodyFeatures((("rgb", 2), ("audio", 1)))
+    body = {"videos": [{"audio": [[5], [6]], "rgb": [[1, 2], [3, 4]]}, {"rgb_and_audio": [[7, 8, 9]]}]}
+    _, found = features_in(json.dumps(body).encode(), features, BodyLimits(9, 9))
+    np.testing.assert_array_equal(found[0], np.array([[1, 2, 5], [3, 4, 6]], np.float32))
+    np.testing.assert_array_equal(found[1], np.array([[7, 8, 9]], np.float32))
+
+
+def test_a_feature_of_whole_videos_is_one_vector() -> None:
+    features = BodyFeatures((("copy", 2),), has_frames=False)  # a name that objects of pydantic have too
+    _, found = features_in(b'{"videos": [{"copy": [1, 2]}, {"rgb_and_audio": [[3, 4], [5, 6]]}]}', features, _LIMITS)
+    assert [video.tolist() for video in found] == [[[1, 2]], [[3, 4], [5, 6]]]
+    with pytest.raises(RefusedError, match=r"videos\[0\].copy: 3 numbers; the model takes 2"):
+        features_in(b'{"videos": [{"copy": [1, 2, 3]}]}', features, _LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("video", "text"),
+    [
+        ({"rgb": [[1, 2]]}, "videos[0]: expected rgb, audio"),
+        ({}, "videos[0]: expected rgb, audio"),
+        ({"rgb": [[1, 2]], "audio": [[1]], "rgb_and_audio": [[1, 2, 3]]}, "videos[0]: expected rgb, audio"),
+        ({"rgb": [[1, 2]], "audio": [[1], [2]]}, "videos[0]: rgb, audio have 1, 2 frames"),
+        ({"rgb": [[1, 2]], "audio": [[1e38]]}, "videos[0].audio: "),
+        ({"rgb": None, "audio": [[1]]}, "videos[0].rgb: Input should be a valid"),
+        ({"sound": [[1]]}, "videos[0].sound"),
+    ],
+)
+def test_features_that_do_not_fit_the_model_are_named(video: dict, text: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        features_in(json.dumps({"videos": [video]}).encode(), BodyFeatures((("rgb", 2), ("audio", 1))), _LIMITS)
+    assert refused.value.status == 400
+    assert text in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +210,7 @@ def test_features_come_as_rows_of_float32() -> None:
 def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
     body = json.dumps({"videos": [{"rgb_and_audio": video} for video in videos]}).encode()
     with pytest.raises(RefusedError) as refused:
-        features_in(body, 2, BodyLimits(3, 4))
+        features_in(body, TWO, BodyLimits(3, 4))
     assert refused.value.status == status
     assert text in str(refused.value)
 
@@ -172,5 +218,5 @@ def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
 @pytest.mark.parametrize("body", [b"{", b"[1]", b'{"video": []}', b"\xff\xfe", b"null"])
 def test_other_json_is_refused(body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
-        features_in(body, 2, BodyLimits(3, 4))
+        features_in(body, TWO, BodyLimits(3, 4))
     assert refused.value.status == 400

@@ -24,7 +24,7 @@ VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 
 @pytest.fixture(scope="module")
 def parsers() -> Iterator[Parsers]:
-    with contextlib.closing(Parsers(ParserSettings((300, 300), 2, 30_000_000), count=1)) as pool:
+    with contextlib.closing(Parsers(ParserSettings((300, 300), ([("rgb", 2)], True), 30_000_000), count=1)) as pool:
         parsed(pool, RECORDS[0], VIDEO)  # which starts its thread
         yield pool
 
@@ -103,7 +103,9 @@ def test_a_child_that_somebody_killed_is_replaced(parsers: Parsers) -> None:
 
 @pytest.mark.promise("X6")
 def test_a_body_that_needs_too_much_memory_is_refused() -> None:
-    with contextlib.closing(Parsers(ParserSettings((1 << 40, 1 << 40), 2, -(18 << 20)), count=1)) as parsers:
+    with contextlib.closing(
+        Parsers(ParserSettings((1 << 40, 1 << 40), ([("rgb", 2)], True), -(18 << 20)), count=1)
+    ) as parsers:
         numbers = b'{"videos": [{"rgb_and_audio": [' + b"[0, 1]," * 300_000 + b"[0, 1]]}]}"
         with pytest.raises(RefusedError, match="too much memory") as refused:
             parsed(parsers, JSON, numbers)

@@ -22,7 +22,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import file_kinds, storage
 from yt8m.errors import RunError
 from yt8m.records.checksums import mask_crc, masked_crc
 
@@ -51,17 +51,6 @@ EMPTY = "the file is empty: it holds no example"
 _MAX_UNCHECKED = 1 << 24  # bytes; before a longer read, `_has_bytes_left` checks that the file has as many
 _MIN_RECORDS = 16  # if a block of `_BLOCK` bytes has fewer records, `read_blocks` reads the records one by one
 _BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they fit into a core's cache
-# {the first bytes of a compressed file: (what compressed it, what to do)}. The second byte of zlib says how well it was
-# compressed; TensorFlow's writers name it ZLIB.
-_REWRITE = "write the records again without compression"
-_COMPRESSED = {
-    b"\x1f\x8b": ("gzip", "unpack it (gunzip)"),
-    **{bytes((0x78, level)): ("zlib", _REWRITE) for level in (0x01, 0x5E, 0x9C, 0xDA)},
-    b"\x28\xb5\x2f\xfd": ("zstd", "unpack it (unzstd)"),
-    b"BZh": ("bzip2", "unpack it (bunzip2)"),
-    b"\xfd7zXZ": ("xz", "unpack it (unxz)"),
-    b"PK\x03\x04": ("zip", "unpack it (unzip)"),
-}
 
 # An id, and ids on lines, that `id_text` does not change: printable ASCII without the backslash.
 _ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")
@@ -228,7 +217,7 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
     """
     while header := file.read(12):
         if len(header) < 12 or header[8:] != masked_crc(header[:8]):
-            raise DamagedError(path, number, _header_damage(header, number))
+            raise DamagedError(path, number, _header_damage(header + file.read(file_kinds.SAMPLE_BYTES), number))
         (length,) = struct.unpack("<Q", header[:8])
         body = file.read(length + 4) if _has_bytes_left(file, length) else b""
         if len(body) < length + 4:
@@ -298,10 +287,11 @@ def _sound_records(data: bytes, records: list[bytes], crcs: list[int], ends: lis
     return records[:count], ends[count - 1] + 4 if count else 0
 
 
-def _header_damage(header: bytes, number: int) -> str:
-    for start, (program, remedy) in _COMPRESSED.items() if number == 0 else ():
-        if header.startswith(start):
-            return f"the file is compressed by {program}, and read as plain; {remedy}"
+def _header_damage(start: bytes, number: int) -> str:
+    kind = file_kinds.find_kind(start) if number == 0 else None
+    if kind:
+        relation = "and read as plain" if kind.is_compressed else "not a TFRecord file"
+        return f"the file is {kind.description}, {relation}; {kind.remedy}"
     return "its length is damaged or cut short"
 
 

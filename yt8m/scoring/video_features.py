@@ -16,13 +16,13 @@ from yt8m.datasets.extract.computing import (
     ChosenExtractor,
     Clip,
     Computer,
-    Features,
     LocatedExtractor,
     Settings,
     describe_extractors,
     entry_of,
     locate,
 )
+from yt8m.datasets.extract.computing import Features as Features
 from yt8m.errors import UsageError
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
@@ -44,7 +44,8 @@ class VideoFeatures(Closing):
 
     Args:
       is_scored: whether videos are to be scored in windows. Then the features of whole videos are extracted, of at
-        most 100,000 frames; otherwise only those of the first `max_frames` frames.
+        most `most_frames` frames; otherwise only those of the first `max_frames` frames.
+      decoding_seconds: time limit for decoding a video that is scored.
 
     Attributes:
       entries: the extractors, as a data manifest describes them.
@@ -60,13 +61,15 @@ class VideoFeatures(Closing):
         *,
         is_scored: bool = False,
         max_bad_packets: int = 0,
+        most_frames: int = _MOST_FRAMES,
+        decoding_seconds: float = _DECODING_SECONDS,
     ) -> None:
         self.entries = entries
         self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
-        most, rule = _MOST_FRAMES if is_scored else self.max_frames, sampling_rules.rule_of_entry(entries[0])
+        most, rule = most_frames if is_scored else self.max_frames, sampling_rules.rule_of_entry(entries[0])
         settings = Settings(self.per_second, most, rule=rule, max_bad_packets=max_bad_packets)
         self._computer = Computer(located, settings, is_new=not is_scored)
-        self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
+        self._pool = DecoderPool(jobs, Limits(decoding_seconds) if is_scored else Limits())
 
     def close(self) -> None:
         """Ends the processes that decode, and closes the extractors."""
@@ -122,6 +125,8 @@ def for_model(
     *,
     trust_code: bool = False,
     max_bad_packets: int = 0,
+    most_frames: int = _MOST_FRAMES,
+    decoding_seconds: float = _DECODING_SECONDS,
 ) -> VideoFeatures:
     """Opens the extraction of features for a model that is to score videos.
 
@@ -139,7 +144,13 @@ def for_model(
         located = locate(_recreate_extractor(takes, entry, flags) for entry in entries)
         for entry, extractor in zip(entries, located, strict=True):
             refuse_other_weights(takes.folder, entry, extractor.weights)
-    return VideoFeatures(entries, located, is_scored=True, max_bad_packets=max_bad_packets)
+    return VideoFeatures(
+        *(entries, located),
+        is_scored=True,
+        max_bad_packets=max_bad_packets,
+        most_frames=most_frames,
+        decoding_seconds=decoding_seconds,
+    )
 
 
 def _choose_by_name(

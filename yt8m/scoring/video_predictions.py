@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
-from yt8m.records.film_windows import Part, best_scores, find_cuts, windows_for
+from yt8m.records.film_windows import FilmWindows, Part, best_scores, find_cuts, windows_for
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.thresholds import Tagger
 from yt8m.records.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ from yt8m.scoring import Scorer, video_features
 from yt8m.scoring.model_input import ModelInput
 from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
-from yt8m.scoring.video_features import VideoFeatures
+from yt8m.scoring.video_features import Features, VideoFeatures
 
 _PARTS_AT_ONCE = 64  # parts of a video that the model scores in a step
 
@@ -71,32 +71,43 @@ def predict(
     """
     film_windows = windows_for(scorer.takes.format, scorer.takes.folder, tags_of)
     for path, features in source.extract_features(paths):
-        if features.bad:
-            yield VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
-            continue
-        score = functools.partial(compute_windows, scorer.scores, scorer.takes, source, features.arrays)
-        count = len(features.arrays[0])
-        longest = scorer.takes.format.video_frames[1] if scorer.takes.format.video_frames else count
-        window_seconds = 0.0
-        if film_windows is not None and film_windows.are_for(count):
-            window_seconds = film_windows.size / source.per_second
-            scores = best_scores(score, film_windows.parts(count, find_cuts(features.arrays)))
-        else:
-            windows = divide_frames(count, source.max_frames)
-            scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
-        over_time = None
-        if seconds:
-            timeline_windows = _join_short_end(divide_frames(count, max(1, round(seconds * source.per_second))))
-            starts = [first / source.per_second for first, _ in timeline_windows]
-            over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
-        scored_seconds = min(features.seconds, count / source.per_second)
-        yield VideoScores(
-            *(path, scores.astype(np.float32), scored_seconds),
-            notes=features.notes,
-            window_seconds=window_seconds,
-            is_film=count > longest,
-            over_time=over_time,
-        )
+        yield score_video(scorer, source, path, features, film_windows, seconds)
+
+
+def score_video(
+    scorer: Scorer,
+    source: VideoFeatures,
+    path: str,
+    features: Features,
+    film_windows: FilmWindows | None,
+    seconds: float = 0,
+) -> VideoScores:
+    """The prediction for one video, from its features; see `predict`."""
+    if features.bad:
+        return VideoScores(path, np.zeros(0, np.float32), bad=features.bad)
+    score = functools.partial(compute_windows, scorer.scores, scorer.takes, source, features.arrays)
+    count = len(features.arrays[0])
+    longest = scorer.takes.format.video_frames[1] if scorer.takes.format.video_frames else count
+    window_seconds = 0.0
+    if film_windows is not None and film_windows.are_for(count):
+        window_seconds = film_windows.size / source.per_second
+        scores = best_scores(score, film_windows.parts(count, find_cuts(features.arrays)))
+    else:
+        windows = divide_frames(count, source.max_frames)
+        scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
+    over_time = None
+    if seconds:
+        timeline_windows = _join_short_end(divide_frames(count, max(1, round(seconds * source.per_second))))
+        starts = [first / source.per_second for first, _ in timeline_windows]
+        over_time = Timeline(starts, count / source.per_second, score(timeline_windows))
+    scored_seconds = min(features.seconds, count / source.per_second)
+    return VideoScores(
+        *(path, scores.astype(np.float32), scored_seconds),
+        notes=features.notes,
+        window_seconds=window_seconds,
+        is_film=count > longest,
+        over_time=over_time,
+    )
 
 
 def divide_frames(count: int, size: int) -> list[Part]:

@@ -8,24 +8,29 @@ from typing import Any
 
 from absl import logging
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from yt8m import file_kinds
+from yt8m.serving import docs_page
 from yt8m.serving.bodies import JSON, RECORDS, RefusedError, features_body
 from yt8m.serving.monitoring import Observed
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Answer, Service
+from yt8m.serving.uploads import FORM, Upload, files_of_form, unpack_gzip
+from yt8m.serving.video_uploads import VIDEO_TYPES, is_video
 from yt8m.version import __version__
 
 # The end of the message about a path or a method that the service does not have.
-_ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
+_ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /docs, /openapi.json."
 # Seconds for which the body of a request is received and dropped, before the request is refused because too many are in
 # progress. Clients read no answer while they are sending.
 _DROP_SECONDS = 2.0
 _GZIP = b"\x1f\x8b"  # the first bytes of a body that is compressed, also if no header says so
+_GZIP_ENCODINGS = ("gzip", "x-gzip")
 
 
 class _Answer(BaseModel):
@@ -135,6 +140,8 @@ def create(service: Service) -> Observed:
     # routes are slower, by a tenth of the time of a request.
     app.add_route("/predict", predict, methods=["POST"])
     app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_describe_body(service))(predict)
+    page = docs_page.make_page(app.openapi())
+    app.add_route("/docs", lambda _: HTMLResponse(page, headers=docs_page.HEADERS), methods=["GET"])
     return Observed(app, service.monitor, service.config.access_log)
 
 
@@ -190,7 +197,12 @@ def _describe_body(service: Service) -> dict[str, Any]:
     """
     records = {"schema": {"type": "string", "format": "binary"}}
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)
-    features = features_body(service.scorer.takes.width, service.limits).model_json_schema()
+    if service.video_scorer.has_extractors:
+        content |= {
+            f"{VIDEO_TYPES}*": records,
+            FORM: {"schema": {"type": "object", "additionalProperties": records["schema"]}},
+        }
+    features = features_body(service.features, service.limits).model_json_schema()
     features["properties"]["videos"]["items"] = features.pop("$defs")["Video"]
     content[JSON] = {"schema": features}
     top_k = {
@@ -222,7 +234,7 @@ async def _answer_predict(service: Service, request: Request) -> JSONResponse:
     work: asyncio.Future[list[Answer]] | None = None
     try:
         content_type, body, top_k = await _read_request(request, config)
-        work = service.begin(content_type, body)
+        work = _begin(service, request, content_type, body)
         await asyncio.wait({work}, timeout=config.timeout)
         if not work.done():
             raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
@@ -239,6 +251,17 @@ async def _answer_predict(service: Service, request: Request) -> JSONResponse:
                 work.cancel()
 
 
+def _begin(service: Service, request: Request, content_type: str, body: bytearray) -> asyncio.Future[list[Answer]]:
+    """Begins the work on a body, whatever it holds."""
+    if content_type == FORM:
+        header = request.headers["content-type"]
+        return service.begin_videos(files_of_form(bytes(body), header, service.config.max_videos))
+    is_unnamed_video = content_type in RECORDS and is_video(bytes(body[: file_kinds.SAMPLE_BYTES]))
+    if content_type.startswith(VIDEO_TYPES) or is_unnamed_video:
+        return service.begin_videos([Upload(request.query_params.get("id", ""), bytes(body))])
+    return service.begin(content_type, body)
+
+
 def _count_ended(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
     """Called when the work on a refused request has ended: the request is no longer in progress."""
     service.at_work -= 1
@@ -251,17 +274,20 @@ async def _read_request(request: Request, config: ServeConfig) -> tuple[str, byt
     body, length = await _read_body(request, config.body_size, config, config.timeout)
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding != "identity" or body.startswith(_GZIP):
-        raise RefusedError(
-            415, f"the body is compressed by {encoding if encoding != 'identity' else 'gzip'}: send it uncompressed."
-        )
-    top_k = request.query_params.get("top_k", str(config.top_k))
-    if content_type not in (JSON, *RECORDS):
-        raise RefusedError(
-            415, f"Content-Type {content_type or 'none'}: expected one of {', '.join((JSON, *RECORDS))}."
-        )
+    if encoding not in ("identity", *_GZIP_ENCODINGS):
+        raise RefusedError(415, f"Content-Encoding {encoding}: expected gzip, or a body that is not compressed.")
     if length > len(body):
         raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
+    if encoding in _GZIP_ENCODINGS:
+        body = await asyncio.to_thread(unpack_gzip, body, config.body_size)
+        if len(body) > config.body_size:
+            raise RefusedError(413, f"unpacked, the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
+    elif body.startswith(_GZIP):
+        raise RefusedError(415, "the body is compressed by gzip: add the header Content-Encoding: gzip.")
+    top_k = request.query_params.get("top_k", str(config.top_k))
+    if content_type not in (JSON, *RECORDS, FORM) and not content_type.startswith(VIDEO_TYPES):
+        expected = ", ".join((JSON, *RECORDS, FORM, f"{VIDEO_TYPES}mp4"))
+        raise RefusedError(415, f"Content-Type {content_type or 'none'}: expected one of {expected}.")
     if not body:
         raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
     if not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):

@@ -27,6 +27,7 @@ RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-
 
 _FRAME_FIELDS = 16  # limit on protocol buffer fields per frame; a feature list needs three
 _BESIDE_FRAMES = 128  # outside of its frames, for example for labels, a video may have the fields of this many frames
+_FIELD = "feature_"  # the beginning of the names of the fields in Python, since a feature may have any name
 _QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields and an id need six
 # The largest light body in bytes: of JSON, and of records. YouTube-8M's video-level records have 5 kB.
 _LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10
@@ -57,13 +58,35 @@ class BodyLimits(NamedTuple):
         return RefusedError(413, f"{where}: too many protocol buffer fields; {most}.")
 
 
+class BodyFeatures(NamedTuple):
+    """The features that a video in a JSON body has.
+
+    Attributes:
+      sizes: (name, number of values) of each feature, in the order of the model.
+      has_frames: whether a feature is a list of frames; otherwise it is one vector.
+    """
+
+    sizes: Sequence[tuple[str, int]]
+    has_frames: bool = True
+
+    @property
+    def width(self) -> int:
+        """The number of values of all features together."""
+        return sum(size for _, size in self.sizes)
+
+    @property
+    def names(self) -> str:
+        """The names of the features, for a message."""
+        return ", ".join(name for name, _ in self.sizes)
+
+
 class Parsed(NamedTuple):
     """The content of a body: either serialized records, or videos as ids and features.
 
     Attributes:
       records: the records; empty if the body is JSON.
       ids: the id of each video; empty if the body holds records.
-      features: float32 [T, feature_size] for each video; empty if the body holds records.
+      features: float32 [T, D] for each video, all its features side by side; empty if the body holds records.
     """
 
     records: list[bytes]
@@ -84,7 +107,7 @@ def is_light(content_type: str, body: bytes | bytearray) -> bool:
     return len(body) <= (_LIGHT_JSON if content_type == JSON else _LIGHT_RECORDS)
 
 
-def parse_body(content_type: str, body: bytes, feature_size: int, limits: BodyLimits) -> Parsed:
+def parse_body(content_type: str, body: bytes, features: BodyFeatures, limits: BodyLimits) -> Parsed:
     """Parses a body.
 
     Args:
@@ -92,7 +115,7 @@ def parse_body(content_type: str, body: bytes, feature_size: int, limits: BodyLi
     """
     if content_type in RECORDS:
         return Parsed(records_in(body, limits), [], [])
-    return Parsed([], *features_in(body, feature_size, limits))
+    return Parsed([], *features_in(body, features, limits))
 
 
 def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
@@ -152,47 +175,75 @@ class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-@functools.cache
-def features_body(size: int, limits: BodyLimits) -> type[BaseModel]:
-    """Creates the pydantic model of a JSON body: {"videos": [{"id": "abcd", "rgb_and_audio": [FRAME, ...]}, ...]}.
+def _vector(size: int) -> Any:
+    return Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
 
-    A FRAME is a list of numbers. The id may be missing, and is then empty.
+
+def _frames(size: int, limits: BodyLimits) -> Any:
+    return Annotated[list[_vector(size)], Field(min_length=1, max_length=limits.max_frames), FailFast()]  # type: ignore[misc]
+
+
+@functools.cache
+def features_body(features: BodyFeatures, limits: BodyLimits) -> type[BaseModel]:
+    """Creates the pydantic model of a JSON body: {"videos": [{"id": "abcd", "rgb": [FRAME, ...], ...}, ...]}.
+
+    A FRAME is a list of numbers. A video has either all features by their names, or `rgb_and_audio`, whose frames hold
+    the values of all features one after another. The id may be missing, and is then empty.
     """
-    frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
-    frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
-    video = create_model("Video", __base__=_StrictModel, id=(str, ""), rgb_and_audio=(frames, ...))
+    fields: dict[str, Any] = {"rgb_and_audio": (_frames(features.width, limits), None)}
+    for number, (name, size) in enumerate(features.sizes):
+        values = _frames(size, limits) if features.has_frames else _vector(size)
+        fields[f"{_FIELD}{number}"] = (values, Field(None, alias=name))
+    video = create_model("Video", __base__=_StrictModel, id=(str, ""), **fields)
     videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]  # type: ignore[valid-type]
     return create_model("Features", __base__=_StrictModel, videos=(videos, ...))
 
 
-def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], list[NDArray[np.float32]]]:
+def features_in(body: bytes, features: BodyFeatures, limits: BodyLimits) -> tuple[list[str], list[NDArray[np.float32]]]:
     """Parses a JSON body.
 
     Args:
       body: the bytes.
 
     Returns:
-      (the ids of the videos, their features, each float32 [T, size]).
+      (the ids of the videos, their features side by side, each float32 [T, D]).
     """
     if body.count(b'"') > _QUOTES * (limits.max_videos + 1):
         raise RefusedError(413, f"too many strings for a request of {limits.max_videos} videos (--max_videos).")
     try:
-        videos: Any = features_body(size, limits).model_validate_json(body)
+        videos: Any = features_body(features, limits).model_validate_json(body)
     except ValidationError as error:
-        raise _explain_fault(error.errors(include_url=False, include_input=False)[0], limits) from error
-    ids, features_of_videos = [], []
-    for number, video in enumerate(videos.videos):
+        raise _explain_fault(error.errors(include_url=False, include_input=False)[0], features, limits) from error
+    frames_of_videos = [
+        _join_features(video, f"videos[{number}]", features) for number, video in enumerate(videos.videos)
+    ]
+    return [video.id for video in videos.videos], frames_of_videos
+
+
+def _join_features(video: Any, where: str, features: BodyFeatures) -> NDArray[np.float32]:
+    """The frames of a video with all features side by side, float32 [T, D]."""
+    fields = {name: getattr(video, f"{_FIELD}{number}") for number, (name, _) in enumerate(features.sizes)}
+    missing = [name for name, values in fields.items() if values is None]
+    is_joined = video.rgb_and_audio is not None
+    if (is_joined and len(missing) < len(fields)) or (not is_joined and missing):
+        raise RefusedError(400, f"{where}: expected {features.names}; or in place of them all rgb_and_audio.")
+    if is_joined:
+        fields = {"rgb_and_audio": video.rgb_and_audio}
+    arrays = []
+    for name, values in fields.items():
         with np.errstate(over="ignore"):
-            features = np.array(video.rgb_and_audio, np.float32)
-        if shards.unfit_values(features):
-            problem = f"{first_unfit(features)}; no value may be {shards.UNFIT}"
-            raise RefusedError(400, f"videos[{number}].rgb_and_audio: {problem}.")
-        ids.append(video.id)
-        features_of_videos.append(features)
-    return ids, features_of_videos
+            arrays.append(np.atleast_2d(np.array(values, np.float32)))
+        if shards.unfit_values(arrays[-1]):
+            problem = f"{first_unfit(arrays[-1])}; no value may be {shards.UNFIT}"
+            raise RefusedError(400, f"{where}.{name}: {problem}.")
+    if len(set(map(len, arrays))) > 1:
+        raise RefusedError(
+            400, f"{where}: {features.names} have {', '.join(str(len(each)) for each in arrays)} frames."
+        )
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=1)
 
 
-def _explain_fault(fault: Any, limits: BodyLimits) -> RefusedError:
+def _explain_fault(fault: Any, features: BodyFeatures, limits: BodyLimits) -> RefusedError:
     """The refusal for one of the errors that pydantic reports."""
     location = fault["loc"]  # such as ("videos", 0, "rgb_and_audio", 7) for frame 7 of video 0
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".") or "the body"
@@ -200,9 +251,10 @@ def _explain_fault(fault: Any, limits: BodyLimits) -> RefusedError:
     count = "too many" if context.get("actual_length") is None else str(context["actual_length"])
     if fault["type"] == "too_long" and len(location) == 1:
         return limits.refuse_videos(count)
-    if fault["type"] == "too_long" and len(location) == 3:
+    has_frames = features.has_frames or location[2:3] == ("rgb_and_audio",)
+    if fault["type"] == "too_long" and len(location) == 3 and has_frames:
         return limits.refuse_frames(count, path)
-    if fault["type"] in ("too_long", "too_short") and len(location) == 4:
+    if fault["type"] in ("too_long", "too_short") and len(location) == (4 if has_frames else 3):
         size = context.get("max_length", context.get("min_length"))
         return RefusedError(400, f"{path}: {count} numbers; the model takes {size}.")
     return RefusedError(400, f"{path}: {fault['msg']}.")

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
@@ -27,7 +28,7 @@ from absl import logging
 from yt8m import cores, parent_process
 from yt8m.errors import RunError
 from yt8m.process_limits import limit_address_space
-from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError, parse_body
+from yt8m.serving.bodies import BodyFeatures, BodyLimits, Parsed, RefusedError, parse_body
 from yt8m.termination import NOTICES
 
 _HEAD = struct.Struct("<IQ")  # the start of a message: the length of its JSON, and the length of its raw bytes
@@ -45,7 +46,7 @@ class ParserSettings(NamedTuple):
     """
 
     limits: tuple[int, int]
-    feature_size: int
+    features: tuple[Sequence[tuple[str, int]], bool]
     body_size: int
 
 
@@ -94,7 +95,9 @@ def _parse_to_message(content_type: str, body: bytes, settings: ParserSettings) 
     the id and the number of frames of each video whose features are the raw bytes; or `status` and `text` of a refusal.
     """
     try:
-        records, ids, features = parse_body(content_type, body, settings.feature_size, BodyLimits(*settings.limits))
+        sizes, has_frames = settings.features
+        of_body = BodyFeatures(tuple((name, size) for name, size in sizes), has_frames)
+        records, ids, features = parse_body(content_type, body, of_body, BodyLimits(*settings.limits))
         if records:
             return {"sizes": list(map(len, records))}, b"".join(records)
         return {"ids": ids, "frames": list(map(len, features))}, np.concatenate(features).tobytes()

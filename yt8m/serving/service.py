@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.datasets.extract.computing import Features
 from yt8m.errors import RunError, UsageError
 from yt8m.records.batches import Records
 from yt8m.records.film_windows import windows_for
@@ -29,11 +30,14 @@ from yt8m.scoring import Scorer
 from yt8m.scoring.film_scores import score_film, score_films
 from yt8m.scoring.model_input import Videos
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
+from yt8m.scoring.video_predictions import VideoScores
 from yt8m.serving import bodies
-from yt8m.serving.bodies import BodyLimits, Parsed, RefusedError
+from yt8m.serving.bodies import BodyFeatures, BodyLimits, Parsed, RefusedError
 from yt8m.serving.monitoring import Monitor
 from yt8m.serving.parsing import Parsers, ParserSettings
 from yt8m.serving.serve_config import ServeConfig
+from yt8m.serving.uploads import Upload
+from yt8m.serving.video_uploads import VideoScorer
 
 T = TypeVar("T")  # an item
 A = TypeVar("A")  # the answer for an item
@@ -163,6 +167,26 @@ class Batcher(Generic[T, A]):
         self._begin_call()
 
 
+async def _finish(thread: CallThread, compute: Callable[[], T]) -> T:
+    """The result of a call in a thread. If the calling task is cancelled, waits for the end of the call first."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def end(result: Any, error: Exception | None) -> None:
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    thread.call(compute, end)
+    try:
+        await asyncio.wait({future})
+    except asyncio.CancelledError:
+        await asyncio.wait({future})
+        future.exception()  # marks the exception as retrieved, so asyncio does not log it
+        raise
+    return future.result()
+
+
 # The answer for one video: its id, and the scores of all classes, float32 [classes].
 Answer = tuple[str, NDArray[np.float32]]
 
@@ -190,8 +214,11 @@ class Service:
         self._film_windows = windows_for(scorer.takes.format, scorer.takes.folder, config.tags_of)
         self._records_of_body = Records([], scorer.takes.format, max_frames=scorer.takes.max_frames)
         self.limits = BodyLimits(config.max_videos, config.max_frames)
-        self._parsers = Parsers(ParserSettings(self.limits, scorer.takes.width, config.body_size))
+        self.features = BodyFeatures(tuple(scorer.takes.format.sizes().items()), scorer.takes.has_frames)
+        self._parsers = Parsers(ParserSettings(self.limits, self.features, config.body_size))
         self._thread = CallThread("model")  # one thread, because a step uses all cores
+        self.video_scorer = VideoScorer(scorer, config, self.limits, self._film_windows)
+        self._video_thread = CallThread("videos")  # extracts the features of videos, while the model works
         self._records = Batcher(self._score_records, config.max_videos, self._thread)
         self._features = Batcher(self._score_features, config.max_videos, self._thread)
         self.monitor = Monitor(
@@ -203,7 +230,9 @@ class Service:
     def close(self) -> None:
         """Kills the children that parse, waits for the current step of the model, and ends the model's thread."""
         self._parsers.close()
+        self._video_thread.close()
         self._thread.close()
+        self.video_scorer.close()
 
     def why_not_ready(self) -> str:
         """The reason why a new request would wait long or be refused; empty if it would be answered soon."""
@@ -214,6 +243,25 @@ class Service:
         if self.monitor.step_seconds() > self.config.timeout:
             return f"a step of the model has taken {self.monitor.step_seconds():.0f} seconds (--timeout)."
         return ""
+
+    def begin_videos(self, uploads: Sequence[Upload]) -> asyncio.Future[list[Answer]]:
+        """Begins the work on video files; see `begin` for the future."""
+        self.video_scorer.refuse_unfit(uploads)
+        return asyncio.create_task(self._score_videos(uploads))
+
+    async def _score_videos(self, uploads: Sequence[Upload]) -> list[Answer]:
+        extracted = await _finish(self._video_thread, lambda: self.video_scorer.extract(uploads))
+        predictions = await _finish(self._thread, lambda: self._score_extracted(uploads, extracted))
+        return [
+            FilmAnswer(each.path, each.scores, round(each.window_seconds * self.video_scorer.per_second))
+            if each.window_seconds
+            else (each.path, each.scores)
+            for each in predictions
+        ]
+
+    def _score_extracted(self, uploads: Sequence[Upload], extracted: Sequence[Features]) -> list[VideoScores]:
+        with self.monitor.step(len(uploads)):
+            return self.video_scorer.score(uploads, extracted)
 
     def begin(self, content_type: str, body: bytes | bytearray) -> asyncio.Future[list[Answer]]:
         """Begins the work on a body.
@@ -229,7 +277,7 @@ class Service:
         """
         if not bodies.is_light(content_type, body):
             return asyncio.create_task(self._parse_in_child(content_type, body))
-        return self._begin_scoring(bodies.parse_body(content_type, bytes(body), self.scorer.takes.width, self.limits))
+        return self._begin_scoring(bodies.parse_body(content_type, bytes(body), self.features, self.limits))
 
     async def _parse_in_child(self, content_type: str, body: bytes | bytearray) -> list[Answer]:
         """Lets a child parse the body, then scores the videos. If cancelled, waits for a step that computes scores."""
