@@ -113,19 +113,21 @@ lint: $(INSTALLED)
 WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { most = int($$2 / 4e6); print most < 1 ? 1 : most <= cores ? most : cores + 1 }' /proc/meminfo)
 SHARED = -n $(WORKERS) --dist worksteal
 
-# For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, which is a third of the time of tests
-# that run their graphs a few times. These tests do without, but for those that test_onednn.py starts. `make test-all`,
-# `make newest` and pytest itself take what TensorFlow takes.
+# For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, and rewrites the graph: more than half of
+# the time of tests that run their graphs a few times. These tests do without, but for those that test_onednn.py starts.
+# `make test-all`, `make newest` and pytest itself take what TensorFlow takes.
 test: $(INSTALLED)
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: export TF_ENABLE_ONEDNN_OPTS := 0
+quick-tests: export TESTS_WITH_PLAIN_GRAPHS := 1
 quick-tests: $(INSTALLED)
 	$(BIN)/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 # What one file needs: FILE=yt8m/readers/base.py.
 NEAREST := $(BIN)/python tests/campaigns/nearest.py
 check: export TF_ENABLE_ONEDNN_OPTS := 0
+check: export TESTS_WITH_PLAIN_GRAPHS := 1
 check: $(INSTALLED)
 	@[ -f '$(FILE)' ] || { echo 'make: name a file: make check FILE=yt8m/readers/base.py'; exit 2; }
 	$(BIN)/ruff format --check $(FILE)
@@ -138,6 +140,7 @@ SINCE ?= main
 PROGRAMS := tests/programs/test_programs.py::test_a_run_leaves_what_it_should \
   tests/programs/test_programs.py::test_inference_says_which_checkpoint_predicts_and_that_it_replaces_a_file
 test-fast: export TF_ENABLE_ONEDNN_OPTS := 0
+test-fast: export TESTS_WITH_PLAIN_GRAPHS := 1
 test-fast: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import hypothesis
 import laws
 import leaks
+import plain_graphs
 import pytest
 from emulator import bucket, emulator_address
 
@@ -74,6 +75,12 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_graphs_where_wanted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As tests/support/plain_graphs.py says; a test that needs TensorFlow's rewriting names it in its session."""
+    yield from plain_graphs.sessions() if plain_graphs.are_wanted(request.path) else [None]
 
 
 @pytest.fixture(autouse=True)

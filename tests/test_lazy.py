@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 
+import cases
 import pytest
 
 from yt8m import lazy
@@ -104,7 +105,9 @@ def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capf
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="glibc's allocator")
-@pytest.mark.parametrize(("setting", "is_reused"), [({}, True), ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])
+@pytest.mark.parametrize(
+    ("setting", "is_reused"), cases.all_of([({}, True)], heavy=[({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])
+)
 def test_the_memory_of_a_batch_is_reused(setting: dict[str, str], is_reused: bool) -> None:
     """Three blocks of 16 MB, freed together, are more than glibc keeps by default; and there are few arenas."""
     code = """

@@ -344,6 +344,7 @@ def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
     assert train.main(train_flags(tmp_path, "--max_steps=3", "--model=MoeModel")) == 2  # this run has taken steps
 
 
+@pytest.mark.heavy
 def test_the_end_of_a_run_names_commands_that_work(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     for split, source in (("train", "train"), ("validate", "test")):
         folder = tmp_path / f"my data/{split}"

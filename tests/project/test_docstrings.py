@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import re
-from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Programs: their errors are what users see.
@@ -30,8 +30,10 @@ def offered(modules: set[str]) -> dict[str, set[str]]:
     return names
 
 
-def inner_docstrings() -> Iterator[tuple[str, str]]:
+@functools.cache
+def inner_docstrings() -> list[tuple[str, str]]:
     """(place, docstring) of each function and class outside of the published API."""
+    found = []
     modules = published()
     others = offered(modules)
     for path in sorted((ROOT / "yt8m").rglob("*.py")):
@@ -43,7 +45,8 @@ def inner_docstrings() -> Iterator[tuple[str, str]]:
                 continue
             for node in ast.walk(top):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    yield f"{module}:{node.name}", ast.get_docstring(node) or ""
+                    found.append((f"{module}:{node.name}", ast.get_docstring(node) or ""))
+    return found
 
 
 def entries_without_content(docstring: str) -> list[str]:

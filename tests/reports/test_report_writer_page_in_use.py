@@ -103,7 +103,7 @@ def test_no_cell_lies_over_another_and_a_table_that_is_cut_shows_it(world, page,
     assert bool(cut) or width > 768
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", cases.all_of(["dark"], heavy=["light"]))
 def test_text_in_charts_has_contrast(world, page, scheme):
     page.open(world / "both.html", scheme=scheme)
     ratio, glyphs = page.run(CONTRAST_OF_CHARTS)

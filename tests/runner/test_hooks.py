@@ -47,6 +47,6 @@ def test_the_sum_that_is_waited_for_ends_with_the_session(monkeypatch: pytest.Mo
             started = set(threading.enumerate()) - before
     assert any("QueueRunnerThread" in thread.name for thread in started)
     for thread in started:
-        thread.join(60)
+        thread.join(600)
         assert not thread.is_alive()
     assert not failures

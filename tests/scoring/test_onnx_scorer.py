@@ -74,7 +74,7 @@ def test_an_export_uses_as_many_frames_of_a_record_as_its_run(tmp_path: pathlib.
                 np.testing.assert_allclose(scorer.scores(found)[1], expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("program", [evaluation, inference])
+@pytest.mark.parametrize("program", cases.all_of([evaluation], heavy=[inference]))
 def test_evaluation_and_inference_take_an_onnx_file_as_an_export(
     tmp_path: pathlib.Path, program: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

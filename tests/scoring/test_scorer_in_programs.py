@@ -210,6 +210,7 @@ def test_evaluation_and_inference_take_an_export(states: dict[str, State], tmp_p
         assert model.evaluate(DATA) == json.loads((tmp_path / "eval/report.json").read_text())
 
 
+@pytest.mark.heavy
 def test_evaluation_takes_what_the_command_export_writes(states: dict[str, State], tmp_path: pathlib.Path) -> None:
     """The folder has the config of the run, but its model alone."""
     assert cli.main(["export", f"--run={states['trained'].folder}", f"--out={tmp_path}/out"]) == 0

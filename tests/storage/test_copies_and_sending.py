@@ -174,11 +174,11 @@ def test_a_holder_keeps_its_lock_fresh_and_notes_that_it_is_lost(
     beaten, lost = threading.Event(), threading.Event()
     proxy.faults = [Fault("PATCH", times=1, before=beaten.set)]
     with storage.lock(f"{bucket}/run/train.lock"):
-        assert beaten.wait(60)
+        assert beaten.wait(600)
         storage.refuse_lost_lock(f"{bucket}/run")
         monkeypatch.setattr(gcs.logging, "error", lambda *_: lost.set())  # first: the next beat may notice the loss
         storage.remove(f"{bucket}/run/train.lock")
-        assert lost.wait(60)
+        assert lost.wait(600)
         storage.refuse_lost_lock(f"{bucket}/other")
         with pytest.raises(RunError, match="taken over by another process"):
             storage.refuse_lost_lock(f"{bucket}/run")

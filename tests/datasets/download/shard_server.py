@@ -64,7 +64,7 @@ class ShardServer:
             self.most_at_once = max(self.most_at_once, self.running)
         try:
             if self.gate:
-                self.gate.wait(20)
+                self.gate.wait(120)
             yield
         finally:
             with self.lock:
@@ -104,7 +104,7 @@ def stall(at: int) -> Fault:
 
     def serve(handler: Handler, content: bytes, start: int) -> None:
         send(handler, content[start : start + at], start, len(content) - start, len(content))
-        handler.server.shards.release.wait(30)
+        handler.server.shards.release.wait(600)
         handler.close_connection = True
 
     return serve

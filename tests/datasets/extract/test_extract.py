@@ -292,6 +292,7 @@ def test_videos_in_a_bucket_give_the_same_records(
     assert (told["path"], told["state"]) == (gone, "left out")
 
 
+@pytest.mark.heavy
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
     clips: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
