@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from yt8m import options, runner, storage
 from yt8m.config import run_dir
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
-from yt8m.errors import RunError, UsageError, first_line, suggestion
+from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, suggestion
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown
@@ -250,6 +250,8 @@ def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Fi
         return [figures_of(storage.read_json(path))]
     except storage.NotFoundError:
         return []
+    except DamagedFileError:
+        raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RunError(f"{path} is cut short or damaged ({error}).") from error
 

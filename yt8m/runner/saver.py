@@ -20,7 +20,7 @@ import numpy as np
 from absl import logging
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import DamagedFileError, RunError, UsageError, first_line
 from yt8m.graph import InputOps
 from yt8m.graph.inputs import input_saver
 from yt8m.graph.restore import model_variables
@@ -248,6 +248,8 @@ class _PositionFile:
                     "of processes or of towers (which --num_gpu and the GPUs of this machine decide)"
                 )
             return dict(position)
+        except DamagedFileError:
+            raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RunError(f"{path} cannot be read: {error}") from error
 
