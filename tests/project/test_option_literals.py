@@ -26,7 +26,10 @@ EXCEPTIONS = {
         "videos,labels,shards,bytes,classes without a video",
     ): "the keys of summary.json",
     ("yt8m/records/batches.py", "batch_size,max_frames,shuffle_buffer"): "arguments of a class below the options",
-    ("yt8m/records/data_format.py", "level,segment_labels,num_classes"): "keys of manifest.json, below the options",
+    (
+        "yt8m/records/data_format.py",
+        "level,segment_labels,num_classes,segment_size,frames_per_second",
+    ): "keys of manifest.json, below the options",
     (
         "yt8m/models/base.py",
         "l2_penalty,moe_num_mixtures,batch_norm_decay,gating_remove_diag",

@@ -135,9 +135,10 @@ def complete(
         _log_unused(values, discovered)
     values["feature_ranges"] = feature_ranges(values["feature_names"], discovered.format)
     values["video_frames"] = discovered.format.video_frames or ()
-    for name in ("segment_size", "frames_per_second"):
-        if value := getattr(discovered.format, name):
-            values[name] = value
+    if size := discovered.format.segment_size:
+        values["segment_size"] = size
+    if rate := discovered.format.frames_per_second:
+        values["frames_per_second"] = rate
     values["extractors"] = options.with_tuples(discovered.extractors)
     return _add_sizes(values, discovered.format.sizes(), str(discovered)), is_taken
 

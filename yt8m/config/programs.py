@@ -77,6 +77,11 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     eval_data_pattern: str = same_as(DataConfig, "data_pattern", aliases=("data",))
     eval_dir: str = path_option("folder for the results; by default train_dir", aliases=("out",))
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records", needs_run=True)
+    spans: bool = option(
+        False,
+        "evaluate spans of time: choose how cells are joined, print mAP at tIoU 0.3 to 0.7, and write eval/spans.json",
+        needs_run=True,
+    )
     num_gpu: int = same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
     top_k: int = option(NUM_CANDIDATES, "number of best predictions of each video that metrics use", minimum=1)

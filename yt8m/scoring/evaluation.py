@@ -90,6 +90,10 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data:
       The exit status: 0; 1 if a checkpoint does not fulfil a condition of --require; that of the first evaluation that
       failed; or 128 plus the number of a signal that ended the evaluation.
     """
+    if config.spans:
+        from yt8m.scoring import span_evaluation  # most evaluations do not need it
+
+        return span_evaluation.evaluate(config)
     if is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config, data)
     if not config.calibrated_run:

@@ -55,6 +55,22 @@ class PredictConfig(options.Checked):
         "write the last hidden layer of the model for each video, its embedding, to this .npz, .csv or .parquet file, "
         "instead of showing classes"
     )
+    spans: str = path_option(
+        "write the spans of time in which the model finds each class in each video to this file, instead of showing "
+        "classes"
+    )
+    spans_format: str = option(
+        "csv",
+        "form of the file of --spans: a table; pre-annotations of Label Studio's TimelineLabels; or results as "
+        "ActivityNet's evaluation reads them",
+        choices=("csv", "label-studio", "activitynet"),
+        needs="spans",
+    )
+    spans_from: str = path_option(
+        "eval/spans.json of the run of the model, for an export or an ONNX file [the model's own, if it is a run]",
+        needs="spans",
+    )
+    frame_rate: float = option(24.0, "for label-studio: the frameRate of the Video tag", minimum=1e-3, needs="spans")
     timeline: bool = option(
         False,
         "of video files: also write VIDEO.timeline.html, a page with the scores of every 5 seconds and thumbnails",

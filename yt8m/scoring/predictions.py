@@ -38,10 +38,16 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
     """
     if config.features:
         hidden_layer.refuse_format(config.features)
+    if config.spans:
+        from yt8m.scoring import span_predictions  # slow to import, and classes do not need it
+
+        span_predictions.check(config)
     data = _open_files(config, patterns)
     if _are_videos(data.files):
         if config.features:
             return hidden_layer.write_for_videos(config, settings, data.files)
+        if config.spans:
+            return span_predictions.write_for_videos(config, settings, data.files)
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, settings, data.files)
@@ -58,6 +64,8 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
             )
     if config.features:
         return hidden_layer.write_for_records(config, data)
+    if config.spans:
+        return span_predictions.write_for_records(config, data)
     return _show_records(config, data, ", ".join(patterns))
 
 

@@ -31,7 +31,8 @@ _NO_LABELS: tuple[str, ...] = ()
 
 
 # The values of --rows: what a row with a start and an end is.
-SPANS, VIDEOS = "spans", "videos"
+SPANS = "spans"
+VIDEOS = "videos"
 
 
 @dataclass(frozen=True)

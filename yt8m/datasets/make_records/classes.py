@@ -7,6 +7,7 @@ labels are the class indices themselves, unless --label_names is given.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import unicodedata
 from collections import Counter
@@ -27,13 +28,36 @@ from yt8m.tables.understood import SPANS, VIDEOS
 # Labels that are numbers, such as years, need not be meant as class numbers. They are refused if there would be at
 # least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.
 _FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10
-_SPAN_OPTIONS = ("rows", "frame_rate", "segment_size", "annotated")
 MOST_FRAMES_WITH_SPANS = 100_000  # a film of 27 hours at a frame a second
 CLASS_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a label that can be the number of a class
 
 
+@dataclass(frozen=True, kw_only=True)
+class SpanFlags(options.Checked):
+    """The options of spans of time."""
+
+    rows: str = option(
+        "",
+        "what a row with a start and an end is: a span of a video, so that ids repeat; or a video [a video; spans for "
+        "frames and an export of spans]",
+        choices=("", SPANS, VIDEOS),
+    )
+    frame_rate: float | None = option(
+        None, "frames per second, if starts and ends of spans count frames [they are times]", minimum=1e-3
+    )
+    segment_size: float = option(
+        5.0, "of spans: seconds of a cell of the grid on which they are stored; 1 for fine ones", minimum=1e-3
+    )
+    annotated: str = option(
+        "whole",
+        "of spans: which part of a video people have looked at: the whole video, so that a class is absent outside its "
+        "spans; or the spans, and nothing is known outside them",
+        choices=("whole", "spans"),
+    )
+
+
 @dataclass(frozen=True)
-class DataSetFlags(options.Checked):
+class DataSetFlags(SpanFlags):
     """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
 
     out: str = path_option(
@@ -62,24 +86,6 @@ class DataSetFlags(options.Checked):
     max_frames: int | None = option(
         None, "with --level=frame: number of frames after which a video is cut [300; 100,000 with spans]", minimum=1
     )
-    rows: str = option(
-        "",
-        "what a row with a start and an end is: a span of a video, so that ids repeat; or a video [a video; spans for "
-        "frames and an export of spans]",
-        choices=("", SPANS, VIDEOS),
-    )
-    frame_rate: float | None = option(
-        None, "frames per second, if starts and ends of spans count frames [they are times]", minimum=1e-3
-    )
-    segment_size: float = option(
-        5.0, "of spans: seconds of a cell of the grid on which they are stored; 1 for fine ones", minimum=1e-3
-    )
-    annotated: str = option(
-        "whole",
-        "of spans: which part of a video people have looked at: the whole video, so that a class is absent outside its "
-        "spans; or the spans, and nothing is known outside them",
-        choices=("whole", "spans"),
-    )
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     dry_run: bool = option(False, "say how the table is understood, and write nothing", shapes="nothing")
     overwrite: bool = option(
@@ -98,7 +104,7 @@ class DataSetFlags(options.Checked):
 
         Options of spans are left out if they have their defaults, so that the values are those of earlier versions.
         """
-        defaults = {name: DataSetFlags.__dataclass_fields__[name].default for name in _SPAN_OPTIONS}
+        defaults = {field.name: field.default for field in dataclasses.fields(SpanFlags)}
         values = options.shaping_values(self)
         values["max_frames"] = self.frame_limit(self.rows == SPANS)
         return {name: value for name, value in values.items() if value != defaults.get(name, self)}

@@ -1,0 +1,136 @@
+"""Spans from records to records: made, learned, evaluated, predicted in each format, and read again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from yt8m.command_line import cli
+from yt8m.errors import RunError, UsageError
+from yt8m.tables.understood import TableFlags, understand
+
+pytestmark = pytest.mark.long
+_CELL = 2
+NAMES = ("weld", "cut", "bend")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Records of films with planted spans, and a run that was trained on their cells."""
+    folder = tmp_path_factory.mktemp("spans")
+    draw, rows = np.random.default_rng(3), [("video", "path", "label", "start", "end", "split")]
+    for number in range(24):
+        frames = draw.normal(size=(60, 6)).astype(np.float32)
+        split = "train" if number < 16 else "validate"
+        for index, name in enumerate(NAMES):
+            start = int(draw.integers(0, 20)) * _CELL
+            end = start + int(draw.integers(3, 8)) * _CELL
+            frames[start:end, index] += 6
+            rows.append((f"v{number}", f"v{number}.npy", name, str(start), str(end), split))
+        np.save(folder / f"v{number}.npy", frames)
+    with (folder / "spans.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    words = [f"--table={folder}/spans.csv", f"--out={folder}/data", "--level=frame", "--rows=spans", "--shards=1"]
+    assert cli.call("make-records", [*words, f"--segment_size={_CELL}"]) == 0
+    words = [f"--data={folder}/data/frame/train/*.tfrecord", f"--train_dir={folder}/run", "--num_epochs=60"]
+    words += ["--model=FrameLevelLogisticModel", "--batch_size=64", "--base_learning_rate=0.1"]
+    assert cli.call("train", words) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evaluated(folder: pathlib.Path) -> pathlib.Path:
+    """The folder after an evaluation of spans."""
+    data = f"--eval_data_pattern={folder}/data/frame/validate/*.tfrecord"
+    assert cli.call("eval", [f"--train_dir={folder}/run", data, "--spans"]) == 0
+    return folder
+
+
+def predict(folder: pathlib.Path, name: str, *words: str) -> pathlib.Path:
+    """Predicts spans of the validation videos."""
+    data = f"{folder}/data/frame/validate/*.tfrecord"
+    assert cli.call("predict", [f"--model={folder}/run", f"--spans={folder / name}", *words, data]) == 0
+    return folder / name
+
+
+def test_planted_spans_are_found_and_the_figures_are_saved(evaluated: pathlib.Path) -> None:
+    written = json.loads((evaluated / "run" / "eval" / "spans.json").read_text())
+    assert len(written["thresholds"]) == 3
+    value, low, high = written["figures"]["mAP@0.5"]
+    assert 0.8 <= value <= 1
+    assert low <= value <= high
+    assert set(written["figures"]["AP of classes"]) == set(NAMES)
+
+
+def test_the_table_of_spans_is_one_that_make_records_reads(evaluated: pathlib.Path) -> None:
+    path = predict(evaluated, "found.csv")
+    table = understand("--table", str(path), TableFlags(rows="spans"))
+    found = {
+        video: spans
+        for rows in table.batches(99)
+        for video, spans in zip(rows.cells["id"], rows.cells["spans"], strict=True)
+    }
+    assert set(found) == {f"v{number}" for number in range(16, 24)}
+    truth = understand("--table", str(evaluated / "spans.csv"), TableFlags(rows="spans"))
+    close = total = 0
+    for rows in truth.batches(99):
+        for video, spans in zip(rows.cells["id"], rows.cells["spans"], strict=True):
+            for span in spans if video in found else ():
+                alike = [other for other in found[video] if other.labels == span.labels]
+                close += any(abs(span.start - o.start) <= _CELL and abs(span.end - o.end) <= _CELL for o in alike)
+                total += 1
+    assert close >= 0.8 * total > 0
+
+
+def test_other_programs_get_the_same_spans(evaluated: pathlib.Path) -> None:
+    rows = list(csv.DictReader(predict(evaluated, "found.csv").open()))
+    table = sorted((row["video"], row["class"], float(row["start"]), float(row["end"])) for row in rows if row["class"])
+    results = json.loads(predict(evaluated, "net.json", "--spans_format=activitynet").read_text())["results"]
+    assert table == sorted(
+        (video, span["label"], *span["segment"]) for video, spans in results.items() for span in spans
+    )
+    tasks = json.loads(predict(evaluated, "ls.json", "--spans_format=label-studio", "--frame_rate=25").read_text())
+    found = []
+    for task in tasks:
+        for result in task["predictions"][0]["result"]:
+            ((start, end),) = ((part["start"], part["end"]) for part in result["value"]["ranges"])
+            (name,) = result["value"]["timelinelabels"]
+            found.append((task["data"]["video"], name, (start - 1) / 25, end / 25))
+    assert table == sorted(found)
+    # Accepted as they are, the pre-annotations are read back as the same spans.
+    for task in tasks:
+        task["annotations"] = [{"completed_by": 1, "result": task.pop("predictions")[0]["result"]}]
+    (evaluated / "answers.json").write_text(json.dumps(tasks))
+    read = understand("--table", str(evaluated / "answers.json"), TableFlags(rows="spans", frame_rate=25.0))
+    spans = [
+        (video, span.labels[0], span.start, span.end)
+        for batch in read.batches(99)
+        for video, spans in zip(batch.cells["id"], batch.cells["spans"], strict=True)
+        for span in spans
+    ]
+    assert sorted(spans) == table
+
+
+def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="--spans writes a file of spans alone: leave out --tags"):
+        predict(evaluated, "x.csv", "--tags")
+    with pytest.raises(UsageError, match=r"--spans=.*x.json: expected a name that ends in .csv, or --spans_format"):
+        predict(evaluated, "x.json")
+    assert cli.call("eval", [f"--train_dir={evaluated}/run", "--spans"]) == 2
+    (evaluated / "bad.json").write_text('{"rule": {}}')
+    with pytest.raises(RunError, match=r"bad.json is damaged.*yt8m eval --spans"):
+        predict(evaluated, "x.csv", f"--spans_from={evaluated}/bad.json")
+
+
+def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
+    (export,) = (evaluated / "run" / "export").iterdir()
+    rule, data = f"--spans_from={evaluated}/run/eval/spans.json", f"{evaluated}/data/frame/validate/*.tfrecord"
+    assert cli.call("predict", [f"--model={export}", f"--spans={evaluated}/export.csv", rule, data]) == 0
+    columns = ("video", "start", "end", "class")
+    rows = [list(csv.DictReader(path.open())) for path in (evaluated / "export.csv", predict(evaluated, "run.csv"))]
+    assert [[row[name] for name in columns] for row in rows[0]] == [[row[name] for name in columns] for row in rows[1]]
+    assert len(rows[0]) >= 8

@@ -1,0 +1,156 @@
+"""Spans that a trained model finds: the scores of cells, joined by the rule that was chosen on validation.
+
+`yt8m eval --spans` scores the cells of records, chooses thresholds and a rule on them, and writes both to
+`eval/spans.json` of the run; `yt8m predict --spans` joins by them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError, refusing
+from yt8m.eval_util.arrays import Floats64
+from yt8m.eval_util.span_joining import JoinRule, join_cells
+from yt8m.records import shards
+from yt8m.records.batches import read_records
+from yt8m.records.film_windows import WINDOWS_AT_ONCE, Part
+from yt8m.records.opened_data import OpenedData
+from yt8m.records.record_parser import Raw
+from yt8m.scoring.film_scores import score_windows
+from yt8m.scoring.scorer import Scorer
+
+NAME = "spans.json"
+_USUAL_THRESHOLD = 0.5
+_MOST_FRAMES = 100_000  # of a video
+
+
+class Joining(NamedTuple):
+    """How the cells of a model become spans.
+
+    Attributes:
+      frames: number of frames of a cell.
+      per_second: frames per second of the features.
+      thresholds: float64 [C].
+    """
+
+    frames: int
+    per_second: float
+    thresholds: Floats64
+    rule: JoinRule
+
+    def spans(self, scores: NDArray[np.float32], seconds: float) -> list[FoundSpan]:
+        """The spans of a video with the scores of its cells [T, C], by their starts."""
+        joined = zip(*(column.tolist() for column in join_cells(scores, self.thresholds, self.rule)), strict=True)
+        cell = self.frames / self.per_second
+        return sorted(
+            FoundSpan(first * cell, min(last * cell, seconds), number, score) for number, first, last, score in joined
+        )
+
+
+class FoundSpan(NamedTuple):
+    """A span of a class in a video; `start` and `end` are seconds."""
+
+    start: float
+    end: float
+    number: int
+    score: float
+
+
+def path_of(folder: str) -> str:
+    """The path of the file of a run."""
+    return storage.join(folder, "eval", NAME)
+
+
+def joining_for(scorer: Scorer, path: str = "") -> Joining:
+    """How to join the cells of a model: as `yt8m eval --spans` chose, or else where a score reaches 0.5.
+
+    Args:
+      path: the file that it wrote; by default that of the run.
+    """
+    data = scorer.training_data
+    if path:
+        storage.refuse_missing(path, "spans_from", "`yt8m eval --spans` writes it")
+    path = path or path_of(scorer.takes.folder or scorer.path)
+    if not storage.exists(path):
+        logging.info(
+            "there is no %s, so a class is shown where its score reaches 0.5; yt8m eval --spans chooses better", path
+        )
+        thresholds = np.full(scorer.num_classes, _USUAL_THRESHOLD)
+        return Joining(data.segment_size, data.frames_per_second, thresholds, JoinRule())
+    with refusing(lambda error: RunError(f"{path} is damaged: {error}. Write it again by `yt8m eval --spans`.")):
+        written = storage.read_json(path)
+        rule = JoinRule(**written["rule"])
+        joining = Joining(
+            int(written["segment_size"]),
+            float(written["frames_per_second"]),
+            np.array(written["thresholds"], np.float64),
+            JoinRule(float(rule.hysteresis), int(rule.gap), int(rule.least)),
+        )
+        if joining.thresholds.shape != (scorer.num_classes,) or joining.frames < 1 or not joining.per_second > 0:
+            raise ValueError(f"it is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}")
+    logging.info("spans are joined as %s says", path)
+    return joining
+
+
+def write(folder: str, joining: Joining, figures: dict[str, Any], step: int) -> None:
+    """Writes the file of a run."""
+    content = {
+        "step": step,
+        "segment_size": joining.frames,
+        "frames_per_second": joining.per_second,
+        "rule": joining.rule._asdict(),
+        "thresholds": joining.thresholds.tolist(),
+        "figures": figures,
+    }
+    storage.makedirs(storage.join(folder, "eval"))
+    storage.write(path_of(folder), json.dumps(content, indent=1) + "\n")
+
+
+def cells_of(count: int, size: int) -> list[Part]:
+    """The cells of `count` frames; the last one may be shorter."""
+    return [(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def score_cells(scorer: Scorer, frames: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """The scores of the cells of a video, float32 [cells, C]; `frames` are its joined features, float32 [T, D]."""
+    cells = cells_of(len(frames), size)
+    score = functools.partial(score_windows, scorer, frames)
+    groups = [score(cells[first : first + WINDOWS_AT_ONCE]) for first in range(0, len(cells), WINDOWS_AT_ONCE)]
+    return np.concatenate([np.zeros((0, scorer.num_classes), np.float32), *groups])
+
+
+def frames_of_records(scorer: Scorer, data: OpenedData) -> Iterator[tuple[str, NDArray[np.float32], Raw]]:
+    """Yields (id, joined features float32 [T, D], record) of each video in records of frames."""
+    if not scorer.takes.has_frames or scorer.takes.has_own_reader:
+        raise UsageError(f"{scorer.path} takes no records of frames as they are stored, so it cannot find spans.")
+    records = read_records(data, batch_size=1, num_classes=scorer.num_classes, max_frames=_MOST_FRAMES)
+    scorer.check(records)
+    for raws in records.serialized():
+        batch = scorer.takes.arranged(records.parsed(raws)).dequantize()
+        features = [batch.features[name][0, : int(batch.num_frames[0])] for name in scorer.takes.format.sizes()]
+        yield batch.ids[0], np.concatenate(features, axis=-1), raws[0]
+
+
+def shown_cells(raw: Raw, count: int, size: int, num_classes: int) -> NDArray[np.bool_]:
+    """Whether each cell of a record shows each class, bool [cells, C]."""
+    record = shards.parse(raw[0], with_lists=False)
+    starts, classes, scores = (np.array(record.values(name)) for name in shards.RATING_LISTS)
+    shown = np.zeros((len(cells_of(count, size)), num_classes), bool)
+    is_shown = (scores > 0.5) & (starts < count) if len(starts) else np.zeros(0, bool)
+    shown[(starts[is_shown] // size).astype(np.int64), classes[is_shown].astype(np.int64)] = True
+    return shown
+
+
+def is_annotated(raw: Raw, count: int) -> bool:
+    """Whether people have looked at the whole video of a record."""
+    record = shards.parse(raw[0], with_lists=False)
+    starts, ends = map(record.values, shards.ANNOTATED_LISTS)
+    return (starts, ends) == ([0], [count])
