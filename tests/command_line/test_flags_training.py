@@ -137,3 +137,19 @@ def test_the_number_of_classes_comes_from_the_flag_the_data_or_the_run(tmp_path)
     with pytest.raises(UsageError, match=r"--num_classes=4, but .*run/vocabulary\.csv names 5 classes"):
         flags.train_config([*words, "--num_classes=4"])
     assert flags.train_config([*words, "--start_new_model"]).data.num_classes == 3862
+
+
+def test_the_model_of_init_from_is_known(tmp_path):
+    words = ["--model=MoeModel", "--moe_num_mixtures=3", "--num_classes=4"]
+    for name in ("source", "own"):
+        config = flags.train_config([*words[: 2 if name == "source" else 1], f"--train_dir={tmp_path}/{name}"])
+        run_dir.write(f"{tmp_path}/{name}", config, is_own=True)
+    start = [f"--init_from={tmp_path}/source", "--num_classes=4"]
+    new = flags.train_config([*start, f"--train_dir={tmp_path}/new"]).model
+    assert (new.model, new.hyper_parameters["moe_num_mixtures"]) == ("MoeModel", 3)
+    assert flags.train_config([*start, "--moe_num_mixtures=5"]).model.hyper_parameters["moe_num_mixtures"] == 5
+    assert flags.train_config([*start, "--model=LogisticModel"]).model.model == "LogisticModel"
+    # The next start of a run keeps the run's own model, whatever has become of the other.
+    own = [*start, f"--train_dir={tmp_path}/own"]
+    assert flags.train_config(own).model.hyper_parameters.get("moe_num_mixtures") != 3
+    assert flags.train_config([*own, "--start_new_model"]).model.hyper_parameters["moe_num_mixtures"] == 3

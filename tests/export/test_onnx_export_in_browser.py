@@ -18,6 +18,7 @@ from yt8m.config.train_config import ModelConfig
 from yt8m.export import web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import ModelFacts
+from yt8m.records.input_statistics import InputStatistics
 
 pytestmark = pytest.mark.heavy
 
@@ -51,9 +52,24 @@ def site(tmp_path_factory: pytest.TempPathFactory, onnxruntime_web: str) -> Iter
 @pytest.mark.parametrize("weights", ["float32", "int8"])
 @pytest.mark.parametrize("name", models.names())
 def test_a_model_gives_the_same_scores(site: Site, tmp_path: pathlib.Path, name: str, weights: str) -> None:
+    check_scores(site, tmp_path, name, weights)
+
+
+@pytest.mark.parametrize("name", ["LogisticModel", "AttentiveProbeModel"])
+def test_a_model_that_standardises_gives_the_same_scores(site: Site, tmp_path: pathlib.Path, name: str) -> None:
+    width, draw = sum(data_of(name).feature_sizes), np.random.default_rng(2)
+    deviation = np.where(np.arange(width) == 0, 0, draw.uniform(0.1, 3, width)).astype("f")
+    check_scores(site, tmp_path, name, "float32", InputStatistics(draw.normal(size=width).astype("f"), deviation))
+
+
+def check_scores(
+    site: Site, tmp_path: pathlib.Path, name: str, weights: str, statistics: InputStatistics | None = None
+) -> None:
+    """The page gives the scores of `yt8m.load`, for random weights."""
     data = data_of(name)
-    parts, checkpoint = small_exports.random_weights(tmp_path, data, ModelConfig(name, CASES[name].hyper_parameters))
-    path = site.folder / f"{name}-{weights}.onnx"
+    options = {**CASES[name].hyper_parameters, **({"input_transform": "standardize"} if statistics else {})}
+    parts, checkpoint = small_exports.random_weights(tmp_path, data, ModelConfig(name, options), statistics)
+    path = site.folder / f"{name}-{weights}{'-standardized' if statistics else ''}.onnx"
     export_onnx(str(path), checkpoint, data, parts.modeler, ModelFacts(weights=weights))
     lengths = LENGTHS if data.frame_features else (1,) * len(LENGTHS)
     draw = np.random.default_rng(1)

@@ -16,6 +16,7 @@ from yt8m.eval_util.top_k import top_k
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
+from yt8m.records.input_statistics import InputStatistics
 from yt8m.video import workload
 from yt8m.video.workload import Workload
 
@@ -79,9 +80,12 @@ def checkpoint(
     return data, *random_weights(folder, data, ModelConfig(model, hyper_parameters))
 
 
-def random_weights(folder: pathlib.Path, data: DataConfig, model: ModelConfig) -> tuple[Workload, str]:
-    """Saves random weights of a model; returns (workload, path of the checkpoint)."""
+def random_weights(
+    folder: pathlib.Path, data: DataConfig, model: ModelConfig, statistics: InputStatistics | None = None
+) -> tuple[Workload, str]:
+    """Saves random weights of a model, and the statistics of its input; returns (workload, path of the checkpoint)."""
     parts = workload.create(data, model, "infer")
+    parts.modeler.input_statistics = statistics
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         width = sum(data.feature_sizes)

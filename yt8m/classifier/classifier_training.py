@@ -37,10 +37,6 @@ _OWN_OPTIONS = (
 )
 
 
-# A validation takes as long as many steps of a small batch, so few videos are not validated after each epoch.
-_STEPS_BETWEEN_VALIDATIONS, _SMALLEST_BATCH = 50, 32
-
-
 class TrainingSettings(NamedTuple):
     """The arguments of the constructor."""
 
@@ -149,8 +145,7 @@ def _run_training(settings: TrainingSettings, run: RunFolder, videos: GivenVideo
         "seed": settings.seed,
     }
     if chooses and keeps_validation:
-        epochs = max(1, round(_STEPS_BETWEEN_VALIDATIONS * _SMALLEST_BATCH / len(videos)))
-        flags |= {"eval_data_pattern": f"{run.data}/validate/*.tfrecord", "eval_every_n_epochs": epochs}
+        flags["eval_data_pattern"] = f"{run.data}/validate/*.tfrecord"
     flags |= settings.options
     with contextlib.ExitStack() as stack:
         stack.enter_context(program.shown_log() if settings.verbose else program.hidden_log())

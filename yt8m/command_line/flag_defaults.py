@@ -96,6 +96,30 @@ def start_named_in(words: Sequence[str]) -> Start:
     return Start(path, run_dir.read_config(path, trust_code=find_switch("trust_code", words)))
 
 
+def with_model_of_source(
+    flags: Mapping[str, Any], hyper_parameters: Mapping[str, Any], *, trust_code: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Adds the model of the run that --init_from names, if the user names none: the weights fit no other model.
+
+    If the training's own folder has a run already, the model is that of this run.
+
+    Returns:
+      The flags, and the hyper-parameters of the model, of which the given ones take precedence.
+    """
+    source = flags.get("init_from", "")
+    if not source or "model" in flags:
+        return dict(flags), dict(hyper_parameters)
+    own = "" if flags.get("start_new_model") else flags.get("train_dir", "")
+    folder = own if own and run_dir.is_run(own) else source
+    saved = run_dir.read(folder, trust_code=trust_code) if run_dir.is_run(folder) else None
+    if saved is None:
+        return dict(flags), dict(hyper_parameters)
+    model = saved.config.model
+    if model.model != ModelConfig.model:
+        logging.info("--model=%s, as %s has it (--init_from)", model.model, folder)
+    return {**flags, "model": model.model}, {**model.hyper_parameters, **hyper_parameters}
+
+
 def complete(
     flags: Mapping[str, Any], data: OpenedData, names: Vocabulary | None = None
 ) -> tuple[dict[str, Any], bool]:

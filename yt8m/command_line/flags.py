@@ -28,6 +28,7 @@ from yt8m.command_line.flag_defaults import Start, start_named_in
 from yt8m.command_line.flag_parsing import (
     Flag,
     Program,
+    find_switch,
     find_word,
     flags_of,
     flags_of_parts,
@@ -92,7 +93,10 @@ def training(words: Sequence[str], *, files_are_here: bool = True) -> tuple[Trai
     start = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
     typed, hyper_parameter_values = _parse_training_flags(program, words, TRAIN, start)
-    return _make_training_config(start, start.values(typed), hyper_parameter_values, files_are_here, may_choose=True)
+    values, hyper_parameter_values = flag_defaults.with_model_of_source(
+        start.values(typed), hyper_parameter_values, trust_code=find_switch("trust_code", words)
+    )
+    return _make_training_config(start, values, hyper_parameter_values, files_are_here, may_choose=True)
 
 
 def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:

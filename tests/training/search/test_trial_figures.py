@@ -64,3 +64,19 @@ def test_the_standard_error_is_the_spread_of_new_videos() -> None:
     rows = [trial_figures.row_of(*draw(seed, videos=200), np.arange(200, dtype=np.uint64)) for seed in range(20)]
     spread = np.std([row["map"] for row in rows])
     assert np.mean([row["map_error"] for row in rows]) == pytest.approx(spread, rel=0.5)
+
+
+def test_folds_that_cut_what_belongs_together_are_noticed() -> None:
+    """A candidate that remembers resembling videos is far better in the folds than on videos that were kept apart."""
+    labels = draw(3, videos=160, classes=8)[1]
+    keys, apart = np.arange(160, dtype=np.uint64), slice(0, 40)
+
+    def row(signal_of_folds: float, signal_apart: float) -> dict[str, object]:
+        signal = np.full((160, 1), signal_of_folds)
+        signal[apart] = signal_apart
+        scores = (np.random.default_rng(4).normal(size=labels.shape) + signal * labels).astype(np.float32)
+        alone = trial_figures.row_of(scores[apart], labels[apart], keys[apart])
+        return {**trial_figures.row_of(scores, labels, keys), "alone": alone}
+
+    assert trial_figures.are_cut([row(6, 1), row(5, 0.5)])
+    assert not trial_figures.are_cut([row(2, 2), row(1, 1)])

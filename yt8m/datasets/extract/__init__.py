@@ -296,7 +296,7 @@ class Extraction:
         for level, output in outputs.items():
             journal.fill_progress(output, level, features_by_level[level], files)
             output.progress.bad = {str(number): why for number, why in bad.items()}
-            output.finish(self._classes, bad, self._describe_extractors(ranges))
+            output.finish(self._classes, bad, self._describe_extractors(ranges), groups=self._scan.groups)
 
     def _refuse_many_bad(self, journal: Journal) -> None:
         """Raises `RunError` if more videos are bad than --max_bad_videos allows."""

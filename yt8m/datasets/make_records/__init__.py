@@ -185,7 +185,8 @@ class _RecordsMaker:
                 self._write(output)
                 if self._answers:
                     write_answers(storage.join(config.out, ANSWERS), self._answers, label_joiner(config))
-                output.finish(self._classes, self._bad.problems, corrections=self._corrections.manifest_entry)
+                corrections, groups = self._corrections.manifest_entry, self._scan.groups
+                output.finish(self._classes, self._bad.problems, corrections=corrections, groups=groups)
             finally:
                 output.close()
         return output.summary(self._classes, self._bad.problems)

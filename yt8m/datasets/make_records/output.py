@@ -1,7 +1,8 @@
 """Writes the folder of the records of one level: under a hidden name, which is renamed when the folder is complete.
 
-`OUT/.video.making/` becomes `OUT/video/`. It contains `summary.json` and a folder for each split with the shards and
-their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent when it is complete.
+`OUT/.video.making/` becomes `OUT/video/`. It contains `summary.json`, `groups.npz` if --group_by is given, and a folder
+for each split with the shards and their manifest. If OUT is in a bucket, the folder is filled on this machine, and sent
+when it is complete.
 
 When all records are written, the shards are synced to the disk, and then `.progress.json` says what was made from which
 inputs. After a kill or a power cut, the next start makes a folder without it anew; one with it is only renamed.
@@ -30,6 +31,8 @@ from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat
+from yt8m.records.groups import NAME as GROUPS
+from yt8m.records.groups import Groups
 from yt8m.records.manifest import Shard
 from yt8m.storage import sending
 
@@ -217,6 +220,7 @@ class Output:
         bad: Mapping[int, str],
         extractors: Sequence[Mapping[str, Any]] = (),
         corrections: Callable[[int, int], Mapping[str, Any]] = lambda *_: {},
+        groups: Groups | None = None,
     ) -> None:
         """Completes the records: writes the manifests, the summary and the vocabulary, and renames the folder.
 
@@ -227,6 +231,7 @@ class Output:
           bad: {number of a row: what is wrong with it}.
           corrections: called for each split with the numbers of labels that the decisions of --corrections added and
             removed; returns the entry of the manifest that describes these decisions, empty if there are none.
+          groups: which videos belong together; None if nothing is known of that.
         """
         self.wait()
         if not self.progress.shards:
@@ -236,6 +241,8 @@ class Output:
             self._write_manifest(split, classes.size, extractors, entry)
         summary = json.dumps(self.summary(classes, bad), indent=1, ensure_ascii=False)
         storage.write(storage.join(self.making, SUMMARY), summary)
+        if groups is not None:
+            groups.write(storage.join(self.making, GROUPS))
         self.progress.complete = True
         self._save_progress()
         self.install(classes)

@@ -7,7 +7,6 @@ with the features.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections import Counter
@@ -27,6 +26,8 @@ from yt8m.datasets.make_records.classes import (
     look_alike,
 )
 from yt8m.errors import RunError, UsageError, suggestion
+from yt8m.records.groups import Groups, hashes
+from yt8m.records.groups import digests as digests_of
 from yt8m.tables.sources import Rows
 from yt8m.tables.text_columns import NameLists, TextColumn
 from yt8m.tables.times import NotATimeError, parse_time
@@ -191,12 +192,14 @@ class Scan(NamedTuple):
       videos: number of videos of each split, in the order of `Splits.names`.
       names: {label, spelt as in the table: number of videos that have it}.
       unlabelled: number of good rows without a label.
+      groups: which videos belong together; None without --group_by.
     """
 
     splits: NDArray[np.int16]
     videos: tuple[int, ...]
     names: Counter[str]
     unlabelled: int
+    groups: Groups | None = None
 
 
 class _SplitsOfRows(NamedTuple):
@@ -241,14 +244,16 @@ class RowReader:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not digests:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
-        all_splits = self._splits_by_group(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
-        for first, row in _find_repeated(np.concatenate(digests)):
+        splits_of_rows = _SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True)))
+        all_splits, all_digests = self._splits_by_group(splits_of_rows), np.concatenate(digests)
+        for first, row in _find_repeated(all_digests):
             self._bad.add(row + 1, f"row {first + 1} has the same id")
             all_splits[row] = -1
         videos = np.bincount(all_splits[all_splits >= 0], minlength=len(self.splits.names))
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
         unlabelled = int(((all_splits >= 0) & ~np.concatenate(labelled)).sum())
-        return Scan(all_splits, tuple(videos.tolist()), Counter(names), unlabelled)
+        groups = Groups.of(all_digests, splits_of_rows.groups) if self._flags.group_by else None
+        return Scan(all_splits, tuple(videos.tolist()), Counter(names), unlabelled, groups)
 
     def videos(self, scan: Scan, size: int, features: Sequence[str] = ()) -> Iterator[TableVideos]:
         """Yields the videos of the rows, in batches of rows.
@@ -288,19 +293,14 @@ class RowReader:
                 elif CONTROL_CHARACTER.search(text.decode("utf-8", "replace")):
                     id_shown = repr(text.decode("utf-8", "replace")[:60])
                     self._bad.add(number, f"the id {id_shown} holds a line break or another control character")
-        return _digests(ids)
+        return digests_of(ids)
 
     def _read_splits(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
         """The split that each row names, or else one that is drawn by the row's group or id."""
         splits_in_table = self._named_splits(rows)
-        groups = digests[:0]
-        if self._flags.group_by:
-            digests = self._digests_of_groups(rows)
-            groups = digests if "split" in rows.cells else groups
-        # The first eight bytes of each digest of 16 bytes, as a number, draw the split.
-        splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.draw(digests.view(">u8")[::2])).astype(
-            np.int16
-        )
+        groups = self._digests_of_groups(rows) if self._flags.group_by else digests[:0]
+        drawing = hashes(groups if self._flags.group_by else digests)
+        splits = np.where(splits_in_table >= 0, splits_in_table, self.splits.draw(drawing)).astype(np.int16)
         for number in self._bad.problems:
             if rows.first <= number < rows.first + rows.size:
                 splits[number - rows.first] = -1
@@ -326,7 +326,7 @@ class RowReader:
                 self._bad.add(
                     number, f"its {self._flags.group_by} is empty, but --group_by needs it to choose the split"
                 )
-        return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
+        return digests_of([group.encode("utf-8", "surrogateescape") for group in groups])
 
     def _splits_by_group(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
         """The split of each row. If a row of a group names a split, all rows of the group get that split.
@@ -424,12 +424,6 @@ def _encode_ids(rows: Rows) -> list[bytes]:
     if isinstance(cells, TextColumn):
         return cells.encoded()
     return [str(cell).encode("utf-8", "surrogateescape") for cell in cells]
-
-
-def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
-    """A digest of 16 bytes for each text; only equal texts have equal digests."""
-    blake2b = hashlib.blake2b
-    return np.frombuffer(b"".join([blake2b(text, digest_size=16).digest() for text in texts]), "V16")
 
 
 def _find_repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:

@@ -26,6 +26,7 @@ from yt8m.training.search import outcome, plan, trial_figures, trials, videos_in
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
 from yt8m.training.search.trials import CandidateTrial
+from yt8m.training.search.videos_in_memory import Fold
 
 _now = time.monotonic
 _NAME = "search.json"  # the file in the folder of the run with the trials that have ended
@@ -82,9 +83,11 @@ class _Search:
         self._training, self._held_out = training, held_out
         self._budget = config.search.budget or plan.default_budget(self._total)
         self._plan = self._make_plan()
+        most_folds = max(rung.folds for rung in self._plan.rungs)
+        self._folds = videos_in_memory.folds(Fold(training, held_out), most_folds)
         self._rows = _SavedRows(storage.join(config.train_dir, _NAME), self._fingerprint())
         self._deadline = _now() + self._budget
-        self._scores: dict[str, NDArray[np.float32]] = {}
+        self._scores: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
     def completed(self) -> TrainConfig:
         """The config of the run with the chosen model, after all trials."""
@@ -92,11 +95,11 @@ class _Search:
         rows = self._train_all()
         if not rows:
             raise RunError("no candidate could be trained; name a model by --model.")
-        chosen = max(rows, key=trial_figures.rank_of)
+        rows = self._comparable_first(rows)
+        chosen = rows[0]
         self._write_thresholds(chosen)
-        facts = outcome.SearchFacts(
-            self._total, len(self._training), self._validation, len(self._held_out), self._budget
-        )
+        compared = sum(len(fold.held_out) for fold in self._folds[: chosen["folds"]])
+        facts = outcome.SearchFacts(self._total, len(self._training), self._validation, compared, self._budget)
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
 
@@ -112,7 +115,9 @@ class _Search:
                 costs[candidate.family] = self._cost(candidate, batch)
             return costs[candidate.family]
 
-        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget)
+        may_train_on_all = config.search.refit and not config.validation.eval_data_pattern
+        folds = plan.default_folds(len(self._held_out)) if may_train_on_all else 1
+        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget, folds)
 
     def _cost(self, candidate: Candidate, batch_size: int) -> float:
         """Seconds of a step of the candidate."""
@@ -133,7 +138,7 @@ class _Search:
             try:
                 with ThreadPoolExecutor(cores.usable()) as pool:
                     tasks = [CandidateTrial(c, rung.steps, self._plan.batch_size) for c in remaining[: rung.candidates]]
-                    futures = [pool.submit(self._row_of, trainer, task) for task in tasks]
+                    futures = [pool.submit(self._row_of, trainer, task, rung.folds) for task in tasks]
                     try:
                         rows = [row for future in futures if (row := future.result())]
                     except KeyboardInterrupt:
@@ -151,28 +156,34 @@ class _Search:
                 break
         return sorted(self._rows.rows.values(), key=trial_figures.rank_of, reverse=True)
 
-    def _row_of(self, trainer: trials.Trainer, trial: CandidateTrial) -> Mapping[str, Any] | None:
+    def _row_of(self, trainer: trials.Trainer, trial: CandidateTrial, most_folds: int) -> Mapping[str, Any] | None:
         """The row of a trial: the saved one, or that of a training; None if it was given up or failed."""
-        key = f"{trial.candidate}, {trial.steps} steps"
+        folds = self._folds[:most_folds]
+        key = f"{trial.candidate}, {trial.steps} steps" + (f", {len(folds)} folds" if len(folds) > 1 else "")
         if key in self._rows.rows:
             return self._rows.rows[key]
         start = _now()
         try:
-            scores = trainer.scores(trial, self._held_out.without_labels())
+            scored = [trainer.scores(trial, fold.held_out.without_labels(), fold.training) for fold in folds]
         except RunError as error:
             logging.info("%s: %s", key, error)
             return None
-        if scores is None:
+        parts = [part for part in scored if part is not None]
+        if len(parts) < len(folds):
             return None
+        scores, held_out = np.concatenate(parts), videos_in_memory.stacked([fold.held_out for fold in folds])
         row = {
             "candidate": key,
             "number": self._plan.candidates.index(trial.candidate),
             "steps": trial.steps,
-            **trial_figures.row_of(scores, self._held_out.labels, self._held_out.keys),
+            "folds": len(folds),
+            **trial_figures.row_of(scores, held_out.labels, held_out.keys),
             "seconds": round(_now() - start, 2),
         }
+        if len(folds) > 1:
+            row["alone"] = trial_figures.row_of(parts[0], self._held_out.labels, self._held_out.keys)
         self._rows.add(key, row)
-        self._scores[key] = scores
+        self._scores[key] = scores, held_out.labels
         logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
         return row
 
@@ -181,19 +192,39 @@ class _Search:
 
         Nothing is written if its scores are those of an earlier start.
         """
-        if (scores := self._scores.get(chosen["candidate"])) is None:
+        if chosen["candidate"] not in self._scores:
             return
+        scores, labels = self._scores[chosen["candidate"]]
+        if chosen["folds"] == 1:  # of folds that cut what belongs together, only the first counts
+            scores, labels = scores[: len(self._held_out)], labels[: len(self._held_out)]
         metrics = EvaluationMetrics(scores.shape[1], NUM_CANDIDATES)
-        metrics.accumulate(scores, self._held_out.labels)
+        metrics.accumulate(scores, labels)
         path = storage.join(self._config.train_dir, thresholds.OF_CHOICE)
         thresholds.write(path, metrics.operating_points(_MIN_POSITIVES), self._names, chosen["steps"])
+
+    def _comparable_first(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """All rows, the best first of those that are compared: the ones with folds, if there are any."""
+        folded, others = [row for row in rows if row["folds"] > 1], [row for row in rows if row["folds"] == 1]
+        knows_groups = self._training.has_groups()
+        if folded and self._validation and not knows_groups and trial_figures.are_cut(folded):
+            logging.warning(
+                "videos of %s resemble each other more than those of %s: they may belong together, and folds would cut "
+                "them apart, so only the latter choose (make-records --group_by keeps together what belongs together)",
+                *(self._config.data.data_pattern, self._validation),
+            )
+            unfolded = [{**row, **row["alone"], "folds": 1} for row in folded]
+            folded, others = sorted([*unfolded, *others], key=trial_figures.rank_of, reverse=True), []
+        return [*folded, *others]
 
     def _candidate(self, row: Mapping[str, Any]) -> Candidate:
         number: int = row["number"]
         return self._plan.candidates[number]
 
     def _log_plan(self) -> None:
-        rounds = ", then ".join(f"{rung.candidates} for {rung.steps} steps" for rung in self._plan.rungs)
+        rounds = ", then ".join(
+            f"{rung.candidates} for {rung.steps} steps" + (f" in {len(self._folds)} folds" if rung.folds > 1 else "")
+            for rung in self._plan.rungs
+        )
         where = self._validation or f"a share of {self._config.data.data_pattern}"
         logging.info(
             "choosing a model within %g s (--budget): candidates %s; trained on %d videos, compared on %d (%s)",

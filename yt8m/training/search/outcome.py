@@ -13,6 +13,7 @@ from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
 from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, REFIT_BELOW, TRANSFORM
 from yt8m.config.train_config import TrainConfig
+from yt8m.training import validation_interval
 from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
@@ -70,9 +71,14 @@ def with_choice(
         plan=tuple({**rung._asdict(), "batch_size": made.batch_size} for rung in made.rungs),
         trials=tuple({**row, "is_chosen": row is chosen} for row in rows),
         is_refitted=bool(refits and facts.validation),
-        quoted={**trial_figures.quoted(rows), "videos": facts.held_out, "validation": facts.validation},
+        quoted={
+            **trial_figures.quoted([row for row in rows if row["folds"] == chosen["folds"]]),
+            "videos": facts.held_out,
+            "validation": facts.validation,
+            "folds": chosen["folds"],
+        },
     )
-    return _with_validation(dataclasses.replace(completed, search=search), facts, refits)
+    return _with_validation(dataclasses.replace(completed, search=search), facts, made.batch_size, refits)
 
 
 def _steps(chosen: int, facts: SearchFacts, cost: float) -> int:
@@ -128,13 +134,17 @@ def _with_values(
     return dataclasses.replace(config, data=data, optimizer=optimizer, model=model, max_steps=steps)
 
 
-def _with_validation(config: TrainConfig, facts: SearchFacts, refits: bool) -> TrainConfig:
+def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, refits: bool) -> TrainConfig:
     """The config with validation during the training and `checkpoint: best`, if these videos are kept apart."""
     if refits or not facts.validation:
         return config
     validation_flags = config.validation
+    epochs = validation_flags.eval_every_n_epochs
+    if not (epochs or validation_flags.eval_every_n_steps):
+        epochs = validation_interval.epochs_between(facts.total, batch_size, config.max_steps)
     validation = dataclasses.replace(
         validation_flags,
+        eval_every_n_epochs=epochs,
         eval_data_pattern=facts.validation,
         patience=validation_flags.patience or _PATIENCE,
         eval_max_videos=validation_flags.eval_max_videos or _MOST_VALIDATED,

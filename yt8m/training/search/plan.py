@@ -17,16 +17,24 @@ _KEPT = 4  # each rung keeps one candidate of so many
 _LONGER = 3  # each rung trains so many times as long as the one before
 _STEPS, _EPOCHS = 300, 15  # the first rung trains so many steps, and at least so many epochs of few videos
 _RUNGS = 2
+# Few videos to compare on choose badly. If there are fewer than so many, the last rung trains each of its candidates so
+# many times, each time without other videos, and compares them on all. Few videos need little time after the search.
+_FEW, _FOLDS, _SHARE_OF_FOLDS = 150, 4, 0.75
 LEAST_BUDGET_VIDEOS = 10_000  # up to so many videos the default budget is `_BUDGET`; then it grows with their number
 _BUDGET = 40.0
 MOST_VIDEOS = 20_000  # a search trains on a sample of at most so many videos
 
 
 class Rung(NamedTuple):
-    """One round of a search."""
+    """One round of a search.
+
+    Attributes:
+      folds: in so many ways the videos are divided into those to train on and those to compare on.
+    """
 
     candidates: int
     steps: int
+    folds: int = 1
 
 
 class Plan(NamedTuple):
@@ -52,31 +60,43 @@ def default_batch_size(videos: int) -> int:
     return int(min(1024, max(32, 2 ** round(math.log2(max(videos, 1) / 30)))))
 
 
+def default_folds(held_out: int) -> int:
+    """The number of folds of the last rung, by the number of videos to compare on."""
+    return _FOLDS if 0 < held_out < _FEW else 1
+
+
 def make_plan(
-    candidates: Sequence[Candidate], cost: Callable[[Candidate], float], videos: int, batch_size: int, budget: float
+    candidates: Sequence[Candidate],
+    cost: Callable[[Candidate], float],
+    videos: int,
+    batch_size: int,
+    budget: float,
+    folds: int = 1,
 ) -> Plan:
     """Makes the plan that fits into the budget: fewer steps if it is tight, then fewer candidates.
 
     Args:
       cost: seconds of one core for a step of a candidate, by a fixed table.
       budget: seconds, of which the search gets a part.
+      folds: those of the last rung; see `default_folds`.
     """
+    share = SHARE if folds == 1 else _SHARE_OF_FOLDS
     epoch = math.ceil(videos / batch_size)
     first = max(_STEPS, _EPOCHS * epoch)
     for count in range(len(candidates), 0, -1):
         for divisor in (1, 2, 4):
-            rungs = _rungs(count, max(1, first // divisor))
+            rungs = _rungs(count, max(1, first // divisor), folds)
             seconds = _seconds(candidates[:count], cost, rungs)
-            if seconds <= budget * SHARE:
+            if seconds <= budget * share:
                 return Plan(tuple(candidates[:count]), batch_size, rungs, seconds)
     rungs = (Rung(1, max(1, first // 4)),)
     return Plan(tuple(candidates[:1]), batch_size, rungs, _seconds(candidates[:1], cost, rungs))
 
 
-def _rungs(candidates: int, steps: int) -> tuple[Rung, ...]:
+def _rungs(candidates: int, steps: int, folds: int) -> tuple[Rung, ...]:
     rungs = [Rung(candidates, steps)]
     while len(rungs) < _RUNGS and rungs[-1].candidates > 1:
-        rungs.append(Rung(math.ceil(rungs[-1].candidates / _KEPT), rungs[-1].steps * _LONGER))
+        rungs.append(Rung(math.ceil(rungs[-1].candidates / _KEPT), rungs[-1].steps * _LONGER, folds))
     return tuple(rungs)
 
 
@@ -84,4 +104,4 @@ def _seconds(candidates: Sequence[Candidate], cost: Callable[[Candidate], float]
     """Seconds of one core; of later rungs, which candidates they train is not known, so the costliest count."""
     steps = sorted(map(cost, candidates), reverse=True)
     total = _GRAPH * len({candidate.family for candidate in candidates}) + sum(steps) * rungs[0].steps
-    return total + sum(sum(steps[: rung.candidates]) * rung.steps for rung in rungs[1:])
+    return total + sum(sum(steps[: rung.candidates]) * rung.steps * rung.folds for rung in rungs[1:])

@@ -23,6 +23,8 @@ def line(config: TrainConfig) -> str:
         )
     quoted = config.search.quoted
     where = quoted["validation"] or "the training data, held out for the choice"
+    if quoted.get("folds", 1) > 1:
+        where = f"in {quoted['folds']} folds, each scored by a model that had not seen it"
     return (
         f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}, GAP {quoted['gap']:.4f} ± "
         f"{1.96 * quoted['gap_error']:.4f}, Hit@1 {quoted['hit_at_one']:.4f}: chosen on these {quoted['videos']} "

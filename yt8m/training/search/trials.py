@@ -82,19 +82,26 @@ class Trainer:
         self._families: dict[Any, Family] = {}
         self._lock = threading.Lock()
 
-    def scores(self, trial: CandidateTrial, videos: VideosInMemory) -> NDArray[np.float32] | None:
-        """Trains a candidate, then scores `videos`: float32 [N, C]. None if the training was given up."""
-        family = self._family(trial.candidate)
+    def scores(
+        self, trial: CandidateTrial, videos: VideosInMemory, training: VideosInMemory | None = None
+    ) -> NDArray[np.float32] | None:
+        """Trains a candidate, then scores `videos`: float32 [N, C]. None if the training was given up.
+
+        Args:
+          training: the videos of another fold to train on. All folds share the graph of a family, and so the mean and
+            the deviation of its input; these are no labels, and have next to nothing of a single video.
+        """
+        family, training = self._family(trial.candidate), training or self._training
         options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         options.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L1
         with tf.Session(graph=family.graph, config=options) as session:
             session.run(family.initialize)
-            order = _Order(len(self._training), trial.batch_size, self._config.seed)
+            order = _Order(len(training), trial.batch_size, self._config.seed)
             for step in range(trial.steps):
                 if self._should_stop():
                     return None
                 rate = trial.candidate.rate * 0.5 * (1 + math.cos(math.pi * step / trial.steps))
-                feeds = self._feeds(family, self._training.take(order.next_rows()))
+                feeds = self._feeds(family, training.take(order.next_rows()))
                 session.run(family.train, {**feeds, family.penalty: trial.candidate.penalty, family.rate: rate})
             return self._score(session, family, videos)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
-from yt8m.records import input_statistics
+from yt8m.records import groups, input_statistics
 from yt8m.records.input_statistics import InputStatistics
+from yt8m.records.opened_data import open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.training import numpy_records
 
@@ -29,19 +31,26 @@ class VideosInMemory:
       num_frames: int32 [N].
       labels: bool [N, C].
       keys: uint64 [N], a hash of each id.
+      groups: uint64 [N], a hash of the group of each video; without groups, its key.
     """
 
     features: NDArray[np.float32]
     num_frames: NDArray[np.int32]
     labels: NDArray[np.bool_]
     keys: NDArray[np.uint64]
+    groups: NDArray[np.uint64]
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> VideosInMemory:
         """The videos in these rows."""
-        return VideosInMemory(self.features[rows], self.num_frames[rows], self.labels[rows], self.keys[rows])
+        others = (getattr(self, name)[rows] for name in ("num_frames", "labels", "keys", "groups"))
+        return VideosInMemory(self.features[rows], *others)
+
+    def has_groups(self) -> bool:
+        """Whether it is known which videos belong together."""
+        return bool((self.groups != self.keys).any())
 
     def without_labels(self) -> VideosInMemory:
         """The same videos with labels bool [N, 0]."""
@@ -67,30 +76,64 @@ def read(data: DataConfig, pattern: str, most: int, total: int) -> VideosInMemor
     frames = data.max_frames if data.frame_features else 1
     most = min(most, max(1, _MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
     share = 1.0 if total <= most else most / total
-    groups = [_joined(batch, data, share) for batch in numpy_records.read_batches(data, pattern)]
-    if not any(map(len, groups)):
+    known = groups.find(open_data(pattern, flag="train_data_pattern").files)
+    parts = [_joined(batch, data, share, known) for batch in numpy_records.read_batches(data, pattern)]
+    if not any(map(len, parts)):
         raise RunError(f"{pattern} holds no video: name other files.")
-    return _stacked(groups)
+    return stacked(parts)
 
 
 def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
-    """Divides videos by a hash of their ids: (those to train on, those held out, a tenth of them but at least 30)."""
-    held_out = min(max(round(_HELD_OUT * len(videos)), _LEAST_HELD_OUT), len(videos) // 2)
-    order = np.argsort(videos.keys, kind="stable")
-    return videos.take(np.sort(order[held_out:])), videos.take(np.sort(order[:held_out]))
+    """Divides videos: (those to train on, those held out). Held out are whole groups, drawn by a hash.
+
+    They are a tenth of the videos but at least 30, or as many more as the last group has.
+    """
+    wanted = min(max(round(_HELD_OUT * len(videos)), _LEAST_HELD_OUT), len(videos) // 2)
+    names, places = np.unique(videos.groups, return_inverse=True)
+    if len(names) < 2 <= len(videos):
+        raise RunError(
+            f"all {len(videos)} videos are of one group ({groups.NAME}), so none can be held out to compare models on: "
+            "make a split validate of other groups, or name such videos by --eval_data_pattern."
+        )
+    enough = int(np.searchsorted(np.cumsum(np.bincount(places)), wanted)) + 1
+    is_held_out = places < min(enough, len(names) - 1)
+    return videos.take(~is_held_out), videos.take(is_held_out)
 
 
-def joined(first: VideosInMemory, second: VideosInMemory) -> VideosInMemory:
-    """The videos of both."""
-    return _stacked([first, second])
+class Fold(NamedTuple):
+    """A division of videos into those to train on and those to compare on."""
+
+    training: VideosInMemory
+    held_out: VideosInMemory
 
 
-def _joined(batch: NumpyBatch, data: DataConfig, share: float) -> VideosInMemory:
+def folds(first: Fold, count: int) -> list[Fold]:
+    """Divides the videos of a fold in `count` ways, of which `first` is one, so that each is held out once.
+
+    The training videos are divided into parts of whole groups, and no video of a group that is held out is trained on.
+    """
+    if count < 2:
+        return [first]
+    training = first.training
+    everything, (names, places) = stacked([*first]), np.unique(training.groups, return_inverse=True)
+    sizes = np.bincount(places)
+    parts = (np.cumsum(sizes) - sizes) * (count - 1) // len(training)
+    found = [first]
+    for part in np.unique(parts).tolist():
+        of_part = names[parts == part]
+        kept = ~np.isin(everything.groups, of_part)
+        found.append(Fold(everything.take(kept), training.take(np.isin(training.groups, of_part))))
+    return found
+
+
+def _joined(batch: NumpyBatch, data: DataConfig, share: float, known: groups.Groups) -> VideosInMemory:
     """The videos of a batch whose keys are in the first `share` of all keys, with their features joined."""
     features = np.concatenate([batch.features[name] for name in data.feature_names], axis=-1)
     if data.nan_policy == "zero":
         features = np.where(np.abs(features) <= 1e16, features, 0)
-    videos = VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, _keys(batch.ids))
+    keys = _keys(batch.ids)
+    of_videos = known.of_ids(batch.ids) if len(known.videos) else keys
+    videos = VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
     return videos.take(videos.keys.astype(np.float64) < share * 2.0**64)
 
 
@@ -100,11 +143,13 @@ def _keys(ids: Iterable[str]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def _stacked(groups: list[VideosInMemory]) -> VideosInMemory:
-    """The videos of all groups; those of fewer frames are padded with 0."""
-    longest = max((part.features.shape[1] for part in groups), default=0)
-    features = [part.features for part in groups]
+def stacked(parts: Sequence[VideosInMemory]) -> VideosInMemory:
+    """The videos of all parts; those of fewer frames are padded with 0."""
+    longest = max((part.features.shape[1] for part in parts), default=0)
+    features = [part.features for part in parts]
     if features[0].ndim == 3:
         features = [np.pad(f, ((0, 0), (0, longest - f.shape[1]), (0, 0))) for f in features]
-    others = (np.concatenate([getattr(part, name) for part in groups]) for name in ("num_frames", "labels", "keys"))
+    others = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("num_frames", "labels", "keys", "groups")
+    )
     return VideosInMemory(np.concatenate(features), *others)

@@ -1,0 +1,73 @@
+"""The division of videos for a search: groups stay whole, and each video is held out once by the folds."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from yt8m.command_line import cli
+from yt8m.errors import RunError
+from yt8m.records import groups
+from yt8m.training.search import videos_in_memory
+from yt8m.training.search.videos_in_memory import Fold, VideosInMemory
+
+
+def videos(count: int, of_groups: np.ndarray | None = None) -> VideosInMemory:
+    keys = np.random.default_rng(0).permutation(count).astype(np.uint64)
+    labels, lengths = np.ones((count, 2), bool), np.ones(count, np.int32)
+    features = np.arange(count, dtype=np.float32)[:, np.newaxis]
+    return VideosInMemory(features, lengths, labels, keys, keys if of_groups is None else of_groups.astype(np.uint64))
+
+
+def rows(part: VideosInMemory) -> set[int]:
+    return set(part.features[:, 0].astype(int).tolist())
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_groups_are_held_out_whole(size: int) -> None:
+    training, held_out = videos_in_memory.divided(videos(200, np.arange(200) // size))
+    assert rows(training) | rows(held_out) == set(range(200))
+    assert {row // size for row in rows(training)}.isdisjoint(row // size for row in rows(held_out))
+    assert 30 <= len(held_out) < 30 + size
+
+
+def test_one_group_cannot_be_divided() -> None:
+    with pytest.raises(RunError, match=r"groups\.npz.*--eval_data_pattern"):
+        videos_in_memory.divided(videos(50, np.zeros(50)))
+
+
+@pytest.mark.parametrize("size", [1, 9])
+def test_folds_hold_each_video_out_once_and_train_on_none_of_its_group(size: int) -> None:
+    everything = videos(120, np.arange(120) // size)
+    first = Fold(everything.take(np.arange(90)), everything.take(np.arange(90, 120)))
+    found = videos_in_memory.folds(first, 4)
+    assert len(found) == 4
+    assert sorted(row for fold in found for row in rows(fold.held_out)) == list(range(120))
+    assert rows(found[0].held_out) == set(range(90, 120))
+    for fold in found[1:]:
+        held_out = {row // size for row in rows(fold.held_out)}
+        assert rows(fold.training) == {row for row in range(120) if row // size not in held_out}
+    assert videos_in_memory.folds(first, 1) == [first]
+
+
+def test_make_records_says_which_videos_belong_together(tmp_path: pathlib.Path) -> None:
+    ids = [f"v{row}" for row in range(40)]
+    np.save(tmp_path / "x.npy", np.ones((40, 2), np.float32))
+    lines = [f"{name},cat,author {row % 5}" for row, name in enumerate(ids)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,labels,author", *lines]))
+    words = ["make-records", f"--table={tmp_path}/t.csv", f"--array={tmp_path}/x.npy", "--splits=train:1"]
+    assert cli.main([*words, "--group_by=author", f"--out={tmp_path}/grouped"]) == 0
+    found = groups.find([f"{tmp_path}/grouped/video/train/train0000.tfrecord"]).of_ids([*ids, "another"])
+    same = found[:, np.newaxis] == found
+    np.testing.assert_array_equal(same[:40, :40], np.arange(40)[:, np.newaxis] % 5 == np.arange(40) % 5)
+    assert same[40].sum() == 1
+    assert cli.main([*words, f"--out={tmp_path}/plain"]) == 0
+    assert groups.find([f"{tmp_path}/plain/video/train/train0000.tfrecord"]) is groups.NONE
+
+
+def test_a_damaged_file_of_groups_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / groups.NAME).write_bytes(b"PK\x03\x04 damaged")
+    with pytest.raises(RunError, match=r"groups\.npz.*--overwrite"):
+        groups.find([f"{tmp_path}/train/a.tfrecord"])
