@@ -15,7 +15,7 @@ from training.search.own_data import write_rings
 import yt8m
 from yt8m.command_line import cli
 from yt8m.config import run_dir
-from yt8m.training.search import candidates, choice, trials
+from yt8m.training.search import candidates, choice, plan, trials
 from yt8m.training.search.candidates import Candidate
 
 
@@ -26,17 +26,18 @@ def rings(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True, scope="module")
 def few_candidates() -> Iterator[None]:
-    """Four candidates, one of which is right; the clock of a busy machine cuts no plan short."""
+    """Three candidates, one of which is right, and few steps; the clock of a busy machine cuts no plan short."""
     few = (
         Candidate("LogisticModel", "standardize", 0.01, 0.01),
         Candidate("GatedMlpModel", "standardize", 0.003, 0.01),
         Candidate("LogisticModel", "l2_normalize", 1e-5, 0.1),
-        Candidate("GatedMlpModel", "standardize", 0.01, 0.01),
         Candidate("FrameLevelLogisticModel", "standardize", 0.01, 0.01),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "_CANDIDATES", few)
         patch.setattr(choice, "_now", lambda: 0.0)
+        patch.setattr(plan, "_STEPS", 100)
+        patch.setattr(plan, "_EPOCHS", 4)
         yield
 
 
@@ -71,7 +72,8 @@ def test_the_best_model_is_chosen_and_trained(run: str, rings: str) -> None:
     origins = {origin["option"]: origin for origin in search.origins}
     assert origins["model"]["value"] == "GatedMlpModel"
     assert origins["batch_size"]["value"] == config.data.batch_size == 32
-    assert "80 videos" in origins["l2_penalty"]["reason"]
+    assert "320 videos" in origins["l2_penalty"]["reason"]  # of train and validate, in folds
+    assert [row["folds"] for row in search.trials] == [4, 1, 1, 1]
     assert [row["is_chosen"] for row in search.trials] == [True] + [False] * (len(search.trials) - 1)
 
 
@@ -106,11 +108,11 @@ def test_a_search_that_was_killed_goes_on(
     trained = []
     plain = trials.Trainer.scores
 
-    def scores(self, trial, videos):
+    def scores(self, trial, *arguments):
         trained.append(trial)
         if len(trained) == 3:
             raise RuntimeError("killed")
-        return plain(self, trial, videos)
+        return plain(self, trial, *arguments)
 
     monkeypatch.setattr(trials.Trainer, "scores", scores)
     words = ["train", f"--data={rings}", f"--out={tmp_path}/killed", "--budget=20"]
@@ -196,7 +198,7 @@ def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
     assert cli.main(words) == 0
     said = capfd.readouterr()
     assert "trained on 360 videos, compared on 40" in said.err
-    assert "chosen on these 40 videos" in said.out
+    assert "chosen on these 400 videos (in 4 folds" in said.out
     saved = run_dir.read(f"{tmp_path}/run")
     assert saved is not None
     assert not saved.config.validation.eval_data_pattern
