@@ -15,6 +15,7 @@ from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_labels import labels_of
 from yt8m.classifier.given_videos import videos_of
 from yt8m.classifier.training_data import VideosAndLabels
+from yt8m.records import groups
 
 
 def numbered(count: int, frames: bool = False) -> VideosAndLabels:
@@ -89,3 +90,17 @@ def test_many_videos_become_several_shards(tmp_path: pathlib.Path) -> None:
     files = sorted(path.name for path in (tmp_path / "train").glob("*.tfrecord"))
     assert files == ["train0000.tfrecord", "train0001.tfrecord"]
     assert sum(len(batch) for batch in yt8m.read_records(f"{tmp_path}/train/*.tfrecord")) == 5000
+
+
+def test_the_records_say_which_videos_belong_together(tmp_path: pathlib.Path) -> None:
+    names = [f"author {row % 7}" for row in range(70)]
+    training, held_out = training_data.divided(numbered(70), names, 0)
+    training_data.write(str(tmp_path), training, held_out, ())
+    ids = [
+        f"{split}{row:07}"
+        for split, part in (("train", training), ("validate", held_out))
+        for row in range(len(part.labels))
+    ]
+    found = groups.find([f"{tmp_path}/train/train0000.tfrecord"]).of_ids(ids)
+    authors = np.array([row % 7 for part in (training, held_out) for row in rows_of(part)])
+    np.testing.assert_array_equal(found[:, np.newaxis] == found, authors[:, np.newaxis] == authors)

@@ -13,21 +13,27 @@ from yt8m import storage
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_labels import GivenLabels
 from yt8m.classifier.given_videos import GivenVideos
-from yt8m.records import encoding, manifest, vocabulary
+from yt8m.records import encoding, groups, manifest, vocabulary
 
 _HELD_OUT, _LEAST_HELD_OUT = 0.1, 30  # share and least number of the videos that models are compared on
 _VIDEOS_IN_SHARD = 4096
 
 
 class VideosAndLabels(NamedTuple):
-    """Videos with their labels."""
+    """Videos with their labels.
+
+    Attributes:
+      groups: the name of the group of each video; None if each is a group of its own.
+    """
 
     videos: GivenVideos
     labels: GivenLabels
+    groups: NDArray[np.str_] | None = None
 
     def take(self, rows: NDArray[np.int64]) -> VideosAndLabels:
         """The videos in these rows."""
-        return VideosAndLabels(self.videos.take(rows), self.labels.take(rows))
+        groups = None if self.groups is None else self.groups[rows]
+        return VideosAndLabels(self.videos.take(rows), self.labels.take(rows), groups)
 
 
 def divided(data: VideosAndLabels, groups: Any, seed: int) -> tuple[VideosAndLabels, VideosAndLabels]:
@@ -45,6 +51,7 @@ def divided(data: VideosAndLabels, groups: Any, seed: int) -> tuple[VideosAndLab
         held_out = _rows_to_hold_out(data.labels.matrix, generator.permutation(count), wanted)
     else:
         held_out = _groups_to_hold_out(groups, count, generator, wanted)
+        data = data._replace(groups=np.asarray(groups).astype(str))
     others = np.setdiff1d(np.arange(count), held_out)
     return data.take(others), data.take(np.sort(held_out))
 
@@ -81,20 +88,29 @@ def _groups_to_hold_out(groups: Any, count: int, generator: np.random.Generator,
 def write(
     folder: str, training: VideosAndLabels, held_out: VideosAndLabels, extractors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Writes the splits `train` and `validate` with their manifests, and the vocabulary."""
+    """Writes the splits `train` and `validate` with their manifests, the vocabulary and the groups."""
     names = training.labels.names
     storage.makedirs(folder)
     vocabulary.write(storage.join(folder, vocabulary.NAME), vocabulary.of_names(names))
     most_frames = int(max(part.videos.lengths().max() for part in (training, held_out)))
     for split, data in (("train", training), ("validate", held_out)):
         _write_split(storage.join(folder, split), split, data, extractors, most_frames)
+    if training.groups is not None and held_out.groups is not None:
+        ids = _ids("train", len(training.labels)) + _ids("validate", len(held_out.labels))
+        names_of_groups = [*training.groups.tolist(), *held_out.groups.tolist()]
+        digests = groups.digests([name.encode("utf-8", "surrogatepass") for name in names_of_groups])
+        groups.Groups.of(groups.digests(ids), digests).write(storage.join(folder, groups.NAME))
+
+
+def _ids(split: str, count: int) -> list[bytes]:
+    return [b"%s%07d" % (split.encode(), row) for row in range(count)]
 
 
 def _write_split(
     folder: str, split: str, data: VideosAndLabels, extractors: Sequence[Mapping[str, Any]], most_frames: int
 ) -> None:
     storage.makedirs(folder)
-    ids = [b"%s%07d" % (split.encode(), row) for row in range(len(data.labels))]
+    ids = _ids(split, len(data.labels))
     rows, classes = np.nonzero(data.labels.matrix)
     contexts, shards = encoding.Contexts(ids, rows, classes), {}
     for number, indices in enumerate(np.array_split(np.arange(len(ids)), math.ceil(len(ids) / _VIDEOS_IN_SHARD))):
