@@ -99,7 +99,7 @@ def write(
         ids = _ids("train", len(training.labels)) + _ids("validate", len(held_out.labels))
         names_of_groups = [*training.groups.tolist(), *held_out.groups.tolist()]
         digests = groups.digests([name.encode("utf-8", "surrogatepass") for name in names_of_groups])
-        groups.Groups.of(groups.digests(ids), digests).write(storage.join(folder, groups.NAME))
+        groups.Groups.from_digests(groups.digests(ids), digests).write(storage.join(folder, groups.NAME))
 
 
 def _ids(split: str, count: int) -> list[bytes]:

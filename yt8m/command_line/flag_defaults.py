@@ -109,8 +109,8 @@ def with_model_of_source(
     source = flags.get("init_from", "")
     if not source or "model" in flags:
         return dict(flags), dict(hyper_parameters)
-    own = "" if flags.get("start_new_model") else flags.get("train_dir", "")
-    folder = own if own and run_dir.is_run(own) else source
+    own_folder = "" if flags.get("start_new_model") else flags.get("train_dir", "")
+    folder = own_folder if own_folder and run_dir.is_run(own_folder) else source
     saved = run_dir.read(folder, trust_code=trust_code) if run_dir.is_run(folder) else None
     if saved is None:
         return dict(flags), dict(hyper_parameters)

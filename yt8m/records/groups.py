@@ -40,7 +40,7 @@ class Groups:
     groups: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, videos: NDArray[np.void], groups: NDArray[np.void]) -> Groups:
+    def from_digests(cls, videos: NDArray[np.void], groups: NDArray[np.void]) -> Groups:
         """The groups of videos, both as digests, in any order."""
         keys = hashes(videos)
         order = np.argsort(keys, kind="stable")
@@ -71,12 +71,12 @@ NONE = Groups(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
 def find(files: Sequence[str]) -> Groups:
     """Reads the groups of the videos in some shards, from the folders above those of the shards; `NONE` without any."""
-    found = NONE
+    groups = NONE
     for folder in sorted({os.path.dirname(os.path.dirname(storage.absolute(path))) for path in files}):
         path = storage.join(folder, NAME)
         if storage.exists(path):
-            found = found.joined(_read(path))
-    return found
+            groups = groups.joined(_read(path))
+    return groups
 
 
 def _read(path: str) -> Groups:
@@ -87,7 +87,7 @@ def _read(path: str) -> Groups:
         )
 
     with refusing(refusal), storage.open_read(path) as file, np.load(file) as arrays:
-        found = Groups(arrays["videos"].astype(np.uint64), arrays["groups"].astype(np.uint64))
-        if found.videos.shape != found.groups.shape or found.videos.ndim != 1:
-            raise ValueError(f"the arrays have the shapes {found.videos.shape} and {found.groups.shape}")
-        return found
+        groups = Groups(arrays["videos"].astype(np.uint64), arrays["groups"].astype(np.uint64))
+        if groups.videos.shape != groups.groups.shape or groups.videos.ndim != 1:
+            raise ValueError(f"the arrays have the shapes {groups.videos.shape} and {groups.groups.shape}")
+        return groups

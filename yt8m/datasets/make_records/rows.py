@@ -252,7 +252,7 @@ class RowReader:
         videos = np.bincount(all_splits[all_splits >= 0], minlength=len(self.splits.names))
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
         unlabelled = int(((all_splits >= 0) & ~np.concatenate(labelled)).sum())
-        groups = Groups.of(all_digests, splits_of_rows.groups) if self._flags.group_by else None
+        groups = Groups.from_digests(all_digests, splits_of_rows.groups) if self._flags.group_by else None
         return Scan(all_splits, tuple(videos.tolist()), Counter(names), unlabelled, groups)
 
     def videos(self, scan: Scan, size: int, features: Sequence[str] = ()) -> Iterator[TableVideos]:

@@ -168,10 +168,10 @@ class _Search:
         except RunError as error:
             logging.info("%s: %s", key, error)
             return None
-        parts = [part for part in scored if part is not None]
-        if len(parts) < len(folds):
+        fold_scores = [scores for scores in scored if scores is not None]
+        if len(fold_scores) < len(folds):
             return None
-        scores, held_out = np.concatenate(parts), videos_in_memory.stacked([fold.held_out for fold in folds])
+        scores, held_out = np.concatenate(fold_scores), videos_in_memory.stacked([fold.held_out for fold in folds])
         row = {
             "candidate": key,
             "number": self._plan.candidates.index(trial.candidate),
@@ -181,7 +181,7 @@ class _Search:
             "seconds": round(_now() - start, 2),
         }
         if len(folds) > 1:
-            row["alone"] = trial_figures.row_of(parts[0], self._held_out.labels, self._held_out.keys)
+            row["alone"] = trial_figures.row_of(fold_scores[0], self._held_out.labels, self._held_out.keys)
         self._rows.add(key, row)
         self._scores[key] = scores, held_out.labels
         logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])

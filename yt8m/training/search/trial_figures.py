@@ -58,8 +58,8 @@ class Ranked:
         weights, classes = counts[self._order], self._classes
         seen, hits = np.cumsum(weights, 1).ravel()[self._hits], weights.ravel()[self._hits]
         positives = np.bincount(classes, hits, len(weights))
-        found = np.cumsum(hits) - (np.cumsum(positives) - positives)[classes]
-        sums, used = np.bincount(classes, found / np.maximum(seen, 1) * hits, len(weights)), positives > 0
+        hits_so_far = np.cumsum(hits) - (np.cumsum(positives) - positives)[classes]
+        sums, used = np.bincount(classes, hits_so_far / np.maximum(seen, 1) * hits, len(weights)), positives > 0
         return float((sums[used] / positives[used]).mean()) if used.any() else 0.0
 
     def _gap(self, counts: NDArray[np.float64]) -> float:
@@ -115,8 +115,8 @@ def are_cut(rows: Any) -> bool:
 
     Then the folds cut what belongs together, such as clips of one film, and a model that remembers them looks good.
     """
-    more = sum(row["map"] - row["alone"]["map"] for row in rows) / len(rows)
-    return bool(more > _MOST_ERRORS * sum(row["alone"]["map_error"] for row in rows) / len(rows))
+    excess = sum(row["map"] - row["alone"]["map"] for row in rows) / len(rows)
+    return bool(excess > _MOST_ERRORS * sum(row["alone"]["map_error"] for row in rows) / len(rows))
 
 
 def _as_row(figures: TrialFigures) -> dict[str, float]:

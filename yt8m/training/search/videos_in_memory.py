@@ -76,11 +76,13 @@ def read(data: DataConfig, pattern: str, most: int, total: int) -> VideosInMemor
     frames = data.max_frames if data.frame_features else 1
     most = min(most, max(1, _MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
     share = 1.0 if total <= most else most / total
-    known = groups.find(open_data(pattern, flag="train_data_pattern").files)
-    parts = [_joined(batch, data, share, known) for batch in numpy_records.read_batches(data, pattern)]
-    if not any(map(len, parts)):
+    groups_of_data = groups.find(open_data(pattern, flag="train_data_pattern").files)
+    batches_of_videos = [
+        _joined(batch, data, share, groups_of_data) for batch in numpy_records.read_batches(data, pattern)
+    ]
+    if not any(map(len, batches_of_videos)):
         raise RunError(f"{pattern} holds no video: name other files.")
-    return stacked(parts)
+    return stacked(batches_of_videos)
 
 
 def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
@@ -117,22 +119,22 @@ def folds(first: Fold, count: int) -> list[Fold]:
     training = first.training
     everything, (names, places) = stacked([*first]), np.unique(training.groups, return_inverse=True)
     sizes = np.bincount(places)
-    parts = (np.cumsum(sizes) - sizes) * (count - 1) // len(training)
-    found = [first]
-    for part in np.unique(parts).tolist():
-        of_part = names[parts == part]
-        kept = ~np.isin(everything.groups, of_part)
-        found.append(Fold(everything.take(kept), training.take(np.isin(training.groups, of_part))))
-    return found
+    part_of_group = (np.cumsum(sizes) - sizes) * (count - 1) // len(training)
+    divisions = [first]
+    for part in np.unique(part_of_group).tolist():
+        of_part = names[part_of_group == part]
+        is_trained_on = ~np.isin(everything.groups, of_part)
+        divisions.append(Fold(everything.take(is_trained_on), training.take(np.isin(training.groups, of_part))))
+    return divisions
 
 
-def _joined(batch: NumpyBatch, data: DataConfig, share: float, known: groups.Groups) -> VideosInMemory:
+def _joined(batch: NumpyBatch, data: DataConfig, share: float, groups_of_data: groups.Groups) -> VideosInMemory:
     """The videos of a batch whose keys are in the first `share` of all keys, with their features joined."""
     features = np.concatenate([batch.features[name] for name in data.feature_names], axis=-1)
     if data.nan_policy == "zero":
         features = np.where(np.abs(features) <= 1e16, features, 0)
     keys = _keys(batch.ids)
-    of_videos = known.of_ids(batch.ids) if len(known.videos) else keys
+    of_videos = groups_of_data.of_ids(batch.ids) if len(groups_of_data.videos) else keys
     videos = VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
     return videos.take(videos.keys.astype(np.float64) < share * 2.0**64)
 
@@ -143,13 +145,13 @@ def _keys(ids: Iterable[str]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def stacked(parts: Sequence[VideosInMemory]) -> VideosInMemory:
-    """The videos of all parts; those of fewer frames are padded with 0."""
-    longest = max((part.features.shape[1] for part in parts), default=0)
-    features = [part.features for part in parts]
+def stacked(sets: Sequence[VideosInMemory]) -> VideosInMemory:
+    """The videos of all sets; those of fewer frames are padded with 0."""
+    longest = max((part.features.shape[1] for part in sets), default=0)
+    features = [part.features for part in sets]
     if features[0].ndim == 3:
         features = [np.pad(f, ((0, 0), (0, longest - f.shape[1]), (0, 0))) for f in features]
     others = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("num_frames", "labels", "keys", "groups")
+        np.concatenate([getattr(part, name) for part in sets]) for name in ("num_frames", "labels", "keys", "groups")
     )
     return VideosInMemory(np.concatenate(features), *others)
