@@ -137,6 +137,7 @@ class Forked:
 
 
 def _serve(main: Callable[[str], int]) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup pytest` ignores it, and so would all processes from here
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
