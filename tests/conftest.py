@@ -34,9 +34,12 @@ hypothesis.settings.register_profile(
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
 
-# A shell starts what runs behind `&` with SIGINT ignored, and the programs under test would inherit that.
+# A shell starts what runs behind `&` with SIGINT ignored, nohup ignores SIGHUP, and the programs under test would
+# inherit that: they would go on for ever where a test ends them by the signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 # Graphs are many small objects that live for a while, and modules are many that always live: by default Python looks
