@@ -293,6 +293,25 @@ def test_data_that_differ_have_the_name_of_their_flag(tmp_path: pathlib.Path) ->
     assert [run.differing for run in runs] == [{"train_data_pattern": "a/*"}, {"train_data_pattern": "b/*"}]
 
 
+def test_extractors_are_a_name_and_a_size_in_the_table_and_whole_in_json(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {
+        "name": "onnx:net.onnx",
+        "feature": "onnx",
+        "settings": {"mean": [0.5]},
+        "weights": {"onnx_file": "ab" * 32},
+    }
+    for name, extractors in (("a", (entry,)), ("b", ())):
+        data = DataConfig(feature_names=("mean_onnx",), feature_sizes=(48,), extractors=extractors)
+        run_dir.write(str(tmp_path / name), TrainConfig(train_dir=str(tmp_path / name), data=data))
+    assert cli.main(["runs", str(tmp_path), "--sort=run"]) == 0
+    _, first, _ = capsys.readouterr().out.splitlines()
+    assert first.endswith("extractors=onnx:net.onnx[48]")
+    assert cli.main(["runs", str(tmp_path), "--sort=run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["differs"]["extractors"] == [entry]
+
+
 def test_options_that_followed_the_data_are_marked_and_have_their_reason(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
