@@ -71,12 +71,12 @@ def with_choice(
         plan=tuple({**rung._asdict(), "batch_size": made.batch_size} for rung in made.rungs),
         trials=tuple({**row, "is_chosen": row is chosen} for row in rows),
         is_refitted=bool(refits and facts.validation),
-        quoted={
-            **trial_figures.quoted([row for row in rows if row["folds"] == chosen["folds"]]),
-            "videos": facts.held_out,
-            "validation": facts.validation,
-            "folds": chosen["folds"],
-        },
+        quoted=dict(
+            trial_figures.quoted([row for row in rows if row["folds"] == chosen["folds"]]),
+            videos=facts.held_out,
+            validation=facts.validation,
+            folds=chosen["folds"],
+        ),
     )
     return _with_validation(dataclasses.replace(completed, search=search), facts, made.batch_size, refits)
 
