@@ -36,6 +36,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         report_runs.make_run(folder, seed)
         search = ModelSearchConfig(quoted={"map": rate})
         data = DataConfig(data_pattern=f"data{seed}/*", num_classes=3862, vocabulary=f"data{seed}/names.csv")
+        extractor = {"name": "onnx:net.onnx", "feature": "onnx", "seed": seed}
+        data = dataclasses.replace(data, feature_names=("mean_onnx",), feature_sizes=(48,), extractors=(extractor,))
         model, optimizer = ModelConfig("MoeModel", {"moe_num_mixtures": seed}), OptimizerConfig(base_learning_rate=rate)
         settings = {
             "data": data,

@@ -71,6 +71,19 @@ def is_compared(path: str) -> bool:
     return not any(".".join(within[:length]) in _NOT_COMPARED for length in range(1, len(within) + 1))
 
 
+def show_option(values: Mapping[str, Any], value: Any) -> str:
+    """An option's value where runs are compared; extractors have their name and the size of their feature alone.
+
+    Args:
+      values: {path: value} of the options of the run.
+    """
+    if not (isinstance(value, list | tuple) and value and all(isinstance(entry, Mapping) for entry in value)):
+        return "not set" if value is None else options.shown(value)
+    names = [str(name).removeprefix("mean_") for name in values.get("data.feature_names", ())]
+    sizes = dict(zip(names, values.get("data.feature_sizes", ()), strict=False))
+    return ",".join(f"{entry.get('name')}[{sizes.get(entry.get('feature'), '?')}]" for entry in value)
+
+
 def flag_at(path: str) -> str:
     """The name of the flag of an option or a hyper-parameter, such as `batch_size` for the path `data.batch_size`."""
     return _FLAGS.get(path) or path.rpartition(".")[2]

@@ -16,7 +16,6 @@ from yt8m.eval_util.metrics import Description, ScoredBatch, gap_first, metrics
 from yt8m.eval_util.ranked_entries import RankedEntries
 from yt8m.eval_util.resampling import Interval, resample
 from yt8m.eval_util.videos import Videos
-from yt8m.options import shown
 from yt8m.reports.loading import FEWEST_VIDEOS, Run, config_of, difference_interval, figure, same_videos
 
 MISSING = "—"
@@ -77,12 +76,11 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("evaluation", "hash of the sampled videos"), f"{hash_of_videos:08x}"
     config = config_of(run)
     yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
-    for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
+    values = options.flat(dataclasses.asdict(config) if config else {})
+    for name, value in values.items():
         if run_dir.is_compared(name):
-            yield (
-                ("data" if name.startswith("data.") else "config", run_dir.flag_at(name)),
-                "not set" if value is None else shown(value),
-            )
+            kind = "data" if name.startswith("data.") else "config"
+            yield (kind, run_dir.flag_at(name)), run_dir.show_option(values, value)
     if config:
         yield ("data", "hash of the names of the classes"), _hash_of_names(run)
     for name, value in saved_figures.get("versions", {}).items():

@@ -393,18 +393,9 @@ def _cells(run: ListedRun, figures: Sequence[str], has_differing: bool) -> Itera
     if has_differing:
         set_options = {name: value for name, value in run.differing.items() if value not in _UNSET}
         yield " ".join(
-            f"{name}={_show_option(run, value)}{' (chosen)' * (name in run.chosen)}"
+            f"{name}={run_dir.show_option(run.options, value)}{' (chosen)' * (name in run.chosen)}"
             for name, value in set_options.items()
         )
-
-
-def _show_option(run: ListedRun, value: Any) -> str:
-    """The value of an option for the table. Extractors have their name and the size of their feature alone."""
-    if not (isinstance(value, list | tuple) and value and all(isinstance(entry, Mapping) for entry in value)):
-        return shown(value)
-    names = [str(name).removeprefix("mean_") for name in run.options.get("data.feature_names", ())]
-    sizes = dict(zip(names, run.options.get("data.feature_sizes", ()), strict=False))
-    return ",".join(f"{entry.get('name')}[{sizes.get(entry.get('feature'), '?')}]" for entry in value)
 
 
 def _duration(seconds: float) -> str:
