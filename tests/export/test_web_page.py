@@ -43,8 +43,8 @@ def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pat
 @pytest.mark.parametrize(
     ("name", "content", "found"),
     [
-        ("package.json", b"{", "is not JSON \\(Expecting property name"),
-        ("package.json", b"\xff\xfe\xfd", "is not JSON \\('utf-?"),
+        ("package.json", b"{", "is cut short or damaged \\(Expecting property name"),
+        ("package.json", b"\xff\xfe\xfd", "is cut short or damaged \\('utf-?"),
         ("package.json", b"[]", "names no version of the package"),
         ("package.json", b'{"name": "onnxruntime-web"}', "names no version of the package"),
         ("dist/ort.wasm.bundle.min.mjs", None, "is missing"),

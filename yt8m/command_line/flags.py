@@ -93,9 +93,11 @@ def training(words: Sequence[str], *, files_are_here: bool = True) -> tuple[Trai
     start = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
     typed, hyper_parameter_values = _parse_training_flags(program, words, TRAIN, start)
-    values, hyper_parameter_values = flag_defaults.with_model_of_source(
-        start.values(typed), hyper_parameter_values, trust_code=find_switch("trust_code", words)
-    )
+    values = start.values(typed)
+    if files_are_here:
+        values, hyper_parameter_values = flag_defaults.with_model_of_source(
+            values, hyper_parameter_values, trust_code=find_switch("trust_code", words)
+        )
     return _make_training_config(start, values, hyper_parameter_values, files_are_here, may_choose=True)
 
 

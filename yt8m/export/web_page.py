@@ -81,7 +81,7 @@ def _read_version(package_json: str) -> str:
     try:
         about = storage.read_json(package_json)
     except ValueError as error:
-        raise _damage_error(f"{package_json} is not JSON ({error})") from error
+        raise _damage_error(str(error).rstrip(".")) from error
     version = about.get("version") if isinstance(about, dict) else None
     if not isinstance(version, str):
         raise _damage_error(f"{package_json} names no version of the package")

@@ -65,8 +65,6 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
     with _name_damage(tgz_path), storage.open_read(tgz_path) as raw:
         for _ in _checked_members(raw, tgz_path, os.path.realpath(folder), max_bytes, max_members):
             pass  # this loop checks every member before the second loop writes any
-        if not raw.seekable():
-            raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
         raw.seek(0)
         with LocalStore().replaced_folder(os.path.realpath(folder)) as part:
             for archive, member, name in _checked_members(raw, tgz_path, part, max_bytes, max_members):

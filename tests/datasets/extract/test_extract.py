@@ -236,10 +236,10 @@ def test_learned_ranges_are_those_of_the_training_videos(
     low, high = float(training.min()), float(training.max())
     finish = output.Output.finish
 
-    def fails_at_the_second_level(self: Any, *more: Any) -> None:
+    def fails_at_the_second_level(self: Any, *more: Any, **named: Any) -> None:
         if self.final.endswith("video"):
             raise KeyboardInterrupt
-        finish(self, *more)
+        finish(self, *more, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(output.Output, "finish", fails_at_the_second_level)
