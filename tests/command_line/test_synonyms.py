@@ -52,6 +52,7 @@ def test_training_names_the_flag(word: str, flag: str, capsys: pytest.CaptureFix
         ("predict", "topk", "did you mean --top_k?"),
         ("predict", "lr", "--help=all"),
         ("make-records", "csv", "did you mean --table?"),
+        ("make-records", "features", "did you mean --array?"),
     ],
 )
 def test_a_program_without_the_flag_says_what_it_has(

@@ -24,6 +24,7 @@ _MEANT = {
     "ngpu": "num_gpu",
     "num_gpus": "num_gpu",
     "towers": "num_gpu",
+    "features": "array feature_names",
     "batch": "batch_size",
     "bs": "batch_size",
     "epoch": "num_epochs",
