@@ -74,6 +74,13 @@ def test_records_have_no_other_kind(payload: bytes) -> None:
     assert file_kinds.find_kind(framed(payload)[: file_kinds.SAMPLE_BYTES]) is None
 
 
+def test_records_with_a_letter_of_a_transport_stream_are_records() -> None:
+    payload = bytearray(0x147)
+    payload[188 - 12] = ord("G")
+    assert file_kinds.find_kind(framed(bytes(payload))[: file_kinds.SAMPLE_BYTES]) is None
+    assert file_kinds.find_kind((b"G" + bytes(187)) * 3) is not None
+
+
 @pytest.mark.parametrize("text", [b"", b"id,labels\na,b\n", b"{}", b"PK", b"\x1f"])
 def test_text_and_beginnings_say_nothing(text: bytes) -> None:
     assert file_kinds.find_kind(text) is None

@@ -48,7 +48,7 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"OggS", FileKind("an Ogg video or sound file", _VIDEO_REMEDY)),
     (rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11", FileKind("a Windows Media video", _VIDEO_REMEDY)),
     (rb"\x00\x00\x01[\xba\xb3]", FileKind("an MPEG video", _VIDEO_REMEDY)),
-    (rb"\x47.{187}\x47", FileKind("an MPEG transport stream", _VIDEO_REMEDY)),
+    (rb"\x47.{187}\x47.{187}\x47", FileKind("an MPEG transport stream", _VIDEO_REMEDY)),
     (rb"\x93NUMPY", FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)),
     (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/)", FileKind("an Office document", _TABLE_REMEDY)),
     (rb"PK\x03\x04.{26}[^\x00/]{1,200}\.npy", FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)),

@@ -34,6 +34,19 @@ def test_a_name_has_no_folders() -> None:
     assert files_of_form(body, f"{FORM}; boundary=x", 3) == [Upload("a.mp4", b"abc")]
 
 
+def test_a_name_that_is_not_ascii_is_that_of_a_file() -> None:
+    body = b"--x\r\nContent-Disposition: form-data; name=v; filename*=UTF-8''%C3%BC.mp4\r\n\r\nabc\r\n--x--\r\n"
+    assert files_of_form(body, f"{FORM}; boundary=x", 3) == [Upload("ü.mp4", b"abc")]
+
+
+def test_a_body_of_many_empty_members_is_unpacked_in_pieces() -> None:
+    """Each member copied the whole rest of the body once: 4 MB took half a minute."""
+    empty = gzip.compress(b"")
+    assert unpack_gzip(empty * 40_000 + gzip.compress(b"abc"), 10) == b"abc"
+    with pytest.raises(RefusedError, match="ends early"):
+        unpack_gzip(empty * 9_000 + empty[:-3], 10)
+
+
 @given(st.binary(max_size=80) | st.lists(st.sampled_from([b"--x", b"\r\n", b"--", b"a", b":"])).map(b"".join))
 def test_any_bytes_are_a_form_or_refused(body: bytes) -> None:
     with contextlib.suppress(RefusedError):

@@ -98,3 +98,11 @@ def test_a_bad_row_of_a_large_table_has_its_number(tmp_path: pathlib.Path) -> No
     bad = {number: text for rows in source.batches(8192, 0, source.columns) for number, text in rows.bad.items()}
     assert list(bad) == [20_001]
     assert source.line_of(20_001) == 20_002
+
+
+@pytest.mark.parametrize("row", ["\ufeffv,cat,x\n", f"v,cat,{'x' * csv.field_size_limit()}x\n"])
+def test_a_mark_and_a_field_too_long_for_csv_are_not_plain(tmp_path: pathlib.Path, row: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"id,labels,note\n{row}" + "w,dog,y\n" * 9)
+    with pytest.raises(plain_csv.NotPlainError):
+        _by_arrow(path, 4, 0)

@@ -39,6 +39,9 @@ def test_times_are_seconds(cell: Any, second: float) -> None:
 def test_frames_become_seconds_by_their_rate_but_times_with_colons_stay() -> None:
     assert parse_time("250", 25) == 10
     assert parse_time("1:02.5", 25) == 62.5
+    assert parse_time("1,5") == 1.5
+    with pytest.raises(NotATimeError, match="frames without a comma"):
+        parse_time("1,200", 25)
 
 
 @pytest.mark.parametrize("cell", ["soon", "-1", "1:75", "1:70:00", "nan", "1:2:3:4", True, "2e9", [1]])

@@ -73,6 +73,8 @@ def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], li
         )
     if passed_over:
         print(f"{passed_over} videos were not annotated as a whole, and do not count")
+    if len(scores) == 1:
+        print("one video counts: the thresholds are chosen on it too, so its figures are too high, without an interval")
     return scores, truth
 
 

@@ -6,15 +6,17 @@ The sizes of what comes out are limited like those of bodies, so a small body ca
 from __future__ import annotations
 
 import email.message
+import email.utils
 import re
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from yt8m.serving.bodies import RefusedError
 
 FORM = "multipart/form-data"
 _GZIP_WINDOW = 31  # of zlib: the largest window, and the header of gzip
 _MOST_HEADER_BYTES = 4096  # of a file in a form
+_PIECE = 1 << 16  # bytes that are unpacked at a time, so that a body of many empty members takes no quadratic time
 
 
 class Upload(NamedTuple):
@@ -26,16 +28,19 @@ class Upload(NamedTuple):
 
 def unpack_gzip(body: bytes | bytearray, most: int) -> bytearray:
     """The content of a body in gzip, of at most `most` bytes; a longer one is returned with a byte too many."""
-    unpacked, packed = bytearray(), bytes(body)
+    unpacked = bytearray()
+    member: Any = None  # what unpacks the part of the body that has begun; None between two of them
     try:
-        while packed and len(unpacked) <= most:
-            member = zlib.decompressobj(_GZIP_WINDOW)
-            unpacked += member.decompress(packed, most + 1 - len(unpacked))
-            if not member.eof and len(unpacked) <= most:
-                raise RefusedError(400, "the body is damaged: its gzip ends early.")
-            packed = member.unused_data
+        for start in range(0, len(body), _PIECE):
+            packed = bytes(body[start : start + _PIECE])
+            while packed and len(unpacked) <= most:
+                member = member or zlib.decompressobj(_GZIP_WINDOW)
+                unpacked += member.decompress(packed, most + 1 - len(unpacked))
+                packed, member = member.unused_data, None if member.eof else member
     except zlib.error as error:
         raise RefusedError(400, f"the body is not gzip, as its Content-Encoding says ({error}).") from error
+    if member is not None and len(unpacked) <= most:
+        raise RefusedError(400, "the body is damaged: its gzip ends early.")
     return unpacked
 
 
@@ -74,4 +79,7 @@ def _parameters(header: str) -> dict[str, str]:
     """The parameters of a header such as `form-data; name="video"; filename="clip.mp4"`."""
     message = email.message.Message()
     message["content-type"] = re.sub(r"[\r\n\0]", " ", header)
-    return {name.lower(): value for name, value in message.get_params(failobj=[])[1:] if isinstance(value, str)}
+    # A value that is not ASCII comes as a tuple (RFC 2231).
+    return {
+        name.lower(): email.utils.collapse_rfc2231_value(value) for name, value in message.get_params(failobj=[])[1:]
+    }

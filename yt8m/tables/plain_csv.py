@@ -121,12 +121,15 @@ def _check(block: bytes, dialect: Dialect) -> None:
     Quotes are numbered within their line from 0. An even one opens a field, or it is the second of two that stand for
     one; an odd one closes the field, or it is the first of two.
     """
-    if block.count(b"\r") != block.count(b"\r\n") or b"\0" in block:
-        raise NotPlainError
+    if block.count(b"\r") != block.count(b"\r\n") or b"\0" in block or block.startswith(_MARK):
+        raise NotPlainError  # Arrow leaves out a mark at the start of any block
+    signs = np.frombuffer(b"\n" + block + b"\n", np.uint8)
+    line_ends = np.flatnonzero(signs == _LINE_END)
+    if np.diff(line_ends).max() > csv.field_size_limit():
+        raise NotPlainError  # `csv` refuses a field of that length
     if b'"' not in block:
         return
-    signs = np.frombuffer(b"\n" + block + b"\n", np.uint8)
-    quotes, line_ends = np.flatnonzero(signs == _QUOTE), np.flatnonzero(signs == _LINE_END)
+    quotes = np.flatnonzero(signs == _QUOTE)
     before_line = np.searchsorted(quotes, line_ends)  # number of quotes before each line end
     if (np.diff(before_line) % 2).any():
         raise NotPlainError  # a field goes on in the next line

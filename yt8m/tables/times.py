@@ -50,6 +50,8 @@ def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
         if not _NUMBER.fullmatch(text):
             raise NotATimeError(f"{text[:40]!r}; {_EXPECTED}")
         second = float(text.replace(",", "."))
+        if frame_rate and "," in text:  # in 1,200 it is no decimal point, though it would be one of seconds
+            raise NotATimeError(f"{text[:40]!r}; expected a number of frames without a comma (--frame_rate)")
         if frame_rate:
             second /= frame_rate
     if not 0 <= second < _LATEST:
