@@ -153,3 +153,7 @@ def test_the_model_of_init_from_is_known(tmp_path):
     own = [*start, f"--train_dir={tmp_path}/own"]
     assert flags.train_config(own).model.hyper_parameters.get("moe_num_mixtures") != 3
     assert flags.train_config([*own, "--start_new_model"]).model.hyper_parameters["moe_num_mixtures"] == 3
+    # A config names its model, even if that is the default one.
+    run_dir.write(f"{tmp_path}/plain", flags.train_config([f"--train_dir={tmp_path}/plain"]), is_own=True)
+    of_config = flags.train_config([*start, f"--config={tmp_path}/plain", f"--train_dir={tmp_path}/new"]).model
+    assert (of_config.model, "moe_num_mixtures" in of_config.hyper_parameters) == ("LogisticModel", False)

@@ -94,7 +94,7 @@ def training(words: Sequence[str], *, files_are_here: bool = True) -> tuple[Trai
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
     typed, hyper_parameter_values = _parse_training_flags(program, words, TRAIN, start)
     values = start.values(typed)
-    if files_are_here:
+    if files_are_here and not start.path:  # a config names the model, also if it is the default
         values, hyper_parameter_values = flag_defaults.with_model_of_source(
             values, hyper_parameter_values, trust_code=find_switch("trust_code", words)
         )
