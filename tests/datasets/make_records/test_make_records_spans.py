@@ -127,7 +127,11 @@ def test_an_export_of_label_studio_makes_records_of_frames_with_spans(tmp_path: 
         result = {"value": value, "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
         tasks.append({"data": {"video": name}, "annotations": [{"completed_by": 1, "result": [result]}]})
     (tmp_path / "export.json").write_text(json.dumps(tasks))
-    assert make(str(tmp_path / "export.json"), f"--array={tmp_path}", "--frame_rate=25") == 0
+    words = [str(tmp_path / "export.json"), f"--array={tmp_path}", "--frame_rate=25"]
+    assert make(*words) == 0
+    assert make(*words, "--rows=spans", "--max_frames=100000") == 0, "they were found without the flag"
+    with pytest.raises((UsageError, RunError), match="--overwrite"):
+        make(*words, "--max_frames=300")
     found = stored(str(tmp_path / "export.json"))
     assert {video: lists["segment_start_times"] for video, lists in found.items()} == {"a.npy": [5], "b.npy": [5]}
     assert understand("--table", str(tmp_path / "export.json"), TableFlags()).describe()[0].startswith("export.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -31,6 +32,20 @@ def test_groups_are_held_out_whole(size: int) -> None:
     assert rows(training) | rows(held_out) == set(range(200))
     assert {row // size for row in rows(training)}.isdisjoint(row // size for row in rows(held_out))
     assert 30 <= len(held_out) < 30 + size
+
+
+@pytest.mark.parametrize("place", [0, 99])
+def test_a_group_of_most_videos_is_trained_on(place: int) -> None:
+    of_groups = np.where(np.arange(1000) < 900, place, np.arange(1000))
+    training, held_out = videos_in_memory.divided(videos(1000, of_groups))
+    assert set(range(900)) <= rows(training)
+    assert len(held_out) == 100
+
+
+def test_videos_of_one_id_are_divided_one_by_one() -> None:
+    same = videos(100, np.zeros(100))
+    training, held_out = videos_in_memory.divided(dataclasses.replace(same, keys=same.groups))
+    assert (len(training), len(held_out)) == (70, 30)
 
 
 def test_one_group_cannot_be_divided() -> None:

@@ -38,7 +38,6 @@ from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
 from yt8m.records.manifest import Shard
 from yt8m.records.record_parser import Example, RecordParser
-from yt8m.tables.understood import SPANS
 from yt8m.types import Closing
 
 _FOLDER = ".extract"  # the folder of the journal, in the folder of the data set
@@ -303,8 +302,7 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
 def settings_of(config: ExtractConfig, chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> Settings:
     """The settings that determine the features, besides the extractors; `config.rules` must be chosen already."""
     rule = sampling_rules.rule_of(config.rules, [choice.extractor.sampling for choice in chosen])
-    limit = config.frame_limit(config.rows == SPANS)
-    return Settings(config.frames_per_second, limit, config.batch_size, rule, config.max_bad_packets)
+    return Settings(config.frames_per_second, config.frame_limit, config.batch_size, rule, config.max_bad_packets)
 
 
 def ranges_of(texts: tuple[str, ...], chosen: Sequence[ChosenExtractor | LocatedExtractor]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import shlex
@@ -29,6 +30,7 @@ from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
+from yt8m.tables.understood import SPANS
 
 # A batch has at most this many bytes of features and this many rows, so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
@@ -105,7 +107,9 @@ class _RecordsMaker:
         self._bad = BadRows(config.table, config.max_bad_rows, table.line_of)
         self._rows = RowReader(answered_table if self._answers else table, config, self._bad)
         self._grid = self._span_grid(table.columns)
-        rule = FrameRule(config.level, config.frame_limit(self._grid is not None), config.frames_per_second)
+        if self._grid is not None:  # they may have been found without the flag
+            config = self._config = dataclasses.replace(config, rows=SPANS)
+        rule = FrameRule(config.level, config.frame_limit, config.frames_per_second)
         self._features = FeatureReader(table, config.feature_names, rule, self._bad)
         missing_ids = set(self._corrections.videos)
         self._scan = self._rows.scan(missing_ids.difference_update)  # removes the ids that the table has

@@ -106,12 +106,13 @@ class DataSetFlags(SpanFlags):
         """
         defaults = {field.name: field.default for field in dataclasses.fields(SpanFlags)}
         values = options.shaping_values(self)
-        values["max_frames"] = self.frame_limit(self.rows == SPANS)
+        values["max_frames"] = self.frame_limit
         return {name: value for name, value in values.items() if value != defaults.get(name, self)}
 
-    def frame_limit(self, has_spans: bool) -> int:
+    @property
+    def frame_limit(self) -> int:
         """The number of frames after which a video is cut."""
-        return self.max_frames or (MOST_FRAMES_WITH_SPANS if has_spans else DataConfig.max_frames)
+        return self.max_frames or (MOST_FRAMES_WITH_SPANS if self.rows == SPANS else DataConfig.max_frames)
 
 
 class Classes(NamedTuple):

@@ -76,6 +76,7 @@ class _Search:
         self._validation = _validation_of(config)
         training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
         self._total = counted or len(training)
+        self._is_sample = len(training) < self._total
         if self._validation:
             held_out = videos_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4, plan.MOST_VIDEOS // 4)
         else:
@@ -99,7 +100,9 @@ class _Search:
         chosen = rows[0]
         self._write_thresholds(chosen)
         compared = sum(len(fold.held_out) for fold in self._folds[: chosen["folds"]])
-        facts = outcome.SearchFacts(self._total, len(self._training), self._validation, compared, self._budget)
+        facts = outcome.SearchFacts(
+            self._total, len(self._training), self._is_sample, self._validation, compared, self._budget
+        )
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
 

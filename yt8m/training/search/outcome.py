@@ -26,14 +26,18 @@ class SearchFacts(NamedTuple):
     """What the search knows of the data.
 
     Attributes:
+      trained_on: number of videos on which the candidates were trained.
+      is_sample: whether the search read a sample of the training videos.
       validation: the pattern of the split validate; empty if a share of the training videos was held out.
+      compared: number of videos on which the candidates were compared.
       budget: seconds of the search and the training of the choice.
     """
 
     total: int
     trained_on: int
+    is_sample: bool
     validation: str
-    held_out: int
+    compared: int
     budget: float
 
 
@@ -73,7 +77,7 @@ def with_choice(
         is_refitted=bool(refits and facts.validation),
         quoted=dict(
             trial_figures.quoted([row for row in rows if row["folds"] == chosen["folds"]]),
-            videos=facts.held_out,
+            videos=facts.compared,
             validation=facts.validation,
             folds=chosen["folds"],
         ),
@@ -83,7 +87,7 @@ def with_choice(
 
 def _steps(chosen: int, facts: SearchFacts, cost: float) -> int:
     """The steps of the run: those chosen; if the search saw a sample, as many epochs, but not beyond the budget."""
-    if facts.trained_on >= facts.total - facts.held_out:
+    if not facts.is_sample:
         return chosen
     affordable = int(facts.budget * (1 - plan.SHARE) / cost)
     return max(chosen, min(round(chosen * facts.total / facts.trained_on), affordable))
@@ -93,7 +97,7 @@ def _values(
     config: TrainConfig, candidate: Candidate, batch_size: int, steps: int, facts: SearchFacts, refits: bool
 ) -> list[tuple[str, Any, str]]:
     """(option, value, reason) of everything that follows the data."""
-    free, compared = config.search.free, f"best of the candidates on {facts.held_out} videos"
+    free, compared = config.search.free, f"best of the candidates on {facts.compared} videos"
     epochs = steps * batch_size / max(1, facts.total)
     all_values = [
         (MODEL, candidate.model, compared),

@@ -88,17 +88,25 @@ def read(data: DataConfig, pattern: str, most: int, total: int) -> VideosInMemor
 def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
     """Divides videos: (those to train on, those held out). Held out are whole groups, drawn by a hash.
 
-    They are a tenth of the videos but at least 30, or as many more as the last group has.
+    They are a tenth of the videos but at least 30, or as many more as the last group has, but at most half of them:
+    larger groups are passed over.
     """
-    wanted = min(max(round(_HELD_OUT * len(videos)), _LEAST_HELD_OUT), len(videos) // 2)
-    names, places = np.unique(videos.groups, return_inverse=True)
-    if len(names) < 2 <= len(videos):
+    most = len(videos) // 2
+    wanted = min(max(round(_HELD_OUT * len(videos)), _LEAST_HELD_OUT), most)
+    _, places = np.unique(videos.groups, return_inverse=True)
+    if places.max() == 0 and not videos.has_groups():  # all have the same id
+        places = np.arange(len(videos))
+    if places.max() == 0 and len(videos) > 1:
         raise RunError(
             f"all {len(videos)} videos are of one group ({groups.NAME}), so none can be held out to compare models on: "
             "make a split validate of other groups, or name such videos by --eval_data_pattern."
         )
-    enough = int(np.searchsorted(np.cumsum(np.bincount(places)), wanted)) + 1
-    is_held_out = places < min(enough, len(names) - 1)
+    held_out, count = list[int](), 0
+    for group, size in enumerate(np.bincount(places).tolist()):
+        if count < wanted and count + size <= most:
+            held_out.append(group)
+            count += size
+    is_held_out = np.isin(places, held_out)
     return videos.take(~is_held_out), videos.take(is_held_out)
 
 
