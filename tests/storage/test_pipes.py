@@ -7,11 +7,13 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 import numpy as np
 import pytest
 
+import yt8m
 from yt8m import storage
 from yt8m.command_line import cli
 from yt8m.errors import RunError
@@ -96,6 +98,21 @@ def test_paths_in_a_piped_table_begin_in_the_current_folder(
     pipes.forget()
     (shard,) = (inputs / "made/video/train").glob("*.tfrecord")
     assert {shards.parse(record).id() for record in shards.read_shard(str(shard))} == {b"a", b"b"}
+
+
+def test_a_pipe_that_is_filled_again_is_read_again(inputs: pathlib.Path) -> None:
+    """By the next call from Python: the process of a command has ended by then."""
+    pipe = inputs / "pipe.csv"
+    os.mkfifo(pipe)
+    words = {"array": str(inputs / "a.npy"), "splits": "train:1", "dry_run": True}
+    for count in (1, 2):
+        table = "id,labels\n" + "".join(f"{name},class {place % count}\n" for place, name in enumerate("ab"))
+        writer = threading.Thread(target=pipe.write_text, args=[table])
+        writer.start()
+        understood = yt8m.make_records(pipe, inputs / "out", **words)["understood"]
+        assert f"2 videos, {count} class" in understood
+        writer.join()
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob("yt8m-pipes-*"))
 
 
 FLAGS = ["table", "array", "vocabulary", "labels", "corrections"]

@@ -94,12 +94,15 @@ def _folder() -> str:
     if number not in _folders:
         stack = contextlib.ExitStack()
         _folders[number] = stack, stack.enter_context(copies.private_folder("yt8m-pipes-"))
-        atexit.register(forget)
     return _folders[number][1]
 
 
+@atexit.register
 def forget() -> None:
-    """Removes the copies that this process made; a forked process leaves those of its parent to it."""
+    """Removes the copies that this process made; a forked process leaves those of its parent to it.
+
+    It is called after each call from Python too: another pipe may have the name and the inode of one that has gone.
+    """
     stack, _ = _folders.pop(os.getpid(), (contextlib.ExitStack(), ""))
     stack.close()
     _copies.clear()
