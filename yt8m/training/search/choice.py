@@ -31,6 +31,7 @@ from yt8m.training.search.videos_in_memory import Fold
 _now = time.monotonic
 _NAME = "search.json"  # the file in the folder of the run with the trials that have ended
 _MIN_POSITIVES = EvalConfig.min_positives
+_MOST_BYTES_IN_FOLDS = 1 << 28  # of the training videos; each fold has a copy of its own
 
 
 def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
@@ -118,8 +119,9 @@ class _Search:
                 costs[candidate.family] = self._cost(candidate, batch)
             return costs[candidate.family]
 
-        may_train_on_all = config.search.refit and not config.validation.eval_data_pattern
-        folds = plan.default_folds(len(self._held_out)) if may_train_on_all else 1
+        may_train_on_all = outcome.may_refit(config, self._total)
+        are_small = self._training.features.nbytes <= _MOST_BYTES_IN_FOLDS
+        folds = plan.default_folds(len(self._held_out)) if may_train_on_all and are_small else 1
         return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget, folds)
 
     def _cost(self, candidate: Candidate, batch_size: int) -> float:

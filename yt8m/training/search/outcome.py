@@ -41,6 +41,11 @@ class SearchFacts(NamedTuple):
     budget: float
 
 
+def may_refit(config: TrainConfig, videos: int) -> bool:
+    """Whether the chosen candidate may be trained on the videos too on which it was chosen."""
+    return config.search.refit and videos < REFIT_BELOW and not config.validation.eval_data_pattern
+
+
 def split_beside(pattern: str, split: str) -> str:
     """The pattern of another split beside training files: its name stands in place of `train`; empty if none matches.
 
@@ -64,7 +69,7 @@ def with_choice(
       cost: seconds of a step of the chosen candidate.
     """
     candidate = made.candidates[chosen["number"]]
-    refits = config.search.refit and facts.total < REFIT_BELOW and not config.validation.eval_data_pattern
+    refits = may_refit(config, facts.total)
     steps = _steps(chosen["steps"], facts, cost)
     values = _values(config, candidate, made.batch_size, steps, facts, refits)
     completed = _with_values(config, {name: value for name, value, _ in values}, candidate, steps, made.batch_size)

@@ -91,7 +91,7 @@ class Trainer:
           training: the videos of another fold to train on. All folds share the graph of a family, and so the mean and
             the deviation of its input; these are no labels, and have next to nothing of a single video.
         """
-        family, training = self._family(trial.candidate), training or self._training
+        family, training = self._family(trial.candidate), self._training if training is None else training
         options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         options.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L1
         with tf.Session(graph=family.graph, config=options) as session:
