@@ -14,6 +14,7 @@ from eval_util import brute_force
 from yt8m.errors import UsageError
 from yt8m.eval_util import calculate_gap, calculate_hit_at_one, calculate_precision_at_equal_recall_rate
 from yt8m.eval_util.metrics import (
+    THIRDS,
     Description,
     Gap,
     HitAtOne,
@@ -26,7 +27,6 @@ from yt8m.eval_util.metrics import (
     names_of_details,
     why_undefined,
 )
-from yt8m.eval_util.ranked_entries import THIRDS
 
 FUNCTIONS = (calculate_hit_at_one, calculate_precision_at_equal_recall_rate, calculate_gap)
 

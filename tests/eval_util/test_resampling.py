@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from yt8m.eval_util import EvaluationMetrics, resampling
-from yt8m.eval_util.metrics import MeanMetric, ScoredBatch
-from yt8m.eval_util.ranked_entries import THIRDS, thirds
+from yt8m.eval_util.metrics import THIRDS, MeanMetric, ScoredBatch, thirds
 from yt8m.eval_util.resampling import interval, intervals, resample, wilson_interval
 from yt8m.eval_util.videos import hashes
 

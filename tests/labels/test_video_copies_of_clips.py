@@ -12,7 +12,7 @@ import pytest
 from made_videos import Picture
 
 from yt8m.command_line import cli
-from yt8m.config.audit_config import AuditConfig
+from yt8m.config.programs import AuditConfig
 from yt8m.labels.video_copies import VectorWriter, VideoVectors, find_copies
 from yt8m.records.batches import read_records
 

@@ -12,7 +12,7 @@ from reader_records import video_record, write_shard
 
 from yt8m.command_line import cli
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.ranked_entries import THIRDS
+from yt8m.eval_util.metrics import THIRDS
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 

@@ -12,8 +12,8 @@ from yt8m.datasets import ground_truth
 from yt8m.datasets.make_records.human_labels import Corrections
 from yt8m.labels import label_audit
 from yt8m.records import vocabulary
-from yt8m.records.class_matching import read_renames
 from yt8m.records.class_weights import read_class_weights
+from yt8m.records.vocabulary import read_renames
 from yt8m.reports import media_links
 
 Rows = Sequence[Sequence[str]]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from yt8m import parent_process
+from yt8m import child_processes
 
 if __name__ == "__main__":
-    parent_process.end_with(int(sys.argv[1]))
+    child_processes.end_with(int(sys.argv[1]))
     from apache_beam.runners.worker import sdk_worker_main  # the import takes seconds, in which the job may be killed
 
     sdk_worker_main.main(sys.argv[:1])

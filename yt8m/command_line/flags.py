@@ -38,10 +38,9 @@ from yt8m.command_line.flag_parsing import (
 from yt8m.command_line.model_checks import check_level, check_model_takes, check_names
 from yt8m.command_line.run_words import flags_of_training, with_run_named
 from yt8m.config import data_fit, resume, run_dir
-from yt8m.config.audit_config import AuditConfig
 from yt8m.config.data_config import DataConfig
 from yt8m.config.model_options import with_hyper_parameters
-from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig, StartFlags
+from yt8m.config.programs import AuditConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
 from yt8m.config.search_config import ModelSearchConfig

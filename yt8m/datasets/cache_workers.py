@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, NamedTuple
 
-from yt8m import parent_process, termination
+from yt8m import child_processes, termination
 from yt8m.records.shard_cache import CachedShard, ShardCache
 from yt8m.records.shards import EMPTY
 
@@ -148,7 +148,7 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 def main() -> None:
     """The program of a worker: parses shards until the command closes the pipe, terminates it or ends."""
-    parent_process.end_with(os.getppid())
+    child_processes.end_with(os.getppid())
     with contextlib.suppress(termination.Terminated, BrokenPipeError), termination.terminable():
         cache: ShardCache = pickle.loads(base64.b64decode(sys.stdin.buffer.readline()))
         for line in sys.stdin.buffer:

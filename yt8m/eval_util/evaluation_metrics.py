@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from yt8m.eval_util import arrays, metrics
 from yt8m.eval_util.arrays import Bools, Entries, Floats64, Ints64, Keys
-from yt8m.eval_util.metrics import Metric, ScoredBatch
-from yt8m.eval_util.ranked_entries import RankedEntries
+from yt8m.eval_util.metrics import Metric, RankedEntries, ScoredBatch
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
 from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
 from yt8m.records.thresholds import OperatingPoints

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from yt8m.errors import UsageError, suggestion
-from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric
-from yt8m.eval_util.ranked_entries import THIRDS
+from yt8m.eval_util.metrics import THIRDS, Gap, MeanAveragePrecision, MeanMetric, Metric
 
 _SYNTAX = re.compile(r"\s*([^<>=]+?)\s*(>=|<=)\s*([^\s<>=]+)\s*")
 # Keys of the metrics of the head, the middle and the tail of the classes; they need the frequencies of the classes.

@@ -21,8 +21,17 @@ import numpy as np
 
 from yt8m.eval_util import arrays
 from yt8m.eval_util.arrays import Floats64, Ints32, Ints64, Keys
-from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, Metric, ScoredBatch, metrics
-from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
+from yt8m.eval_util.metrics import (
+    THIRDS,
+    Gap,
+    MeanAveragePrecision,
+    MeanMetric,
+    Metric,
+    ScoredBatch,
+    metrics,
+    third_of_class,
+    thirds,
+)
 from yt8m.eval_util.videos import Videos
 
 MOST_CLASS_APS = 1000  # largest number of resamples whose APs of the classes are kept: 30 MB with 3862 classes

@@ -27,10 +27,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from yt8m.child_processes import limit_address_space, usable_address_space
 from yt8m.extractors.base import Sound
 from yt8m.extractors.decoder_messages import DecoderFailedError, UnusableDecoderError
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
-from yt8m.process_limits import limit_address_space, usable_address_space
 from yt8m.types import Closing
 
 _MOST_WAITING_BYTES = 64 << 20  # for each video: reading ahead pauses while so many bytes wait to be taken

@@ -10,7 +10,7 @@ import csv
 import dataclasses
 
 from yt8m import registry, storage
-from yt8m.config.audit_config import AuditConfig
+from yt8m.config.programs import AuditConfig
 from yt8m.datasets import extract
 from yt8m.datasets.extract.computing import ChosenExtractor
 from yt8m.datasets.extract.video_table import open_videos

@@ -27,7 +27,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import options, storage
-from yt8m.config.audit_config import AuditConfig
+from yt8m.config.programs import AuditConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
 from yt8m.errors import RunError, UsageError
@@ -41,7 +41,7 @@ from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet
 from yt8m.reports import media_links, templates
-from yt8m.tables.text_rows import parse_rows
+from yt8m.tables.reading import parse_rows
 from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"

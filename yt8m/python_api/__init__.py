@@ -12,12 +12,12 @@ for video in model.predict("data/video/test/*.tfrecord", top_k=3):
 from yt8m.python_api.commands import audit as audit
 from yt8m.python_api.commands import evaluate as evaluate
 from yt8m.python_api.commands import export_model as export_model
+from yt8m.python_api.commands import extract as extract
 from yt8m.python_api.commands import inspect as inspect
 from yt8m.python_api.commands import list_runs as list_runs
 from yt8m.python_api.commands import make_records as make_records
 from yt8m.python_api.commands import report as report
 from yt8m.python_api.commands import select as select
-from yt8m.python_api.feature_extraction import extract as extract
 from yt8m.python_api.fitting import FittedRun as FittedRun
 from yt8m.python_api.loaded_model import Model as Model
 from yt8m.python_api.loaded_model import load as load

@@ -12,8 +12,7 @@ import numpy as np
 from yt8m import options
 from yt8m.config import run_dir
 from yt8m.eval_util.eval_samples import EvalSamples
-from yt8m.eval_util.metrics import Description, ScoredBatch, gap_first, metrics
-from yt8m.eval_util.ranked_entries import RankedEntries
+from yt8m.eval_util.metrics import Description, RankedEntries, ScoredBatch, gap_first, metrics
 from yt8m.eval_util.resampling import Interval, resample
 from yt8m.eval_util.videos import Videos
 from yt8m.reports.loading import FEWEST_VIDEOS, Run, config_of, difference_interval, figure, same_videos

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m.eval_util.arrays import Ints32, Ints64
-from yt8m.eval_util.ranked_entries import THIRDS, thirds
+from yt8m.eval_util.metrics import THIRDS, thirds
 from yt8m.eval_util.resampling import Interval, interval, means_of_rows
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary

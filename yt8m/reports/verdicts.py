@@ -8,8 +8,7 @@ import numpy as np
 
 from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.eval_samples import EvalSamples
-from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, Metric
-from yt8m.eval_util.ranked_entries import THIRDS, thirds
+from yt8m.eval_util.metrics import THIRDS, Gap, MeanAveragePrecision, Metric, thirds
 from yt8m.eval_util.requirements import Requirement, Verdict
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.reports.loading import (

@@ -25,9 +25,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from yt8m import cores, parent_process
+from yt8m import child_processes, cores
+from yt8m.child_processes import limit_address_space
 from yt8m.errors import RunError
-from yt8m.process_limits import limit_address_space
 from yt8m.serving.bodies import BodyFeatures, BodyLimits, Parsed, RefusedError, parse_body
 from yt8m.termination import NOTICES
 
@@ -75,7 +75,7 @@ def main() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM, *NOTICES):
         signal.signal(number, signal.SIG_IGN)
-    parent_process.end_with(os.getppid())
+    child_processes.end_with(os.getppid())
     settings = ParserSettings(*json.loads(sys.argv[1]))
     memory_limit = _BASE_MEMORY + _MEMORY_PER_BYTE * settings.body_size
     limit_address_space(memory_limit)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.tables.csv_source import CsvSource
+from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import MemorySource, Source
 
 _ROWS_AT_ONCE = 8192
@@ -221,3 +223,18 @@ def _labelbox_answers(classifications: Iterable[Mapping[str, Any]]) -> list[str]
         for answer in answers if isinstance(answers, list) else [answers]:
             names.append(str(answer.get("name") or answer.get("title") or answer["value"]))
     return names
+
+
+def read_cvat(path: str) -> MemorySource:
+    """The rows of a file of CVAT's form for images: the name of each, and the labels of its tags and shapes."""
+    with open_bytes(path) as file:
+        try:
+            root = xml.etree.ElementTree.parse(file).getroot()
+        except (xml.etree.ElementTree.ParseError, ValueError, LookupError) as error:
+            raise RunError(f"{path} is not XML: {error}.") from error
+    images = root.findall("image")
+    if root.tag != "annotations" or not images:
+        raise UsageError(f"{path}: expected annotations of images as CVAT exports them; the root is <{root.tag}>.")
+    names = [image.get("name", "") for image in images]
+    labels = [list(dict.fromkeys(child.get("label", "") for child in image if child.get("label"))) for image in images]
+    return MemorySource(path, {"id": names, "labels": labels}, "CVAT's XML", {"id": "id", "labels": "labels"})

@@ -1,10 +1,14 @@
-"""The columns of a table with what is known of each; which ones are free for a meaning, and which have a meaning."""
+"""The columns of a table: what is known of each, which are free for a meaning, and the numbers in their cells."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from yt8m.tables.facts import Facts
 from yt8m.tables.meanings import meaning_of, normalized, words
@@ -77,3 +81,33 @@ def _is_list_of_numbers(value: Any) -> bool:
     if not isinstance(value, tuple) or not value:
         return False
     return all(isinstance(item, int | float) or _is_list_of_numbers(item) for item in value)
+
+
+def matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArray[np.float32]:
+    """float32 [rows, columns]; NaN for what is no number."""
+    try:
+        return np.array(columns, np.float64).T.astype(np.float32)
+    except (ValueError, TypeError):
+        return np.array([[_number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
+
+
+def _number(cell: Any, has_decimal_commas: bool) -> float:
+    text = str(cell).replace(",", ".") if has_decimal_commas else str(cell)
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def number_list(cell: Any) -> Any:
+    """The list in a cell; text is read as JSON, or as NumPy writes it."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return json.loads(cell)
+    except ValueError:
+        pass
+    try:
+        return [float(word) for word in cell.strip("[] \n").replace(",", " ").split()]
+    except ValueError:
+        return None

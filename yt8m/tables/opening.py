@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from yt8m import storage
 from yt8m.errors import UsageError
-from yt8m.tables import annotators, cvat, json_source, workbook_source
+from yt8m.tables import annotators, json_source, workbook_source
 from yt8m.tables.array_source import ArraySource
 from yt8m.tables.arrow_source import ArrowSource
 from yt8m.tables.csv_source import CsvSource
@@ -41,7 +41,7 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
         return workbook_source.read_workbook(path, sheet, column_names)
     if ending in json_source.ENDINGS:
         return json_source.read_json_table(path, control)
-    return ArraySource(path) if ending == ".npz" else cvat.read_cvat(path)
+    return ArraySource(path) if ending == ".npz" else annotators.read_cvat(path)
 
 
 def _ending(path: str) -> str:

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from yt8m.errors import UsageError
 from yt8m.tables import merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
-from yt8m.tables.columns import TableColumns
+from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts, examine
 from yt8m.tables.label_forms import LabelForm, NameCleaner, find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
-from yt8m.tables.number_cells import matrix, number_list
 from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source

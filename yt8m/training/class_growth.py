@@ -19,8 +19,8 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import MeanAveragePrecisionCalculator
 from yt8m.records.batches import read_records
-from yt8m.records.class_matching import match_classes, read_renames
 from yt8m.records.opened_data import OpenedData, open_data
+from yt8m.records.vocabulary import match_classes, read_renames
 from yt8m.scoring import Scorer
 from yt8m.training import training_run
 from yt8m.training.growth_config import AddClassesConfig

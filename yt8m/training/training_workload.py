@@ -19,10 +19,9 @@ from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import NEW, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.records import prediction_files, vocabulary
-from yt8m.records.class_matching import Matching, match_classes, read_renames
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.shards import id_bytes
-from yt8m.records.vocabulary import Vocabulary
+from yt8m.records.vocabulary import Matching, Vocabulary, match_classes, read_renames
 from yt8m.runner import checkpoints
 from yt8m.runs.opened_run import OpenedRun
 from yt8m.runs.trained_model import TrainedModel

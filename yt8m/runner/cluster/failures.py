@@ -6,8 +6,9 @@
   again within `DEAD_SECONDS`, ends the whole job.
 - Otherwise the replicas train independently. The others go on, and the chief repeats who is missing.
 
-Without parameter servers (all-reduce) a step needs every replica too; `early_failures` says how the others learn of one
-that could not start, and `peers.Watch` finds those that die later.
+Without parameter servers (all-reduce) a step needs every replica too. The others wait for the TensorFlow server of one
+that could not start. So that process opens the port of its server itself, and answers each greeting with the reason,
+until all others have heard it (`announce`). `peers.Watch` finds replicas that die later.
 
 A job that is over ends like this. The process that finds the reason writes it into the tables of the parameter servers,
 and closes the queue in which replicas wait for the next common step. So each replica ends at its next look into the
@@ -16,6 +17,9 @@ table, or at once if it waits for a step. The chief saves the last step first. T
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 import time
 from collections.abc import Iterable, Sequence
 
@@ -24,13 +28,16 @@ from absl import logging
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
-from yt8m.runner.cluster import early_failures
 from yt8m.runner.cluster.exchange import PS_JOB, SharedState, server_device
-from yt8m.runner.cluster.peers import responds
+from yt8m.runner.cluster.peers import HELLO, listen, responds
 
 DEAD_SECONDS = 40.0  # a replica that is started again within this time after its death may go on
 _CALL_MILLISECONDS = 5000  # time limit of a call to a parameter server
 _told: list[Exception] = []  # the errors of this process of which the parameter servers were told
+# Without parameter servers:
+ANNOUNCE_SECONDS = 60.0  # replicas that start later than this after the failure do not hear of it
+_ANSWER, _MOST_BYTES_OF_ANSWER = b"yt8m replica failed: ", 4096
+_GREETING_SECONDS = 2.0  # time limit of one exchange of messages
 
 
 class JobOverError(RunError):
@@ -51,7 +58,7 @@ def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: f
     name, reason = cluster.replica_name(cluster.replica), first_line(error)
     if not cluster.servers:
         if not isinstance(error, JobOverError):
-            early_failures.announce(cluster, reason)
+            announce(cluster, reason)
         return
     over = f"{name} failed: {reason}" if ends_job and not isinstance(error, JobOverError) else ""
     _tell(cluster, {name: reason}, over, patience)
@@ -59,7 +66,7 @@ def report(cluster: ClusterConfig, error: Exception, ends_job: bool, patience: f
 
 def refuse_failed(cluster: ClusterConfig, name: str, address: str) -> None:
     """Raises `JobOverError` if another replica, called `name`, says at its address that it failed."""
-    reason = early_failures.failure_at(cluster, address)
+    reason = failure_at(cluster, address)
     if reason:
         raise JobOverError(message_of_end(f"{name} failed: {reason}"))
 
@@ -127,3 +134,68 @@ def describe_missing(failed: dict[str, str], silent: Iterable[str]) -> str:
     return (
         f"MISSING: {'; '.join(states)}. Training goes on without their share of the data until they are started again"
     )
+
+
+def announce(cluster: ClusterConfig, reason: str) -> None:
+    """Tells all other replicas that this one failed; does nothing if its port is in use, as by its own server.
+
+    Others that have failed too need not be told.
+    """
+    try:
+        listener = listen(cluster.address)
+    except OSError:
+        return
+    logging.info(
+        "telling the other replicas, for up to %g s, that this one failed: %s", *(ANNOUNCE_SECONDS, reason.rstrip("."))
+    )
+    missing, deadline = set(cluster.others), time.monotonic() + ANNOUNCE_SECONDS
+    with contextlib.closing(listener):
+
+        def answer_all() -> None:
+            while missing and time.monotonic() < deadline:
+                missing.discard(_answer(listener, reason))
+
+        listener.settimeout(0.2)
+        # In a thread of its own: two failed replicas ask each other at the same time.
+        answering = threading.Thread(target=answer_all, name="early-failure", daemon=True)
+        answering.start()
+        while answering.is_alive():
+            for name in sorted(missing):
+                if failure_at(cluster, cluster.others[name]):
+                    missing.discard(name)
+            answering.join(0.2)
+
+
+def _answer(listener: socket.socket, reason: str) -> str:
+    """Answers one greeting, if there is one; returns the name of the replica that heard the reason, or nothing."""
+    with contextlib.suppress(OSError):
+        connection = listener.accept()[0]
+        with connection:
+            connection.settimeout(_GREETING_SECONDS)
+            if not connection.recv(_MOST_BYTES_OF_ANSWER):  # it only looks whether somebody is here
+                return ""
+            connection.sendall(_ANSWER + reason.encode()[: _MOST_BYTES_OF_ANSWER - len(_ANSWER)])
+            connection.shutdown(socket.SHUT_WR)
+            return connection.recv(_MOST_BYTES_OF_ANSWER).decode("utf-8", "replace")
+    return ""
+
+
+def failure_at(cluster: ClusterConfig, address: str, seconds: float = _GREETING_SECONDS) -> str:
+    """Why the replica at `address` failed, if it says so there; else empty. It learns that this replica heard it.
+
+    Args:
+      seconds: how long to wait for the connection, and for the answer.
+    """
+    host, _, port = address.rpartition(":")
+    content = b""
+    with (
+        contextlib.suppress(OSError, UnicodeError),
+        socket.create_connection((host.strip("[]"), int(port)), seconds) as connection,
+    ):
+        connection.sendall(HELLO)
+        while len(content) < _MOST_BYTES_OF_ANSWER and (part := connection.recv(_MOST_BYTES_OF_ANSWER)):
+            content += part
+            if not _ANSWER.startswith(content[: len(_ANSWER)]):
+                return ""  # a TensorFlow server
+        connection.sendall(cluster.replica_name(cluster.replica).encode())
+    return content.removeprefix(_ANSWER).decode("utf-8", "replace") if content.startswith(_ANSWER) else ""

@@ -7,8 +7,7 @@ import pathlib
 import pytest
 
 from yt8m.errors import RunError, UsageError
-from yt8m.records.class_matching import match_classes, read_renames
-from yt8m.records.vocabulary import of_names
+from yt8m.records.vocabulary import match_classes, of_names, read_renames
 
 OLD = of_names(["cat", "dog", "fish", "bird"])
 

@@ -1,7 +1,4 @@
-"""Lets a process end as soon as the process ends for which it works, even if that one was killed.
-
-A pipe from the parent is not enough: a child notices its end only when it next reads, which a long task delays.
-"""
+"""What keeps child processes in bounds: they end with the process for which they work, and use limited memory."""
 
 from __future__ import annotations
 
@@ -16,7 +13,9 @@ _LOOK_SECONDS = 0.5  # time between two looks, on systems where the end of a pro
 
 
 def end_with(process: int) -> None:
-    """Starts a thread that kills this process as soon as the process with this id has ended.
+    """Starts a thread that kills this process as soon as the process with this id has ended, even if it was killed.
+
+    A pipe from that process is not enough: a child notices its end only when it next reads, which a long task delays.
 
     The other process need not be the parent of this one: a shell may be between them.
     """
@@ -51,3 +50,20 @@ def _is_running(process: int) -> bool:
     except PermissionError:  # it belongs to another user
         return True
     return True
+
+
+def usable_address_space(size: int) -> int:
+    """`size` bytes, or the hard limit on the address space (`ulimit -v`) if that is lower."""
+    import resource  # Windows has none
+
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    return size if hard == resource.RLIM_INFINITY else min(size, hard)
+
+
+def limit_address_space(size: int) -> None:
+    """Limits the address space of this process to `size` bytes, or to its hard limit if that is lower."""
+    import resource
+
+    limit = usable_address_space(size)
+    with contextlib.suppress(ValueError, OSError):  # the system has no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

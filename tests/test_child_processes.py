@@ -13,10 +13,10 @@ import pytest
 # The child names the process for which it works, and then holds the time that it needs in a call that reads nothing.
 CHILD = """
 import sys, time
-from yt8m import parent_process
+from yt8m import child_processes
 if sys.argv[2] == "without pidfd":
-    del parent_process.os.pidfd_open
-parent_process.end_with(int(sys.argv[1]))
+    del child_processes.os.pidfd_open
+child_processes.end_with(int(sys.argv[1]))
 print("ready", flush=True)
 time.sleep(600)
 """

@@ -12,7 +12,7 @@ from clusters import free_addresses
 
 from yt8m.deploy.cluster import WORKER, ClusterConfig
 from yt8m.errors import RunError
-from yt8m.runner.cluster import early_failures, failures
+from yt8m.runner.cluster import failures
 from yt8m.runner.cluster.peers import wait_for_all
 
 
@@ -34,7 +34,7 @@ def test_all_that_wait_hear_of_it_and_then_it_ends() -> None:
     chief, first, failed = members(3)
     with ThreadPoolExecutor(3) as threads:
         waiting = [threads.submit(wait, one) for one in (chief, first)]
-        telling = threads.submit(early_failures.announce, failed, "the disk is broken")
+        telling = threads.submit(failures.announce, failed, "the disk is broken")
         for one in waiting:
             with pytest.raises(failures.JobOverError, match=r"worker 1 \(.*\) failed: the disk is broken\. This ends"):
                 one.result()
@@ -44,19 +44,19 @@ def test_all_that_wait_hear_of_it_and_then_it_ends() -> None:
 def test_replicas_that_all_fail_do_not_wait_for_each_other() -> None:
     every = members(3)
     with ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(early_failures.announce, every, ["a", "b", "c"])) == [None] * 3
+        assert list(threads.map(failures.announce, every, ["a", "b", "c"])) == [None] * 3
 
 
 def test_those_that_start_later_are_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_failures, "ANNOUNCE_SECONDS", 0.1)
-    early_failures.announce(members(2)[1], "x")
+    monkeypatch.setattr(failures, "ANNOUNCE_SECONDS", 0.1)
+    failures.announce(members(2)[1], "x")
 
 
 def test_a_port_in_use_is_left_to_its_owner() -> None:
     one = members(2)[0]
     host, _, port = one.address.rpartition(":")
     with contextlib.closing(socket.create_server((host, int(port)))):
-        early_failures.announce(one, "x")
+        failures.announce(one, "x")
 
 
 def test_other_servers_say_no_failure() -> None:
@@ -70,9 +70,9 @@ def test_other_servers_say_no_failure() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert early_failures.failure_at(chief, other.address) == ""
+        assert failures.failure_at(chief, other.address) == ""
         thread.join()
-    assert early_failures.failure_at(chief, other.address, 0.1) == ""
+    assert failures.failure_at(chief, other.address, 0.1) == ""
 
 
 def test_its_own_message_of_the_end_is_an_error_of_the_run() -> None:

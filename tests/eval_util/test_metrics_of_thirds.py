@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.ranked_entries import THIRDS, third_of_class, thirds
+from yt8m.eval_util.metrics import THIRDS, third_of_class, thirds
 
 
 def divided(counts: list[int]) -> list[list[int]]:
