@@ -19,9 +19,10 @@ from yt8m import options, storage
 from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
+from yt8m.datasets import labelled_spans
 from yt8m.errors import RunError
-from yt8m.options import option
-from yt8m.records import label_check, shards
+from yt8m.options import option, path_option
+from yt8m.records import label_check, shards, span_files
 from yt8m.records.data_format import DataFormat, Range
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.opened_data import OpenedData, open_data
@@ -193,6 +194,14 @@ class InspectConfig(options.Checked):
         minimum=1,
     )
     vocabulary: str = same_as(DataConfig, "vocabulary")
+    spans: str = path_option("write the spans that people have marked in the videos to this file, instead of a table")
+    spans_format: str = option(
+        span_files.CSV,
+        "form of the file of --spans: a table; annotations of Label Studio's TimelineLabels; or ActivityNet's JSON",
+        choices=span_files.FORMS,
+        needs="spans",
+    )
+    frame_rate: float = option(24.0, "for label-studio: the frameRate of the Video tag", minimum=1e-3, needs="spans")
 
 
 def run(config: InspectConfig, patterns: list[str]) -> int:
@@ -202,6 +211,11 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the vocabulary.
       RunError: a manifest or a vocabulary is damaged.
     """
+    if config.spans:
+        file = span_files.SpanFile(config.spans, config.spans_format, config.frame_rate, are_labels=True)
+        data = open_data(patterns, vocabulary=config.vocabulary)
+        labelled_spans.write(file, data, data_fit.assumed_classes(data, config.num_classes))
+        return 0
     summaries = summaries_of(config, patterns)
     if config.json:
         print(json.dumps(summaries, indent=2, ensure_ascii=False))

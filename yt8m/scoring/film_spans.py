@@ -19,11 +19,12 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, refusing
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.span_joining import JoinRule, join_cells
-from yt8m.records import shards
 from yt8m.records.batches import read_records
-from yt8m.records.film_windows import WINDOWS_AT_ONCE, Part
+from yt8m.records.film_windows import WINDOWS_AT_ONCE
 from yt8m.records.opened_data import OpenedData
+from yt8m.records.rated_cells import Cells
 from yt8m.records.record_parser import Raw
+from yt8m.records.span_files import FoundSpan
 from yt8m.scoring.film_scores import score_windows
 from yt8m.scoring.scorer import Scorer
 
@@ -46,22 +47,18 @@ class Joining(NamedTuple):
     thresholds: Floats64
     rule: JoinRule
 
+    @property
+    def cells(self) -> Cells:
+        """The grid of the model."""
+        return Cells(self.frames, self.per_second)
+
     def spans(self, scores: NDArray[np.float32], seconds: float) -> list[FoundSpan]:
         """The spans of a video with the scores of its cells [T, C], by their starts."""
         joined = zip(*(column.tolist() for column in join_cells(scores, self.thresholds, self.rule)), strict=True)
-        cell = self.frames / self.per_second
+        cell = self.cells.seconds
         return sorted(
             FoundSpan(first * cell, min(last * cell, seconds), number, score) for number, first, last, score in joined
         )
-
-
-class FoundSpan(NamedTuple):
-    """A span of a class in a video; `start` and `end` are seconds."""
-
-    start: float
-    end: float
-    number: int
-    score: float
 
 
 def path_of(folder: str) -> str:
@@ -114,14 +111,9 @@ def write(folder: str, joining: Joining, figures: dict[str, Any], step: int) -> 
     storage.write(path_of(folder), json.dumps(content, indent=1) + "\n")
 
 
-def cells_of(count: int, size: int) -> list[Part]:
-    """The cells of `count` frames; the last one may be shorter."""
-    return [(first, min(first + size, count)) for first in range(0, count, size)]
-
-
 def score_cells(scorer: Scorer, frames: NDArray[np.float32], size: int) -> NDArray[np.float32]:
     """The scores of the cells of a video, float32 [cells, C]; `frames` are its joined features, float32 [T, D]."""
-    cells = cells_of(len(frames), size)
+    cells = Cells(size, 1.0).parts(len(frames))
     score = functools.partial(score_windows, scorer, frames)
     groups = [score(cells[first : first + WINDOWS_AT_ONCE]) for first in range(0, len(cells), WINDOWS_AT_ONCE)]
     return np.concatenate([np.zeros((0, scorer.num_classes), np.float32), *groups])
@@ -137,20 +129,3 @@ def frames_of_records(scorer: Scorer, data: OpenedData) -> Iterator[tuple[str, N
         batch = scorer.takes.arranged(records.parsed(raws)).dequantize()
         features = [batch.features[name][0, : int(batch.num_frames[0])] for name in scorer.takes.format.sizes()]
         yield batch.ids[0], np.concatenate(features, axis=-1), raws[0]
-
-
-def shown_cells(raw: Raw, count: int, size: int, num_classes: int) -> NDArray[np.bool_]:
-    """Whether each cell of a record shows each class, bool [cells, C]."""
-    record = shards.parse(raw[0], with_lists=False)
-    starts, classes, scores = (np.array(record.values(name)) for name in shards.RATING_LISTS)
-    shown = np.zeros((len(cells_of(count, size)), num_classes), bool)
-    is_shown = (scores > 0.5) & (starts < count) if len(starts) else np.zeros(0, bool)
-    shown[(starts[is_shown] // size).astype(np.int64), classes[is_shown].astype(np.int64)] = True
-    return shown
-
-
-def is_annotated(raw: Raw, count: int) -> bool:
-    """Whether people have looked at the whole video of a record."""
-    record = shards.parse(raw[0], with_lists=False)
-    starts, ends = map(record.values, shards.ANNOTATED_LISTS)
-    return (starts, ends) == ([0], [count])

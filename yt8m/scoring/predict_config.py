@@ -11,6 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import thresholds
 from yt8m.records.film_windows import WHOLE, WINDOWS
+from yt8m.records.span_files import FORMS
 from yt8m.registry import TRUST_HELP, reserve_flags
 from yt8m.scoring.scorer import Scorer
 
@@ -63,7 +64,7 @@ class PredictConfig(options.Checked):
         "csv",
         "form of the file of --spans: a table; pre-annotations of Label Studio's TimelineLabels; or results as "
         "ActivityNet's evaluation reads them",
-        choices=("csv", "label-studio", "activitynet"),
+        choices=FORMS,
         needs="spans",
     )
     spans_from: str = path_option(

@@ -18,7 +18,9 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.span_joining import choose_rule, join_cells, runs_of, table_of
 from yt8m.eval_util.span_metrics import AVERAGED, THRESHOLDS, MatchedSpans, SpanFigures
+from yt8m.records import shards
 from yt8m.records.opened_data import open_data
+from yt8m.records.rated_cells import Cells, is_annotated
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import film_spans
 from yt8m.scoring.film_spans import Joining
@@ -53,6 +55,7 @@ def evaluate(config: EvalConfig) -> int:
 def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]]]:
     """The scores of the cells of each video, and whether these show each class."""
     size, scores, truth, passed_over = scorer.training_data.segment_size, [], [], 0
+    cells = Cells(size, scorer.training_data.frames_per_second)
     data = open_data(pattern)
     declared = data.format.format.segment_size if data.format else None
     if declared not in (None, size):
@@ -61,11 +64,12 @@ def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], li
             f"cells of {size}."
         )
     for _, frames, raw in terminal.with_bar(film_spans.frames_of_records(scorer, data), "evaluating"):
-        if not film_spans.is_annotated(raw, len(frames)):
+        record = shards.parse(raw[0], with_lists=False)
+        if not is_annotated(record, len(frames)):
             passed_over += 1
             continue
         scores.append(film_spans.score_cells(scorer, frames, size))
-        truth.append(film_spans.shown_cells(raw, len(frames), size, scorer.num_classes))
+        truth.append(cells.shown(record, len(frames), scorer.num_classes))
     if not scores:
         raise RunError(
             f"{pattern}: no video was annotated as a whole, so spans that are found cannot be called wrong; make the "

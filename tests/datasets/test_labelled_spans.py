@@ -1,0 +1,163 @@
+"""Spans go into records and come out of them as they went in, to the cells of the grid, in every form."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from own_clips import read, write_table
+from reader_records import frame_record, video_record, write_shard
+
+from yt8m.command_line import cli
+from yt8m.datasets import ground_truth
+from yt8m.errors import RunError, UsageError
+from yt8m.records import shards
+from yt8m.records.opened_data import open_data
+
+_NAMES = ("weld", "cut", "bend")
+_LISTS = (*shards.RATING_LISTS, *shards.ANNOTATED_LISTS)
+Span = tuple[str, str, float, float]
+
+
+def planted(folder: pathlib.Path, cell: int, unit: float, seed: int) -> list[Span]:
+    """Random spans, and arrays of the frames of their videos, of which the last has no span.
+
+    Ends are multiples of `unit`; there is a cell between two spans of a class.
+    """
+    draw, spans = np.random.default_rng(seed), []
+    for number in range(5):
+        count = int(draw.integers(30, 60))
+        np.save(folder / f"v{number}.npy", np.zeros((count, 2), np.float32))
+        for name in _NAMES if number < 4 else ():
+            start = int(draw.integers(0, 3)) * cell
+            while start + 4 * cell < count:
+                end = start + max(cell, float(draw.integers(1, int(2 * cell / unit))) * unit)
+                spans.append((f"v{number}", name, float(start), end))
+                start = int(-(-end // cell) + draw.integers(1, 3)) * cell
+    return spans
+
+
+def make(folder: pathlib.Path, out: str, source: list[str], cell: int) -> dict[str, dict[str, Any]]:
+    """Makes records; returns {video: {name of a list: its values}}."""
+    words = [*source, f"--out={folder / out}", "--level=frame", "--rows=spans", "--shards=1", f"--segment_size={cell}"]
+    assert cli.call("make-records", words) == 0
+    made = read(folder / out / "frame")
+    return {video: {name: record.values(name) for name in _LISTS} for video, (_, record) in made.items()}
+
+
+def written(folder: pathlib.Path, out: str, name: str, *flags: str) -> pathlib.Path:
+    """The file of the spans of records."""
+    pattern = f"{folder / out}/frame/*/*.tfrecord"
+    assert cli.call("inspect", [f"--spans={folder / name}", *flags, pattern]) == 0
+    return folder / name
+
+
+def table_of(path: pathlib.Path) -> list[Span]:
+    """The spans in a table."""
+    rows = csv.DictReader(path.open())
+    return sorted((row["video"], row["class"], float(row["start"]), float(row["end"])) for row in rows if row["class"])
+
+
+def make_table(folder: pathlib.Path, spans: list[Span]) -> str:
+    rows = [(video, f"{video}.npy", name, start, end, "train") for video, name, start, end in spans]
+    return write_table(
+        folder / "spans.csv", [*rows, ("v4", "v4.npy", "", "", "", "train")], "video,path,label,start,end,split"
+    )
+
+
+@pytest.mark.parametrize("cell", [1, 4])
+def test_spans_on_the_grid_come_out_of_records_as_they_went_in(tmp_path: pathlib.Path, cell: int) -> None:
+    spans = planted(tmp_path, cell, cell, 1)
+    make(tmp_path, "made", [f"--table={make_table(tmp_path, spans)}"], cell)
+    path = written(tmp_path, "made", "again.csv")
+    assert table_of(path) == sorted(spans)
+    assert len(spans) > 20
+    assert "v4,,," in path.read_text()
+
+
+@pytest.mark.parametrize("form", ["csv", "label-studio", "activitynet"])
+def test_other_spans_come_out_rounded_to_the_grid_and_stay_so(tmp_path: pathlib.Path, form: str) -> None:
+    spans = planted(tmp_path, 2, 0.25, 2)
+    first = make(tmp_path, "made", [f"--table={make_table(tmp_path, spans)}"], 2)
+    for video, name, start, end in table_of(written(tmp_path, "made", "grid.csv")):
+        (true,) = [s for s in spans if s[:2] == (video, name) and abs(s[2] - start) < 2 and abs(s[3] - end) <= 1]
+        assert true[2] == start
+    name = "again.csv" if form == "csv" else "again.json"
+    again = written(tmp_path, "made", name, f"--spans_format={form}", *(["--frame_rate=25"] * (form == "label-studio")))
+    flags = [f"--table={again}", f"--array={tmp_path}", *(["--frame_rate=25"] * (form == "label-studio"))]
+    assert make(tmp_path, "second", flags, 2) == first
+
+
+def test_label_studio_gets_the_annotations_that_it_gave(tmp_path: pathlib.Path) -> None:
+    tasks, spans = [], planted(tmp_path, 1, 1, 3)
+    for video in (f"v{number}" for number in range(5)):
+        results = [
+            {
+                "value": {"ranges": [{"start": int(start * 25) + 1, "end": int(end * 25)}], "timelinelabels": [name]},
+                "id": f"x{number}",
+                "from_name": "timeline",
+                "to_name": "video",
+                "type": "timelinelabels",
+            }
+            for number, (of, name, start, end) in enumerate(spans)
+            if of == video
+        ]
+        tasks.append({"data": {"video": video}, "annotations": [{"completed_by": 1, "result": results}]})
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    make(tmp_path, "made", [f"--table={tmp_path}/export.json", f"--array={tmp_path}", "--frame_rate=25"], 1)
+    flags = ("--spans_format=label-studio", "--frame_rate=25")
+    found = json.loads(written(tmp_path, "made", "again.json", *flags).read_text())
+    assert _ranges(found) == _ranges(tasks)
+    assert all("predictions" not in task for task in found)
+
+
+def _ranges(tasks: list[Any]) -> dict[str, list[Any]]:
+    """{video: its sorted (class, first frame, last frame)}."""
+    return {
+        task["data"]["video"]: sorted(
+            (result["value"]["timelinelabels"], part["start"], part["end"])
+            for result in task["annotations"][0]["result"]
+            for part in result["value"]["ranges"]
+        )
+        for task in tasks
+    }
+
+
+def test_ranked_segments_are_not_compared_with_spans(tmp_path: pathlib.Path) -> None:
+    make(tmp_path, "made", [f"--table={make_table(tmp_path, planted(tmp_path, 2, 2, 4))}"], 2)
+    (path,) = (tmp_path / "made" / "frame").glob("*/*.tfrecord")
+    with pytest.raises(RunError, match=r"record 0: its segments come from spans.*yt8m eval"):
+        ground_truth.ratings(open_data(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({"segment_start_times": [1, 2], "segment_labels": [0], "segment_scores": [1.0]}, "2 segment_start_times; 1"),
+        ({"segment_start_times": [0], "segment_labels": [7], "segment_scores": [1.0]}, "segment_labels has 7"),
+        ({"segment_start_times": [0], "segment_labels": [0], "segment_scores": [3.0]}, "segment_scores has 3"),
+    ],
+)
+def test_damaged_ratings_are_named_by_both_readers(tmp_path: pathlib.Path, lists: Any, message: str) -> None:
+    path = write_shard(tmp_path / "a.tfrecord", [frame_record({"id": [b"a"], **lists}, {"x": [[0.0]]})])
+    words = [f"--spans={tmp_path / 'a.csv'}", "--num_classes=3", path]
+    with pytest.raises(RunError, match=f"record 0: {message}"):
+        cli.call("inspect", words)
+    if "7" not in message:
+        with pytest.raises(RunError, match=f"record 0: {message}"):
+            ground_truth.ratings(open_data(path))
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_records_without_times_and_a_wrong_name_are_refused(tmp_path: pathlib.Path) -> None:
+    path = write_shard(tmp_path / "a.tfrecord", [video_record(id=[b"a"], x=[1.0])])
+    with pytest.raises(RunError, match="record 0 has no frames"):
+        cli.call("inspect", [f"--spans={tmp_path / 'a.csv'}", "--num_classes=3", path])
+    with pytest.raises(UsageError, match=r"a.json: expected a name that ends in .csv"):
+        cli.call("inspect", [f"--spans={tmp_path / 'a.json'}", "--num_classes=3", path])
+    with pytest.raises(UsageError, match="--num_classes"):
+        cli.call("inspect", [f"--spans={tmp_path / 'a.csv'}", path])

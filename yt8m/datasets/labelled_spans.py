@@ -1,0 +1,51 @@
+"""`yt8m inspect --spans=FILE`: the spans that people have marked, read from records and written for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.span_joining import runs_of
+from yt8m.records import shards
+from yt8m.records.deep_check import label_problems, rating_problems
+from yt8m.records.opened_data import OpenedData
+from yt8m.records.rated_cells import Cells
+from yt8m.records.shards import SEGMENT_SIZE, Record
+from yt8m.records.span_files import FoundSpan, SpanFile, VideoSpans
+
+
+def write(file: SpanFile, data: OpenedData, num_classes: int | None) -> None:
+    """Writes the spans of all videos; neighbouring cells that show a class are one span."""
+    file.check()
+    if num_classes is None:
+        raise UsageError(f"{data.pattern}: nothing says how many classes there are; name the number by --num_classes.")
+    described = data.format.format if data.format else None
+    size = (described.segment_size if described else None) or SEGMENT_SIZE
+    cells = Cells(size, (described.frames_per_second if described else None) or 1.0)
+    names = data.vocabulary.shown(num_classes)
+    file.write(list(_spans_of(data, cells, num_classes)), names)
+
+
+def _spans_of(data: OpenedData, cells: Cells, num_classes: int) -> Iterator[VideoSpans]:
+    for location, record in _records(data):
+        for problem in (*rating_problems(record), *label_problems(record, num_classes)):
+            raise RunError(f"{location}: {problem}.")
+        count = max(map(len, record.lists.values()), default=0)
+        if not count:
+            raise RunError(f"{location} has no frames, so its spans have no times; name records of frames.")
+        seconds = count / cells.per_second
+        runs = zip(*(column.tolist() for column in runs_of(cells.shown(record, count, num_classes))), strict=True)
+        spans = sorted(
+            FoundSpan(first * cells.seconds, min(last * cells.seconds, seconds), number) for number, first, last in runs
+        )
+        yield VideoSpans(shards.id_text(record.id()), seconds, spans)
+
+
+def _records(data: OpenedData) -> Iterator[tuple[str, Record]]:
+    """Yields (location, record) of each record."""
+    for path in data.files:
+        for number, payload in enumerate(shards.read_shard(path)):
+            try:
+                yield f"{path}: record {number}", shards.parse(payload)
+            except ValueError as error:
+                raise shards.DamagedError(path, number, str(error)) from error

@@ -1,0 +1,123 @@
+"""Files of spans: a table, tasks of Label Studio's TimelineLabels, or JSON as ActivityNet's evaluation reads it.
+
+Spans are what a model has found, with scores, or what people have marked. Both are read again by `make-records`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.errors import UsageError
+from yt8m.records.vocabulary import Vocabulary
+
+CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
+
+
+class FoundSpan(NamedTuple):
+    """A span of a class in a video; `start` and `end` are seconds. People's spans have the score 1."""
+
+    start: float
+    end: float
+    number: int
+    score: float = 1.0
+
+
+class VideoSpans(NamedTuple):
+    """The spans of a video of some seconds."""
+
+    video: str
+    seconds: float
+    spans: Sequence[FoundSpan]
+
+
+class SpanFile(NamedTuple):
+    """A file of spans that is to be written.
+
+    Attributes:
+      form: one of `FORMS`.
+      frame_rate: for Label Studio, the frameRate of the Video tag.
+      are_labels: whether people have marked the spans: then they are annotations, without scores.
+    """
+
+    path: str
+    form: str
+    frame_rate: float
+    are_labels: bool = False
+
+    def check(self) -> None:
+        """Refuses a table whose name is that of another kind of file."""
+        if self.form == CSV and not self.path.lower().endswith(".csv"):
+            raise UsageError(f"--spans={self.path}: expected a name that ends in .csv, or --spans_format.")
+
+    def write(self, videos: Sequence[VideoSpans], names: Vocabulary) -> None:
+        """Writes the file, whole or not at all, and says how many spans it has."""
+        text = {CSV: self._table, LABEL_STUDIO: self._tasks, ACTIVITYNET: self._activitynet}[self.form](videos, names)
+        storage.write(self.path, text)
+        print(f"{sum(len(video.spans) for video in videos)} spans of {len(videos)} videos are in {self.path}")
+
+    def _table(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
+        """A row for each span; a video without a span has a row of its own, as make-records reads it."""
+        text, empty = io.StringIO(), ("",) * (3 if self.are_labels else 4)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("video", "start", "end", "class", "score")[: 1 + len(empty)])
+        for video in videos:
+            for span in video.spans:
+                cells = (f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number), f"{span.score:.6f}")
+                writer.writerow((video.video, *cells[: len(empty)]))
+            if not video.spans:
+                writer.writerow((video.video, *empty))
+        return text.getvalue()
+
+    def _tasks(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
+        """Tasks with annotations, or pre-annotations, of TimelineLabels."""
+        tasks = []
+        for video in videos:
+            results = [self._timeline_label(number, span, names) for number, span in enumerate(video.spans)]
+            task: dict[str, Any] = {"data": {"video": video.video}}
+            if self.are_labels:
+                task["annotations"] = [{"completed_by": 1, "result": results}]
+            else:
+                score = float(np.mean([span.score for span in video.spans])) if video.spans else 0.0
+                task["predictions"] = [{"score": round(score, 6), "result": results}]
+            tasks.append(task)
+        return json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
+
+    def _timeline_label(self, number: int, span: FoundSpan, names: Vocabulary) -> dict[str, Any]:
+        """One result of a task; its frames count from 1, and the last one belongs to the span."""
+        first, last = round(span.start * self.frame_rate) + 1, math.ceil(span.end * self.frame_rate - 1e-6)
+        value = {"ranges": [{"start": first, "end": last}], "timelinelabels": [names.name(span.number)]}
+        score = {} if self.are_labels else {"score": round(span.score, 6)}
+        result = {"id": f"span{number}", "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
+        return {**result, **score, "value": value}
+
+    def _activitynet(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
+        """The results, or the ground truth, that ActivityNet's evaluation reads."""
+        content: dict[str, Any] = {"version": "VERSION 1.3"}
+        if self.are_labels:
+            content["database"] = {
+                video.video: {
+                    "subset": "",
+                    "duration": round(video.seconds, 3),
+                    "annotations": [self._segment(span, names) for span in video.spans],
+                }
+                for video in videos
+            }
+        else:
+            results = {
+                video.video: [{**self._segment(span, names), "score": round(span.score, 6)} for span in video.spans]
+                for video in videos
+            }
+            content |= {"results": results, "external_data": {}}
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+    @staticmethod
+    def _segment(span: FoundSpan, names: Vocabulary) -> dict[str, Any]:
+        return {"label": names.name(span.number), "segment": [round(span.start, 3), round(span.end, 3)]}
