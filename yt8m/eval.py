@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
+from yt8m import terminal
 from yt8m.command_line import flags, program
 from yt8m.deploy import cluster
 
@@ -19,7 +20,8 @@ def run(words: list[str]) -> int:
     # In a cluster only the chief evaluates; each other process ends at once.
     if cluster.is_left_to_the_chief("evaluates", "yt8m bulk eval"):
         return 0
-    return evaluation.evaluate(config, data=data)
+    with terminal.json_output(config.json):
+        return evaluation.evaluate(config, data=data)
 
 
 main = functools.partial(program.run_main, "eval.py", run)  # main(argv=None); None means sys.argv[1:]

@@ -1,15 +1,17 @@
-"""Prints the progress of long work (as a bar, or as lines of text if there is no terminal), tables and texts."""
+"""Prints the progress of long work (as a bar, or as lines of text if there is no terminal), tables, texts and JSON."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import importlib.util
+import json
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TextIO, TypeVar
 
 _is_quiet = contextvars.ContextVar("is_quiet", default=False)  # whether a block of `without_bars` hides bars
 
@@ -162,6 +164,41 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
         console.print(table)
     for line in captured.get().splitlines():
         print(line.rstrip())
+
+
+JSON_HELP = "print the figures as JSON; what is for people goes to the error stream"
+_json_stream = contextvars.ContextVar[TextIO | None]("json_stream", default=None)  # where `print_json` writes
+
+
+@contextlib.contextmanager
+def json_output(is_on: bool) -> Iterator[None]:
+    """Inside the block `print_json` alone writes to the standard output; with `is_on` False nothing changes."""
+    if not is_on:
+        yield
+        return
+    token = _json_stream.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _json_stream.reset(token)
+
+
+def print_json(values: Any) -> None:
+    """Prints figures as JSON, with null for those that are no finite numbers; nothing outside of `json_output`."""
+    stream = _json_stream.get()
+    if stream is not None:
+        print(json.dumps(_plain(values), indent=2, ensure_ascii=False, allow_nan=False), file=stream, flush=True)
+
+
+def _plain(value: Any) -> Any:
+    """The value in types that JSON has."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    value = value.item() if hasattr(value, "item") else value  # of NumPy
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from yt8m import options, storage
+from yt8m import options, storage, terminal
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.programs import EvalConfig, InferenceConfig, batch_option
@@ -92,6 +92,7 @@ class EvalBulk(BulkConfig):
     most_in_batch: ClassVar[int] = EvalConfig.most_in_batch
 
     segment_labels: bool = same_as(EvalConfig, "segment_labels")
+    json: bool = same_as(EvalConfig, "json", help=terminal.JSON_HELP, shapes="nothing")
     batch_size: int | None = batch_option(most_in_batch)
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from yt8m import terminal
 from yt8m.command_line.program import calling, run_main, set_up_log
 from yt8m.errors import UsageError, suggestion
 
@@ -226,7 +227,9 @@ def call(name: str, words: Sequence[str]) -> int:
     set_up_log()  # before the flags are read, because reading them may log values that come from the data
     arguments = parse_arguments(name, words)
     # The function is imported after the flags are read, so that flag errors come before slow imports.
-    status = _import_object(command.function)(*arguments)
+    function = _import_object(command.function)
+    with terminal.json_output(getattr(arguments[0], "json", False) is True):
+        status = function(*arguments)
     return status if isinstance(status, int) else 0
 
 

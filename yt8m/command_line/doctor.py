@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from rich import filesize
 
-from yt8m import cores, deploy, graph, losses, models, options
+from yt8m import cores, deploy, graph, losses, models, options, terminal
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.errors import RunError, missing_tensorflow
 from yt8m.graph import Inputter
@@ -100,7 +100,7 @@ def run(config: DoctorConfig) -> int:
     facts, trials = machine(), list(compare_devices()) if config.steps else []
     if config.json:
         steps = [{**dataclasses.asdict(trial), "is_good": trial.is_good} for trial in trials]
-        print(json.dumps({**facts, "steps": steps}, indent=2))
+        terminal.print_json({**facts, "steps": steps})
     else:
         _print_facts(facts)
         _print_trials(trials)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from yt8m import terminal
 from yt8m.config.data_config import MOST_CLASSES, DataConfig
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.run_options import DamagePolicy, StorageConfig
@@ -132,6 +133,7 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     metrics: tuple[str, ...] = option(
         (), "metrics of your own, as package.module:Class, separated by commas", is_code=True
     )
+    json: bool = option(False, f"{terminal.JSON_HELP}, an object for each checkpoint")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -303,6 +305,7 @@ class AuditConfig(Checked, is_common=True):
     media: str = same_as(EvalConfig, "media", needs="", shapes="nothing")
     dry_run: bool = option(False, "say what would be audited, and write nothing", shapes="nothing")
     overwrite: bool = option(False, "audit anew if the folder has an audit of other data or flags", shapes="nothing")
+    json: bool = option(False, terminal.JSON_HELP, shapes="nothing")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter, defaultdict
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import options, storage
+from yt8m import options, storage, terminal
 from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
@@ -217,9 +216,8 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
         labelled_spans.write(file, data, data_fit.assumed_classes(data, config.num_classes))
         return 0
     summaries = summaries_of(config, patterns)
-    if config.json:
-        print(json.dumps(summaries, indent=2, ensure_ascii=False))
-    else:
+    terminal.print_json(summaries)
+    if not config.json:
         console = Console(soft_wrap=True, width=None if is_terminal(sys.stdout) else _WIDTH)
         for summary in summaries:
             console.print(_format_table(summary))

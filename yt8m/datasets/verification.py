@@ -6,7 +6,6 @@ With `--deep` it also checks the content of each record: features, frames, label
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -230,7 +229,7 @@ def _print_results(results: list[VerifiedShard], missing: list[str], as_json: bo
             for result in results
         ]
         rows += [{"path": path, "problems": ["the file is gone"]} for path in missing]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        terminal.print_json(rows)
         return
     for result in results:
         ending = "".join(f", {count} {name}" for name, count in zip(_SEGMENTS, result.segments or (), strict=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from yt8m import options
+from yt8m import options, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
@@ -44,6 +44,7 @@ class EnsembleConfig(options.Checked):
     top_k: int = option(20, "predictions listed per video", minimum=1)
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     trust_code: bool = option(False, TRUST_HELP)
+    json: bool = option(False, terminal.JSON_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()

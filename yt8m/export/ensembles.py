@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from absl import logging
 
-from yt8m import storage
+from yt8m import storage, terminal
 from yt8m.datasets import ground_truth
 from yt8m.datasets.ground_truth import VideoLabels
 from yt8m.errors import RunError, missing_extra
@@ -75,6 +75,8 @@ def _fit_and_print(config: EnsembleConfig, data: OpenedData, num_classes: int) -
     print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+z.5f}, over the best")
     print(f"  single file {fitted - max(single_gaps):+z.5f}), on {len(held_out.hits)} videos that were not fitted on")
     print(f"--weights={','.join(words)}")
+    gaps = dict(zip(config.predictions, single_gaps, strict=True))
+    terminal.print_json({"gap": fitted, "gap_equal_weights": equal, "gaps": gaps, "weights": numbers})
     return weights
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from absl import logging
 
@@ -38,6 +40,7 @@ class CountConfig(options.Checked):
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     vocabulary: str = same_as(PredictConfig, "vocabulary")
     trust_code: bool = option(False, TRUST_HELP)
+    json: bool = option(False, terminal.JSON_HELP)
 
 
 def run(config: CountConfig) -> int:
@@ -62,7 +65,9 @@ def run(config: CountConfig) -> int:
             "records with labels."
         )
     shares = class_shares(labelled, others, config.level)
-    _write(config.out, shares, names, others.videos)
+    rows = _rows(shares, names, others.videos)
+    _write(config.out, rows)
+    terminal.print_json(rows)
     corrected = int(shares.is_corrected.sum())
     logging.info(
         "%s has the counts of %d videos; the scores of %d classes are corrected by %d labelled videos. The other %d "
@@ -100,13 +105,18 @@ def _sum_scores(scorer: Scorer, data: OpenedData, flag: str, ids_of_labelled: se
     return sums
 
 
-def _write(path: str, shares: ClassShares, names: Vocabulary, videos: int) -> None:
-    """Writes the table, with a line for each class; `videos` is the number of videos that were counted."""
-    counts_and_bounds, rows = (shares.shares * videos, shares.count_low, shares.count_high), []
-    columns = zip(*counts_and_bounds, shares.shares, shares.low, shares.high, strict=True)
-    origins = zip(shares.is_corrected.tolist(), shares.weights, shares.positives, strict=True)
-    for index, (values, (is_corrected, weight, labels)) in enumerate(zip(columns, origins, strict=True)):
-        name = prediction_files.spreadsheet_text(names.name(index))
-        counts, rates = [f"{value:.1f}" for value in values[:3]], [f"{value:.6g}" for value in values[3:]]
-        rows.append([index, name, *counts, *rates, "corrected" if is_corrected else "labels", f"{weight:.3g}", labels])
-    prediction_files.write_table(path, [*COLUMNS, *COLUMNS_OF_ORIGIN], rows)
+def _rows(shares: ClassShares, names: Vocabulary, videos: int) -> list[dict[str, Any]]:
+    """The table, with a row for each class; `videos` is the number of videos that were counted."""
+    counts = shares.shares * videos, shares.count_low, shares.count_high
+    bases = ["corrected" if is_corrected else "labels" for is_corrected in shares.is_corrected.tolist()]
+    classes = range(len(bases)), map(names.name, range(len(bases)))
+    columns = *classes, *counts, shares.shares, shares.low, shares.high, bases, shares.weights, shares.positives
+    return [dict(zip((*COLUMNS, *COLUMNS_OF_ORIGIN), row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _write(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    formats = dict.fromkeys(COLUMNS[2:5], ".1f") | dict.fromkeys(COLUMNS[5:], ".6g") | {"weight": ".3g"}
+    lines = [{column: format(value, formats.get(column, "")) for column, value in row.items()} for row in rows]
+    for line in lines:
+        line["name"] = prediction_files.spreadsheet_text(line["name"])
+    prediction_files.write_table(path, [*COLUMNS, *COLUMNS_OF_ORIGIN], [list(line.values()) for line in lines])

@@ -26,7 +26,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import options, storage
+from yt8m import options, storage, terminal
 from yt8m.config.programs import AuditConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
@@ -67,6 +67,7 @@ def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
     """
     summary = audit(config, training, data)
     print(summary["understood"] if config.dry_run else format_summary(summary, config.out), flush=True)
+    terminal.print_json(summary)
     return 0
 
 

@@ -44,6 +44,7 @@ class ScoreConfig(options.Checked):
         None, "number of classes [as many as the vocabulary by the records has, else 3862]", minimum=1
     )
     top_k: int = option(20, "number of best predictions of each video that count", minimum=1)
+    json: bool = option(False, terminal.JSON_HELP)
 
 
 def score_predictions(config: ScoreConfig) -> int:
@@ -59,11 +60,12 @@ def score_predictions(config: ScoreConfig) -> int:
     rows = prediction_files.read_predictions(config.predictions, num_classes)
     class_counts = data.vocabulary.shown(num_classes).class_counts(num_classes)
     figures = score(rows, truth, num_classes, config.top_k, class_counts)
-    for metric in gap_first(metrics.all()):
-        if metric is not Loss and metric.figure_key() in figures:
-            value = figures[metric.figure_key()]
-            why = why_undefined(metric.key, value, len(figures["aps"]) > 0)
-            print(f"{metric.name}: " + (f"— ({why})" if why else metric.description().text(value, 6)))
+    shown = [metric for metric in gap_first(metrics.all()) if metric is not Loss and metric.figure_key() in figures]
+    for metric in shown:
+        value = figures[metric.figure_key()]
+        why = why_undefined(metric.key, value, len(figures["aps"]) > 0)
+        print(f"{metric.name}: " + (f"— ({why})" if why else metric.description().text(value, 6)))
+    terminal.print_json({metric.key: figures[metric.figure_key()] for metric in shown} | {"videos": len(truth.rows)})
     return 0
 
 
@@ -161,6 +163,7 @@ class SegmentEvalConfig(options.Checked):
     segment_label_ids_file: str = path_option(
         "CSV of the classes that segments may have; by default the published 1000"
     )
+    json: bool = option(False, terminal.JSON_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,6 +187,7 @@ def score_segments(config: SegmentEvalConfig) -> int:
         )
     print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
     print(f"mean over {len(figures.aps)} classes", file=sys.stderr)
+    terminal.print_json({"map": figures.map, "num_classes_with_positives": len(figures.aps)})
     return 0
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from yt8m import options, runner, storage
+from yt8m import options, runner, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, suggestion
@@ -129,7 +129,7 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
     """
     runs = find_runs(folders or [RUNS], config.sort)
     if config.json:
-        print(json.dumps([run.as_json() for run in runs], indent=2, ensure_ascii=False))
+        terminal.print_json([run.as_json() for run in runs])
     elif runs:
         _print_runs(runs, _metric_name(config.sort))
         if note := not_comparable(runs, _metric_name(config.sort)):

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import runner, storage
+from yt8m import runner, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import TrainConfig
@@ -133,11 +133,13 @@ def write_report(path: str, result: EvaluationResult, model: str) -> None:
     if not len(result.figures["aps"]):
         logging.warning("no example has a label (is this a test split?), so these figures say nothing about the model")
     print_table(result)
+    figures = report_json(result, model)
+    terminal.print_json(figures)
     if result.calibration:
         print(result.calibration.line())
     for verdict in result.verdicts:
         print(verdict.line())
-    storage.write(path, json.dumps(report_json(result, model), indent=2, ensure_ascii=False, allow_nan=False))
+    storage.write(path, json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _add_to_history(path: str, result: EvaluationResult) -> None:

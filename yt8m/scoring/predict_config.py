@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from yt8m import options, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
@@ -12,8 +13,9 @@ from yt8m.options import option, path_option
 from yt8m.records import thresholds
 from yt8m.records.film_windows import WHOLE, WINDOWS
 from yt8m.records.span_files import FORMS
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP, reserve_flags
-from yt8m.scoring.scorer import Scorer
+from yt8m.scoring.scorer import ScoredClasses, Scorer
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class PredictConfig(options.Checked):
         0, "of video files: number of damaged packets of a video that may be left out", minimum=0
     )
     trust_code: bool = option(False, TRUST_HELP)
+    json: bool = option(False, "print one JSON list; what is for people goes to the error stream")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,6 +95,9 @@ class PredictConfig(options.Checked):
             raise UsageError(
                 "--thresholds has no effect without --tags or --timeline: add one of them, or leave out --thresholds."
             )
+        written = {"--out": self.csv, "--features": self.features, "--spans": self.spans}
+        if self.json and (flags := [flag for flag, value in written.items() if value]):
+            raise UsageError(f"--json prints the classes, which {flags[0]} replaces by a file: leave one of them out.")
         shown = {"--out": self.csv, "--tags": self.tags, "--timeline": self.timeline, "--video_id": self.video_id}
         if self.features and (flags := [flag for flag, value in shown.items() if value]):
             raise UsageError(
@@ -125,6 +131,17 @@ def few_positives(tagger: thresholds.Tagger | None, index: int) -> str:
     if count is None:
         return ""
     return f"its threshold comes from {count} {'video' if count == 1 else 'videos'}"
+
+
+def describe_classes(
+    scored: ScoredClasses, names: Vocabulary, tagger: thresholds.Tagger | None
+) -> list[dict[str, Any]]:
+    """The classes of a video as --json prints them, with the note of `few_positives` if there is one."""
+    rows: list[dict[str, Any]] = []
+    for index, score in scored:
+        note = few_positives(tagger, index)
+        rows.append({"index": index, "name": names.name(index), "score": score} | ({"note": note} if note else {}))
+    return rows
 
 
 def show_classes(lines: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import scoring
+from yt8m import scoring, terminal
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS
@@ -21,7 +21,7 @@ from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.scoring import hidden_layer
 from yt8m.scoring.film_scores import score_films
-from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
+from yt8m.scoring.predict_config import PredictConfig, describe_classes, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import best_classes, tags
 
 
@@ -107,10 +107,12 @@ def _show_records(config: PredictConfig, data: OpenedData, where: str) -> int:
         film_windows = windows_for(scorer.takes.format, scorer.takes.folder, config.tags_of)
         if config.tags and film_windows is not None and isinstance(batch, NumpyBatch):
             score_films(scorer, batch, scores, film_windows)
+        videos = []
         for row, (payload, _, _) in enumerate(raws):
             if row:
                 print()
-            _print_record(payload, scores[row], config.top_k, names, tagger)
+            videos.append(_print_record(payload, scores[row], config.top_k, names, tagger))
+        terminal.print_json(videos)
     return 0
 
 
@@ -129,10 +131,10 @@ def _print_record(
     top_k: int,
     names: vocabulary.Vocabulary,
     tagger: thresholds.Tagger | None,
-) -> None:
+) -> dict[str, Any]:
     """Prints the id and the labels of a record, and a table of its tags, or without a tagger of its best classes.
 
-    A star marks the classes that are labels of the record.
+    A star marks the classes that are labels of the record. Returns the same for --json.
 
     Args:
       scores: the scores of the record, float32 [C].
@@ -145,3 +147,5 @@ def _print_record(
     best = tags(scores, tagger) if tagger else best_classes(scores, top_k)
     rows = [(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best]
     show_classes(rows, [few_positives(tagger, index) for index, _ in best])
+    classes = describe_classes(best, names, tagger)
+    return {"id": shards.id_text(record.id()), "labels": list(map(names.name, labels)), "classes": classes}

@@ -49,6 +49,7 @@ def evaluate(config: EvalConfig) -> int:
         aps = dict(zip(map(names.name, by_class.classes.tolist()), by_class.aps.mean(axis=1).tolist(), strict=True))
         written = {name: list(values) for name, values in figures.items()} | {"AP of classes": aps}
         film_spans.write(config.eval_dir or scorer.takes.folder, joining, written, scorer.step)
+        terminal.print_json({**written, **joining.rule._asdict()})
     return 0
 
 

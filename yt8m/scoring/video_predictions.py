@@ -21,7 +21,7 @@ from yt8m.reports import timeline_page
 from yt8m.reports.timeline_page import Timeline
 from yt8m.scoring import Scorer, video_features
 from yt8m.scoring.model_input import ModelInput
-from yt8m.scoring.predict_config import PredictConfig, few_positives, show_classes, tagger_for
+from yt8m.scoring.predict_config import PredictConfig, describe_classes, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
 from yt8m.scoring.video_features import Features, VideoFeatures
 
@@ -167,7 +167,7 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
       UsageError: the model does not fit, or its extractors cannot be used.
       RunError: weights cannot be fetched, or a file cannot be written.
     """
-    status, lines = 0, list[tuple[Any, ...]]()
+    status, lines, json_rows = 0, list[tuple[Any, ...]](), list[dict[str, Any]]()
     with opened(config, flags) as (scorer, source):
         shown = _Shown(config, scorer.shown_names, tagger_for(config, scorer))
         part_seconds = timeline_page.SECONDS if config.timeline else 0
@@ -176,12 +176,15 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
             if prediction.bad:
                 status = 1
                 print(f"{prediction.path}: {prediction.bad}", file=sys.stderr)
+                json_rows.append({"path": prediction.path, "bad": prediction.bad})
                 continue
+            json_rows.append(shown.as_json(prediction))
             lines += shown.lines(prediction)
             if not config.csv:
                 shown.print_classes(prediction)
             if prediction.over_time is not None:
                 shown.write_timeline(prediction, prediction.over_time)
+    terminal.print_json(json_rows)
     if config.csv:
         _write_csv(config.csv, lines)
         shown.print_few_positives({line[1] for line in lines})
@@ -219,6 +222,12 @@ class _Shown(NamedTuple):
         scored, tagger = self.classes(prediction), self.tagger if self.config.tags else None
         rows = [(f"{score:.3f}", self.names.name(index), str(index)) for index, score in scored]
         show_classes(rows, [few_positives(tagger, index) for index, _ in scored])
+
+    def as_json(self, prediction: VideoScores) -> dict[str, Any]:
+        """What --json prints of a video."""
+        classes = describe_classes(self.classes(prediction), self.names, self.tagger if self.config.tags else None)
+        facts = {"seconds": prediction.seconds, "window_seconds": prediction.window_seconds, "notes": prediction.notes}
+        return {"path": prediction.path, **facts, "classes": classes}
 
     def write_timeline(self, prediction: VideoScores, over_time: Timeline) -> None:
         """Writes the page of --timeline."""
