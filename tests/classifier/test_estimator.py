@@ -276,3 +276,29 @@ def test_neither_scikit_learn_nor_pandas_is_needed(tmp_path: pathlib.Path) -> No
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["this Classifier is not trained yet: call fit first.", "(240, 3)"]
     assert "INFO" not in done.stderr
+
+
+def test_spans_are_where_cells_reach_the_threshold() -> None:
+    x, y = make_videos(80, seed=3)
+    frames = np.repeat(x[:, None], 5, axis=1)
+    fitted = yt8m.Classifier("FrameLevelLogisticModel", options=FEW_STEPS).fit(frames, names_of(y))
+    films = [np.concatenate(frames[[0, 0, 1, 2]])[:18], frames[3]]
+    found = fitted.spans(films)
+    for film, spans in zip(films, found, strict=True):
+        cells = [film[first : first + 5] for first in range(0, len(film), 5)]
+        scores = fitted.predict_proba(cells)
+        shown = np.zeros(scores.shape, bool)
+        for start, end, name, score in spans:
+            part = slice(round(start) // 5, -(-round(end) // 5))
+            shown[part, NAMES.index(name)] = True
+            assert score == pytest.approx(scores[part, NAMES.index(name)].mean(), abs=1e-5)
+            assert end <= len(film)
+        np.testing.assert_array_equal(shown, scores >= fitted.thresholds_)
+    assert [span[0] for span in found[0]] == sorted(span[0] for span in found[0])
+
+
+def test_whole_videos_have_no_spans(fitted: yt8m.Classifier) -> None:
+    with pytest.raises(ValueError, match=r"whole videos.*\[frames, values\]"):
+        fitted.spans(X)
+    with pytest.raises(ValueError, match="trained on arrays"):
+        fitted.spans(["film.mp4"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import gc
+import json
 import pathlib
 
 import made_videos
+import numpy as np
 import pytest
 
 import yt8m
+from yt8m.command_line import cli
 from yt8m.lazy import tf
 
 
@@ -32,6 +36,33 @@ def train_and_predict(tmp_path: pathlib.Path) -> None:
     with yt8m.load(tmp_path / "run", trust_code=True) as model:
         predicted = model.predict_video(paths[0], top_k=1)
         assert predicted.classes[0].score == pytest.approx(scores[0].max(), abs=1e-6)
-    (tmp_path / "broken.mp4").write_bytes(b"no video")
-    with pytest.raises(yt8m.RunError, match=r"broken\.mp4"):
-        classifier.predict([tmp_path / "broken.mp4"])
+        classifier.thresholds_ = scores[:2].max(axis=0).astype(np.float64) * 0.9  # after one step no score reaches 0.5
+        rule = write_rule(tmp_path / "spans.json", classifier)
+        table = model.spans(paths[:2], spans_from=rule)
+    found = classifier.spans(paths[:2])
+    rows = [(str(path), *span) for path, spans in zip(paths, found, strict=False) for span in spans]
+    assert [(row["video"], row["start"], row["end"], row["class"], row["score"]) for row in table] == rows
+    assert len({row["video"] for row in table}) == 2
+    assert all(0 <= row["start"] < row["end"] for row in table)
+    words = [f"--model={tmp_path}/run", f"--spans={tmp_path}/found.csv", f"--spans_from={rule}", "--trust_code"]
+    assert cli.call("predict", [*words, *map(str, paths[:2])]) == 0
+    with (tmp_path / "found.csv").open() as file:
+        written = [(row["video"], row["class"], float(row["start"])) for row in csv.DictReader(file) if row["class"]]
+    assert written == [(row["video"], row["class"], pytest.approx(row["start"], abs=1e-3)) for row in table]
+    assert cli.call("predict", [*words, str(paths[0]), str(write_broken(tmp_path))]) == 1
+    for method in (classifier.predict, classifier.spans):
+        with pytest.raises(yt8m.RunError, match=r"broken\.mp4"):
+            method([write_broken(tmp_path)])
+
+
+def write_broken(folder: pathlib.Path) -> pathlib.Path:
+    (folder / "broken.mp4").write_bytes(b"no video")
+    return folder / "broken.mp4"
+
+
+def write_rule(path: pathlib.Path, classifier: yt8m.Classifier) -> pathlib.Path:
+    """A file as `yt8m eval --spans` writes it, with the thresholds of a classifier."""
+    rule = {"hysteresis": 1.0, "gap": 0, "least": 1}
+    content = {"segment_size": 5, "frames_per_second": 1.0, "rule": rule, "thresholds": classifier.thresholds_.tolist()}
+    path.write_text(json.dumps(content))
+    return path

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import pathlib
 
 import numpy as np
 import pytest
 
+import yt8m
 from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
+from yt8m.records.record_parser import NumpyBatch
 from yt8m.tables.understood import TableFlags, understand
 
 pytestmark = pytest.mark.long
@@ -48,6 +51,14 @@ def evaluated(folder: pathlib.Path) -> pathlib.Path:
     data = f"--eval_data_pattern={folder}/data/frame/validate/*.tfrecord"
     assert cli.call("eval", [f"--train_dir={folder}/run", data, "--spans"]) == 0
     return folder
+
+
+def onnx_of(folder: pathlib.Path) -> pathlib.Path:
+    """The run as an ONNX file."""
+    pytest.importorskip("onnx")
+    words = [f"--train_dir={folder}/run", "--format=onnx", f"--out={folder}/model.onnx"]
+    assert cli.call("export", words) == 0
+    return folder / "model.onnx"
 
 
 def predict(folder: pathlib.Path, name: str, *words: str) -> pathlib.Path:
@@ -113,6 +124,31 @@ def test_other_programs_get_the_same_spans(evaluated: pathlib.Path) -> None:
         for span in spans
     ]
     assert sorted(spans) == table
+
+
+def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: pathlib.Path) -> None:
+    rows = [row for row in csv.DictReader(predict(evaluated, "found.csv").open()) if row["class"]]
+    table = [(row["video"], row["class"], float(row["start"]), float(row["end"])) for row in rows]
+    pattern = f"{evaluated}/data/frame/validate/*.tfrecord"
+    arrays = {f"v{number}": np.load(evaluated / f"v{number}.npy") for number in range(16, 24)}
+    with yt8m.load(evaluated / "run") as model:
+        (feature,) = model._scorer.takes.format.sizes()
+        found = {"records": model.spans(pattern), "read": model.spans(yt8m.read_records(pattern))}
+        lengths = np.full(8, 60, np.int32)
+        batch = NumpyBatch(list(arrays), {feature: np.stack(list(arrays.values()))}, lengths, np.zeros((8, 0), bool))
+        found["batch"] = model.spans([batch])
+        by_name = model.spans({feature: batch.features[feature]})
+        with pytest.raises(UsageError, match=r"video v16 \(row 0\) holds NaN"):
+            model.spans(dataclasses.replace(batch, features={feature: np.full((8, 60, 6), np.nan, np.float32)}))
+    with yt8m.load(onnx_of(evaluated)) as onnx:
+        found["onnx"] = onnx.spans(pattern, spans_from=evaluated / "run" / "eval" / "spans.json")
+    for rows in found.values():
+        assert sorted((row["video"], row["class"], row["start"], row["end"]) for row in rows) == sorted(table)
+    names = list(arrays)
+    assert [(names[int(row["video"])], row["class"], row["start"]) for row in by_name] == [
+        (row["video"], row["class"], row["start"]) for row in found["batch"]
+    ]
+    assert list(found["records"].to_frame().columns) == ["video", "start", "end", "class", "index", "score"]
 
 
 def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:

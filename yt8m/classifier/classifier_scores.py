@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,12 @@ from numpy.typing import NDArray
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
+from yt8m.eval_util.arrays import Floats64
+from yt8m.eval_util.span_joining import JoinRule
+from yt8m.records.shards import SEGMENT_SIZE
+from yt8m.records.span_files import FoundSpan
+from yt8m.scoring import span_finder
+from yt8m.scoring.film_spans import Joining
 from yt8m.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -25,19 +32,41 @@ def scores(run: RunFolder, takes: FittedInput, X: Any, name: str) -> NDArray[np.
     """
     paths = paths_of(X)
     if paths is not None:
-        if takes.extractor_settings is None:
-            raise DataError(f"X has paths of videos, but this {name} was trained on arrays: give arrays.")
+        _refuse_paths(takes, name)
         from yt8m.classifier import video_files  # few have videos
 
-        return video_files.scores(run.model, paths, takes.extractor_settings)
+        return video_files.scores(run.model, paths, takes.extractor_settings or {})
     videos = videos_of(X, tuple(takes.sizes))
     _refuse_other_features(videos, takes, name)
     return scores_of_videos(run.model._scorer, videos)
 
 
+def spans(run: RunFolder, takes: FittedInput, X: Any, name: str, thresholds: Floats64) -> list[Sequence[FoundSpan]]:
+    """The spans of each video; the other arguments are those of `scores`."""
+    scorer = run.model._scorer
+    joining = Joining(SEGMENT_SIZE, 1.0, thresholds, JoinRule())
+    paths = paths_of(X)
+    if paths is not None:
+        _refuse_paths(takes, name)
+        from yt8m.classifier import video_files  # few have videos
+
+        return video_files.spans(run.model, paths, takes.extractor_settings or {}, joining)
+    videos = videos_of(X, tuple(takes.sizes))
+    if not videos.has_frames:
+        raise DataError("X is of whole videos, which have no times: give for each video an array [frames, values].")
+    _refuse_other_features(videos, takes, name)
+    batches = (batch for batch, _ in videos.batches())
+    return [video.spans for video in span_finder.in_data(scorer, joining, batches)]
+
+
 def scores_of_videos(scorer: Scorer, videos: GivenVideos) -> NDArray[np.float32]:
     """The scores of videos, float32 [N, C]; those of a video do not depend on the other videos."""
     return np.concatenate([scorer.scores(scorer.takes.arranged(batch), rows)[1] for batch, rows in videos.batches()])
+
+
+def _refuse_paths(takes: FittedInput, name: str) -> None:
+    if takes.extractor_settings is None:
+        raise DataError(f"X has paths of videos, but this {name} was trained on arrays: give arrays.")
 
 
 def _refuse_other_features(videos: GivenVideos, takes: FittedInput, name: str) -> None:

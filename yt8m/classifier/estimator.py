@@ -166,6 +166,31 @@ class Classifier:
         is_tag = np.take_along_axis(scores >= self.thresholds_, order, 1)
         return [[names[index] for index in row[reached].tolist()] for row, reached in zip(order, is_tag, strict=True)]
 
+    def spans(self, X: Any) -> list[list[tuple[float, float, Any, float]]]:
+        """The spans of time at which videos show classes.
+
+        Each video is scored in cells of five frames; a span is where the scores of neighbouring cells reach the
+        threshold of the class. A classifier learns the labels of whole videos, so its spans show where it sees what
+        these labels have in common. Spans that people have marked are learned by `yt8m make-records --rows=spans` and
+        `yt8m train`, whose run `yt8m.load` takes.
+
+        Args:
+          X: videos in the forms that `fit` takes, with frames: for each video an array [frames, values]; or paths of
+            video files.
+
+        Returns:
+          For each video its spans (start, end, class, score), by their starts. Times are seconds if X has paths, else
+          frames. The score is the mean of the scores of the cells.
+
+        Raises:
+          ValueError: the classifier is not trained, X does not fit it, or X has no frames.
+          RunError: a video cannot be decoded.
+        """
+        run, takes = self._fitted()
+        spans_of_videos = classifier_scores.spans(run, takes, X, type(self).__name__, self.thresholds_)
+        names = self.classes_.tolist()
+        return [[(span.start, span.end, names[span.number], span.score) for span in spans] for spans in spans_of_videos]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """How good the classifier is on some videos.
 

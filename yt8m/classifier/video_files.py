@@ -15,7 +15,9 @@ from yt8m.classifier.given_videos import GivenVideos
 from yt8m.datasets.extract.computing import Settings
 from yt8m.errors import RunError
 from yt8m.python_api.call_scope import call_scope
-from yt8m.scoring import video_features, video_predictions
+from yt8m.records.span_files import FoundSpan
+from yt8m.scoring import span_finder, video_features, video_predictions
+from yt8m.scoring.film_spans import Joining
 
 if TYPE_CHECKING:
     from yt8m.python_api.loaded_model import Model
@@ -55,3 +57,13 @@ def scores(model: Model, paths: Sequence[str], settings: Mapping[str, Any]) -> N
                 raise RunError(f"{scored.path}: {scored.bad}.")
             rows.append(scored.scores)
     return np.stack(rows)
+
+
+def spans(
+    model: Model, paths: Sequence[str], settings: Mapping[str, Any], joining: Joining
+) -> list[Sequence[FoundSpan]]:
+    """The spans of each video, in seconds, by the extractors of the training."""
+    paths, scorer = [storage.expanded(path) for path in paths], model._scorer
+    with call_scope(), video_features.for_model(scorer.takes, settings, trust_code=True) as source:
+        joining = joining._replace(per_second=source.per_second)
+        return [video.spans for video in span_finder.in_videos(scorer, joining, source, paths)]

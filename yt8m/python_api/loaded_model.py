@@ -8,7 +8,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,20 @@ from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.python_api.call_scope import call_scope
-from yt8m.python_api.results import EvaluationReport, Predictions, ScoredClass, VideoPrediction, html_of
+from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
 from yt8m.records import thresholds
 from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
-from yt8m.scoring import EvaluationSettings, Scorer, evaluation, evaluation_results, video_features, video_predictions
+from yt8m.scoring import (
+    EvaluationSettings,
+    Scorer,
+    evaluation,
+    evaluation_results,
+    film_spans,
+    span_finder,
+    video_features,
+    video_predictions,
+)
 from yt8m.scoring.evaluation_results import EvaluationResult
 from yt8m.scoring.model_input import Data, Videos, refuse_nan_in
 from yt8m.scoring.scorer import tags
@@ -212,6 +221,51 @@ class Model(Closing):
         return dataclasses.replace(
             prediction, seconds=scored.seconds, tags=self._tags(scored.scores), window_seconds=scored.window_seconds
         )
+
+    def spans(
+        self,
+        data: Data | Sequence[str | os.PathLike[str]],
+        *,
+        spans_from: str | os.PathLike[str] = "",
+        extractors: Sequence[str] = (),
+        trust_code: bool = False,
+        max_bad_packets: int = 0,
+        **settings: Any,
+    ) -> ResultRows:
+        """Finds the spans of time at which videos show classes, as `yt8m predict --spans` does.
+
+        Args:
+          data: records of frames, batches or arrays as in `predict`; the path of a video file, or a list of such paths.
+          spans_from: the file `eval/spans.json` that `yt8m eval --spans` wrote; by default that of the run. Without it,
+            a class is shown where its score reaches 0.5.
+          extractors, trust_code, max_bad_packets, **settings: of video files, as in `predict_video`.
+
+        Returns:
+          A row for each span: `video`, `start` and `end` in seconds, `class` (its name), `index` and `score`, the mean
+          of the scores of its cells. They are in the order of the videos, and of their starts. `to_frame()` makes a
+          DataFrame of them.
+
+        Raises:
+          UsageError: for the reasons of `predict` and `predict_video`; or the model takes whole videos, and the data
+            are neither frames nor video files.
+          RunError: a record, a video or the file of the rule is damaged.
+        """
+        self._refuse_closed()
+        joining = film_spans.joining_for(self._scorer, storage.expanded(os.fspath(spans_from)) if spans_from else "")
+        videos = [storage.expanded(path) for path in video_features.video_paths_in(data)]
+        if not videos:
+            spans = span_finder.in_data(self._scorer, joining, cast(Data, data))
+            return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
+        with (
+            call_scope(),
+            video_features.for_model(
+                *(self._scorer.takes, settings, extractors),
+                trust_code=trust_code or self._trusts_code,
+                max_bad_packets=max_bad_packets,
+            ) as source,
+        ):
+            spans = span_finder.in_videos(self._scorer, joining, source, videos)
+            return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
 
     @functools.cached_property
     def _tagger(self) -> thresholds.Tagger | None:

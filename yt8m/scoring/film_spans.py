@@ -23,7 +23,7 @@ from yt8m.records.batches import read_records
 from yt8m.records.film_windows import WINDOWS_AT_ONCE
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
-from yt8m.records.record_parser import Raw
+from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.span_files import FoundSpan
 from yt8m.scoring.film_scores import score_windows
 from yt8m.scoring.scorer import Scorer
@@ -126,6 +126,18 @@ def frames_of_records(scorer: Scorer, data: OpenedData) -> Iterator[tuple[str, N
     records = read_records(data, batch_size=1, num_classes=scorer.num_classes, max_frames=_MOST_FRAMES)
     scorer.check(records)
     for raws in records.serialized():
-        batch = scorer.takes.arranged(records.parsed(raws)).dequantize()
-        features = [batch.features[name][0, : int(batch.num_frames[0])] for name in scorer.takes.format.sizes()]
-        yield batch.ids[0], np.concatenate(features, axis=-1), raws[0]
+        ((name, frames),) = frames_of_batch(scorer, records.parsed(raws))
+        yield name, frames, raws[0]
+
+
+def frames_of_batch(scorer: Scorer, batch: NumpyBatch) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Yields (id, joined features float32 [T, D]) of each video in a batch of frames."""
+    if not scorer.takes.has_frames:
+        raise UsageError(
+            f"{scorer.path} takes whole videos, and arrays of these have no times: give video files, or train a model "
+            "on frames."
+        )
+    arranged = scorer.takes.arranged(batch).dequantize()
+    for row, (name, count) in enumerate(zip(arranged.ids, arranged.num_frames.tolist(), strict=True)):
+        features = [arranged.features[feature][row, :count] for feature in scorer.takes.format.sizes()]
+        yield name, np.concatenate(features, axis=-1)

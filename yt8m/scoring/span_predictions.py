@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,8 +11,8 @@ from yt8m.errors import UsageError
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.span_files import SpanFile, VideoSpans
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.scoring import film_spans, video_predictions
-from yt8m.scoring.film_spans import Joining, joining_for, score_cells
+from yt8m.scoring import span_finder, video_predictions
+from yt8m.scoring.film_spans import Joining, joining_for
 from yt8m.scoring.predict_config import PredictConfig
 from yt8m.scoring.scorer import Scorer
 from yt8m.scoring.video_features import VideoFeatures
@@ -25,14 +24,8 @@ def write_for_records(config: PredictConfig, data: OpenedData) -> int:
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
     ) as scorer:
         joining = joining_for(scorer, config.spans_from)
-        _write(config, _of_records(scorer, data, joining), scorer.names_for(data))
+        _write(config, span_finder.in_data(scorer, joining, data), scorer.names_for(data))
     return 0
-
-
-def _of_records(scorer: Scorer, data: OpenedData, joining: Joining) -> Iterator[VideoSpans]:
-    for name, frames, _ in film_spans.frames_of_records(scorer, data):
-        seconds = len(frames) / joining.per_second
-        yield VideoSpans(name, seconds, joining.spans(score_cells(scorer, frames, joining.frames), seconds))
 
 
 def write_for_videos(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -> int:
@@ -53,12 +46,7 @@ def _of_videos(
             bad.append(path)
             print(f"{path}: {features.bad}", file=sys.stderr)
             continue
-        count = len(features.arrays[0])
-        score = functools.partial(
-            video_predictions.compute_windows, scorer.scores, scorer.takes, source, features.arrays
-        )
-        seconds = count / source.per_second
-        yield VideoSpans(path, seconds, joining.spans(score(joining.cells.parts(count)), seconds))
+        yield span_finder.of_features(scorer, joining, source, path, features)
 
 
 def _write(config: PredictConfig, videos: Iterator[VideoSpans], names: Vocabulary) -> None:

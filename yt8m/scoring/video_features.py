@@ -25,6 +25,7 @@ from yt8m.datasets.extract.computing import (
 from yt8m.datasets.extract.computing import Features as Features
 from yt8m.errors import UsageError
 from yt8m.extractors import sampling_rules
+from yt8m.extractors.containers import ENDINGS
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
 from yt8m.records.film_windows import Part
@@ -116,6 +117,16 @@ def _round_as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None
         return values
     low, high = map(float, bounds)
     return data_format.dequantized(data_format.quantized(values, (low, high)), (low, high))
+
+
+def video_paths_in(data: Any) -> list[str]:
+    """The paths, if the data are a video file or a list of them; else none."""
+    items = [data] if isinstance(data, str | os.PathLike) else data if isinstance(data, list | tuple) else []
+    paths = [os.fspath(item) for item in items if isinstance(item, str | os.PathLike)]
+    videos = [path for path in paths if path.lower().endswith(ENDINGS)]
+    if videos and len(videos) < len(items):
+        raise UsageError(f"{videos[0]} is a video, and others are not: give videos only, or other data.")
+    return videos
 
 
 def for_model(
