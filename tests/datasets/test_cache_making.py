@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -176,3 +177,16 @@ def test_ctrl_c_while_processes_start_ends_with_one_line(shards: list[pathlib.Pa
     assert errors[-1] == "yt8m cache: stopped by Ctrl-C"
     assert not [line for line in errors if "Traceback" in line]
     assert main(cache_arguments(tmp_path)) == 0
+
+
+def test_a_repeat_finds_more_parsed_shards_than_files_can_be_open(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(60):
+        fault_shards.write(tmp_path / f"data/{number:02}.tfrecord", fault_shards.sound("frame", 1, str(number)))
+    limits, used = resource.getrlimit(resource.RLIMIT_NOFILE), len(os.listdir("/proc/self/fd"))
+    assert main(cache_arguments(tmp_path, "--jobs=1")) == 0
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
+        assert main(cache_arguments(tmp_path, "--jobs=1")) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import pathlib
 import re
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +24,11 @@ from yt8m.datasets import download
 from yt8m.errors import RunError, UsageError, refusing
 from yt8m.records import manifest, thresholds, vocabulary
 from yt8m.runner import checkpoints
+from yt8m.tables.understood import TableFlags, understand
 
 REUSED = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}  # the fixture is the same for all examples
 ODD = [math.inf, -math.inf, math.nan, 12.5, -1, 10**400, True, None, "", "\ud800", "²", "40", "../../x", [], {}, [[]]]
-MANIFEST = {
+MANIFEST: dict[str, Any] = {
     "format": "yt8m manifest 1",
     "shards": {"a.tfrecord": {"records": 3, "bytes": 300, "crc32c": "1f2e3d4c"}},
     "data": {
@@ -153,6 +156,157 @@ def test_arrays_with_odd_headers_are_bad_rows(
     words = ["make-records", f"--table={tmp_path}/t.csv", f"--out={tmp_path}/out", "--splits=train:1"]
     assert cli.main(words) in (1, 2)
     assert re.search(r"t\.csv|1\.npy", capsys.readouterr().err.partition("error: ")[2])
+
+
+# Small tables in the forms of JSON that `--table` understands.
+_CHOICE = {"from_name": "c", "type": "choices", "value": {"choices": ["x"]}}
+_RANGE = {"timelinelabels": ["x"], "ranges": [{"start": 1, "end": 5}], "framesCount": 10, "duration": 2}
+_BOX = {"labels": ["x"], "sequence": [{"frame": 1, "enabled": True, "time": 0.1}], "framesCount": 10, "duration": 2}
+_PERSON = {"completed_by": {"id": 2}, "updated_at": "2024-01-01T00:00:00Z"}
+TABLES: dict[str, Any] = {
+    "choices": [{"id": 1, "data": {"id": "a"}, "annotations": [{**_PERSON, "result": [_CHOICE]}]}],
+    "timeline": [
+        {
+            "data": {"id": "a"},
+            "annotations": [
+                {"result": [{"from_name": "c", "type": "timelinelabels", "value": _RANGE}]},
+                {"result": [{"from_name": "c", "type": "videorectangle", "value": _BOX}]},
+            ],
+        },
+        {"data": {"id": "b"}, "annotations": []},
+    ],
+    "coco": {
+        "videos": [{"id": 1, "file_name": "a"}],
+        "categories": [{"id": 1, "name": "x"}],
+        "annotations": [{"video_id": 1, "category_id": 1}],
+    },
+    "activitynet": {"database": {"a": {"subset": "training", "annotations": [{"label": "x", "segment": [0, 1]}]}}},
+    "fiftyone": {"classes": ["x", "y"], "labels": {"a": 0, "b": [1]}},
+    "via": {"_via_img_metadata": {"1": {"filename": "a", "file_attributes": {"k": "x"}}}},
+    "records": [{"id": "a", "labels": ["x", "y"], "split": "train", "start": 0, "end": "0:01"}, {"id": "b"}],
+    "by id": {"a": ["x"], "b": ["y"]},
+    "pandas": {"columns": ["id", "labels"], "data": [["a", "x"], ["b", "y"]], "index": [0, 1]},
+    "columns": {"id": ["a", "b"], "labels": [["x"], ["y"]]},
+    "datumaro": {
+        "items": [{"id": "a", "annotations": [{"type": "label", "label_id": 0}]}],
+        "categories": {"label": {"labels": [{"name": "x"}]}},
+    },
+    "vertex": [{"videoGcsUri": "a", "timeSegmentAnnotations": [{"displayName": "x"}]}],
+    "labelbox": [
+        {
+            "data_row": {"id": "a", "external_id": "a"},
+            "projects": {"p": {"labels": [{"annotations": {"classifications": [{"radio_answer": {"name": "x"}}]}}]}},
+        }
+    ],
+}
+_ODD_CELLS = [*ODD, {"a": {}}, [{"x": 1}], [1, "a", None], "\0"]
+
+
+@given(st.data(), st.sampled_from(sorted(TABLES)), st.sampled_from(_ODD_CELLS), st.booleans(), st.booleans())
+@examples(150, **REUSED)
+def test_tables_of_json(
+    tmp_path: pathlib.Path, data: st.DataObject, form: str, value: Any, is_dropped: bool, has_spans: bool
+) -> None:
+    place = data.draw(st.sampled_from(places(TABLES[form])))
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(replaced(TABLES[form], place, value, is_dropped)))
+
+    def read() -> None:
+        flags = TableFlags(path_endings=(".npy",), needs_labels=True, rows="spans" if has_spans else "")
+        table = understand("--table", str(path), flags)
+        for rows in table.batches(10):
+            for name in (name for names in rows.cells["labels"] for name in names):
+                table.clean_label(name)
+
+    is_named(read)
+
+
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [
+        ("choices", (0, "annotations", 0, "result")),
+        ("choices", (0, "annotations", 0)),
+        ("timeline", (0, "annotations")),
+        ("activitynet", ("database", "a", "annotations", 0, "segment")),
+        ("pandas", ("data", 0)),
+        ("columns", ("labels", 0)),
+    ],
+)
+@pytest.mark.parametrize("value", [5, {"x": [5]}, [{}]])
+def test_a_part_of_a_table_of_another_kind_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], form: str, place: tuple[Any, ...], value: Any
+) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(replaced(TABLES[form], place, value, False)))
+    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
+    words = ["make-records", f"--table={path}", f"--array={tmp_path}/x.npy", f"--out={tmp_path}/o", "--dry_run"]
+    for more in ([], ["--rows=spans", "--level=frame"]):
+        status = cli.main([*words, *more])
+        said = capsys.readouterr().err
+        assert status == 0 or (status in (1, 2) and "error: " in said), said
+
+
+_CUT_HEADER = b"\x93NUMPY\x01\x00" + (64).to_bytes(2, "little") + b"{'descr': ".ljust(64)
+DAMAGED_ARRAYS = {
+    "a header that ends too soon": _CUT_HEADER + bytes(64),
+    "elements without bytes": header_of("(2, 8)").replace(b"'<f4'", b"'|S0'") + bytes(64),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED_ARRAYS.values(), ids=list(DAMAGED_ARRAYS))
+@pytest.mark.parametrize("where", ["file", "folder", "member", "members", "column", "ids"])
+def test_damaged_arrays_are_named_wherever_they_are(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], content: bytes, where: str
+) -> None:
+    (tmp_path / "t.csv").write_text("id,labels\na,x\nb,y\n")
+    (tmp_path / "folder").mkdir()
+    whole = io.BytesIO()
+    np.save(whole, np.array(["a", "b"]))
+    (tmp_path / "file.npy").write_bytes(content)
+    for name in "ab":
+        (tmp_path / f"folder/{name}.npy").write_bytes(content)
+    archives = {
+        "member": {"x": content},
+        "members": {"a": content, "b": content},
+        "column": {"id": whole.getvalue(), "labels": content},
+        "ids": {"id": content, "labels": whole.getvalue()},
+    }
+    for name, members in archives.items():
+        with zipfile.ZipFile(tmp_path / f"{name}.npz", "w") as archive:
+            for member, written in members.items():
+                archive.writestr(f"{member}.npy", written)
+    table = f"{where}.npz" if where in ("column", "ids") else "t.csv"
+    array = {"file": "file.npy", "folder": "folder", "member": "member.npz", "members": "members.npz"}.get(where, "")
+    words = ["make-records", f"--table={tmp_path}/{table}", f"--out={tmp_path}/o", "--splits=train:1"]
+    assert cli.main([*words, *([f"--array={tmp_path}/{array}"] if array else [])]) in (1, 2)
+    assert (array or table) in capsys.readouterr().err.partition("error: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("data", "num_classes"), 10**12),
+        (("data", "max_frames"), 10**30),
+        (("data", "features", 0, "size"), 10**12),
+        (("data", "features", 0, "range"), [-1e308, 1e308]),
+        (("data", "video_frames"), [3.9, 6.7]),
+        (("data", "annotated"), "x"),
+        (("shards", "a.tfrecord", "records"), "18"),
+        (("shards", "a.tfrecord", "bytes"), 10**30),
+        (("data", "positives"), [10**30, 1, 1]),
+    ],
+)
+def test_numbers_in_a_manifest_that_nothing_can_have_are_refused(
+    tmp_path: pathlib.Path, place: tuple[Any, ...], value: Any
+) -> None:
+    whole = MANIFEST | {"data": MANIFEST["data"] | {"video_frames": [3, 6], "annotated": "whole"}}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(whole))
+    manifest.read(str(path))
+    path.write_text(json.dumps(replaced(whole, place, value, False)))
+    with pytest.raises(RunError, match=r"manifest\.json is not a 'yt8m manifest 1'"):
+        manifest.read(str(path))
 
 
 @pytest.mark.parametrize(

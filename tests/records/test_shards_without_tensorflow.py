@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.records import checksums, shards
+from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import DamagedError, Feature
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -314,5 +315,8 @@ def test_a_huge_id_takes_memory_in_proportion_to_its_length() -> None:
     try:
         assert shards.id_bytes(shards.id_text(video_id).encode()) == video_id
         assert tracemalloc.get_traced_memory()[1] < 40 * len(video_id)
+        tracemalloc.reset_peak()
+        assert len(video_name(b'," ' * len(video_id))) == 12 * len(video_id)
+        assert tracemalloc.get_traced_memory()[1] < 40 * 3 * len(video_id)
     finally:
         tracemalloc.stop()

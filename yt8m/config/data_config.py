@@ -10,9 +10,8 @@ from yt8m.config.run_options import DamagePolicy, SamplingPolicy, SegmentPolicy,
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records.data_format import KNOWN_SIZES as KNOWN_SIZES
+from yt8m.records.data_format import MOST_CLASSES as MOST_CLASSES
 from yt8m.records.data_format import usual_range, videos_in_batch
-
-MOST_CLASSES = 10_000_000  # limit of --num_classes, at which the scores of one video take 40 MB
 
 
 @dataclass(frozen=True)

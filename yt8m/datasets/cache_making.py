@@ -62,9 +62,9 @@ def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> Non
     label_check.warn(opened, are_needed=False)
     cache = ShardCache(config.out, format_of(_reader_for(config, data)), data.max_bad_records > 0)
     print(cache.describe_space(files), file=sys.stderr)
-    cached_shards = {path: cached for path in files if (cached := cache.open_parsed(cache.path_of(path))) is not None}
-    parsed_shards = [describe_shard(path, cached) for path, cached in cached_shards.items()]
-    missing = [path for path in files if path not in cached_shards]
+    parsed_shards = [shard for path in files if (shard := _parsed_before(cache, path)) is not None]
+    present = {shard.path for shard in parsed_shards}
+    missing = [path for path in files if path not in present]
     for shard in terminal.with_progress(
         _parse_shards(cache, missing, config.jobs), len(files), "shards", done=len(parsed_shards)
     ):
@@ -72,6 +72,12 @@ def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> Non
         _refuse_damage(parsed_shards, data.max_bad_records)
     records = sum(shard.records for shard in parsed_shards)
     print(f"{config.out} has {records} records of {len(files)} shards; {len(missing)} shards were parsed now")
+
+
+def _parsed_before(cache: ShardCache, path: str) -> ParsedShard | None:
+    """What the cache has of a shard; its file is closed again: there may be more shards than open files."""
+    cached = cache.open_parsed(cache.path_of(path))
+    return None if cached is None else describe_shard(path, cached)
 
 
 def _reader_for(config: CacheConfig, data: DataConfig) -> readers.Reader:

@@ -24,6 +24,8 @@ from yt8m.errors import RunError
 
 # {feature of YouTube-8M's records: number of its values}
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
+MOST_CLASSES = 10_000_000  # the limit of --num_classes, at which the scores of one video take 40 MB
+_MOST_VALUES = 1 << 31  # limit of the other counts, such as the values of a feature or the frames of a video
 LEVELS = ("video", "frame")  # the values of `DataFormat.level`
 
 Range = tuple[float, float]  # (smallest, largest) value of a feature that is stored as bytes
@@ -131,14 +133,22 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
     if not features or len({feature.name for feature in features}) < len(features):
         raise ValueError("there must be at least one feature, and their names must differ")
     segment_labels = bool(written.get("segment_labels", False))
-    classes, frames = _positive_count(written, "num_classes"), _positive_count(written, "max_frames")
+    classes, frames = _positive_count(written, "num_classes", MOST_CLASSES), _positive_count(written, "max_frames")
     counts = None if positives is None else tuple(map(whole_number, positives))
     return DataFormat(
         *(level, features, segment_labels, classes, frames, counts, _parse_video_frames(written)),
         segment_size=_positive_count(written, "segment_size"),
         frames_per_second=_parse_rate(written),
-        annotated=written.get("annotated"),
+        annotated=_parse_annotated(written),
     )
+
+
+def _parse_annotated(written: Mapping[str, Any]) -> str | None:
+    """What people have rated; raises `ValueError` if it is none of the words for it."""
+    annotated = written.get("annotated")
+    if annotated not in (None, "whole", "spans"):
+        raise ValueError(f"annotated is {annotated!r}, not whole or spans")
+    return None if annotated is None else str(annotated)
 
 
 def _parse_rate(written: Mapping[str, Any]) -> float | None:
@@ -153,7 +163,7 @@ def _parse_video_frames(values: Mapping[str, Any]) -> tuple[int, int] | None:
     """The lengths of the training videos; raises `ValueError` if they are not two ascending numbers from 1 on."""
     if values.get("video_frames") is None:
         return None
-    median, longest = map(int, values["video_frames"])
+    median, longest = (whole_number(length, most=_MOST_VALUES) for length in values["video_frames"])
     if not 1 <= median <= longest:
         raise ValueError(f"video_frames is {values['video_frames']}; expected two ascending numbers from 1 on")
     return median, longest
@@ -167,26 +177,30 @@ def _parse_feature(values: Mapping[str, Any]) -> FeatureFormat:
     declared, bounds = values.get("range"), None
     if declared is not None:
         low, high = map(float, declared)
-        if not -math.inf < low < high < math.inf:
+        if not (low < high and high - low < math.inf):
             raise ValueError(f"the range of feature {name} is {declared}; expected two ascending numbers")
         bounds = low, high
     return FeatureFormat(name, size, bounds)
 
 
-def _positive_count(values: Mapping[str, Any], name: str) -> int | None:
-    """`values[name]` as a whole number; None if it is missing. Raises `ValueError` if it is below 1."""
-    return whole_number(values[name], 1, name) if name in values else None
+def _positive_count(values: Mapping[str, Any], name: str, most: int = _MOST_VALUES) -> int | None:
+    """`values[name]` as a whole number; None if it is missing. Raises `ValueError` if it is below 1 or above `most`."""
+    return whole_number(values[name], 1, name, most) if name in values else None
 
 
-def whole_number(value: Any, minimum: int = 0, name: str = "a number") -> int:
+def whole_number(value: Any, minimum: int = 0, name: str = "a number", most: int = 1 << 62) -> int:
     """A number that was read from JSON, as an int; raises `ValueError` or `TypeError` if it is no whole number.
 
     Args:
-      minimum: the smallest number that is valid.
+      minimum, most: the smallest and the largest number that are valid.
     """
+    if isinstance(value, bool | str):
+        raise ValueError(f"{name} is {value!r}; expected a number")
     number = int(value)
-    if isinstance(value, bool) or (isinstance(value, float) and value != number) or number < minimum:
-        raise ValueError(f"{name} is {value}; expected at least {minimum}, without a fraction")
+    if (isinstance(value, float) and value != number) or not minimum <= number <= most:
+        raise ValueError(
+            f"{name} is {str(value)[:30]}; expected at least {minimum} and at most {most}, without a fraction"
+        )
     return number
 
 

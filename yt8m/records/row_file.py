@@ -78,8 +78,8 @@ class ArrayFile:
 
     def __init__(self, path: str) -> None:
         mapped: object = np.load(path, mmap_mode="r", allow_pickle=False)  # reads the header only
-        if not isinstance(mapped, np.memmap):
-            raise ValueError("no .npy file")
+        if not isinstance(mapped, np.memmap) or not mapped.dtype.itemsize:
+            raise ValueError("no .npy file of values")
         self.shape, self.dtype = mapped.shape, mapped.dtype
         self._is_transposed = mapped.ndim > 1 and not mapped.flags.c_contiguous
         self._width = int(np.prod(self.shape[1:], dtype=np.int64))  # number of values of a row

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import xml.etree.ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import MemorySource, Source
@@ -20,11 +21,8 @@ _Labels = dict[str, list[str]]
 def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     """The rows of a JSON object: COCO, ActivityNet, Datumaro, FiftyOne, VIA; None if it has none of these shapes."""
     for reader in (_coco, _activitynet, _datumaro, _fiftyone, _via):
-        try:
+        with refusing(functools.partial(_refusal, path, reader.__name__.strip("_"))):
             source = reader(path, value)
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-            name = reader.__name__.strip("_")
-            raise UsageError(f"{path} looks like {name} JSON, but lacks what belongs there: {error!r}.") from error
         if source:
             return source
     return None
@@ -32,16 +30,18 @@ def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
 
 def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | None:
     """The rows of a list of JSON objects: Vertex AI, Labelbox; None if it has another shape."""
-    try:
+    with refusing(functools.partial(_refusal, path, "Vertex AI's or Labelbox")):
         if vertex := _vertex(path, values):
             return vertex
         if all("data_row" in value and "projects" in value for value in values):
             return _labelbox(path, values)
         if all("Label" in value and "External ID" in value for value in values):
             return _old_labelbox(path, values)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise UsageError(f"{path} looks like Labelbox JSON, but lacks what belongs there: {error!r}.") from error
     return None
+
+
+def _refusal(path: str, name: str, error: Exception) -> UsageError:
+    return UsageError(f"{path} looks like {name} JSON, but lacks what belongs there: {error!r}.")
 
 
 def _source(path: str, form: str, labels: Mapping[str, Iterable[str]], **others: Sequence[Any]) -> MemorySource:
@@ -76,7 +76,9 @@ def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     source = _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
     entries = [entry for video in videos.values() for entry in video["annotations"]]
     if any("segment" in entry for entry in entries):
-        source.by_spans = lambda _: _activitynet_spans(path, videos)
+        source.by_spans = refusing(functools.partial(_refusal, path, "activitynet"))(
+            lambda _: _activitynet_spans(path, videos)
+        )
         source.means_spans = all("segment" in entry for entry in entries)
     return source
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import struct
+import functools
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.tables.arrow_source import as_cell
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import Rows
 
-# What `np.load` and reading an array raise for a damaged .npy or .npz file.
-DAMAGE = (
-    *(ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, SyntaxError, TypeError, ValueError),
-    *(struct.error, zipfile.BadZipFile, zlib.error),
-)
 # An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
 # times the bytes that they take in the file.
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
@@ -60,14 +54,27 @@ class ArraySource:
 
 def load_arrays(path: str) -> dict[str, NDArray[Any]]:
     """Loads {name: array} of an NPZ file; raises `RunError` if it is damaged, no NPZ file, or a zip bomb."""
-    with open_bytes(path) as file:
-        try:
-            with zipfile.ZipFile(file) as archive:  # raises for a file that is no NPZ file; `np.load` accepts others
-                if problem := describe_zip_bomb(archive):
-                    raise RunError(f"{path} {problem}.")
-                return dict(np.load(file, allow_pickle=False))
-        except (*DAMAGE, OSError) as error:
-            raise RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.") from error
+    with open_bytes(path) as file, refusing(functools.partial(_refusal, path)):
+        with zipfile.ZipFile(file) as archive:  # raises for a file that is no NPZ file; `np.load` accepts others
+            if problem := describe_zip_bomb(archive):
+                raise RunError(f"{path} {problem}.")
+        return {name: as_array(array) for name, array in np.load(file, allow_pickle=False).items()}
+
+
+def _refusal(path: str, error: Exception) -> RunError:
+    return RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.")
+
+
+def as_array(loaded: object) -> NDArray[Any]:
+    """What NumPy loaded; raises `ValueError` if it is no array, or one whose elements have no bytes.
+
+    NumPy loads a member of an NPZ file that is no array as bytes.
+    """
+    if not isinstance(loaded, np.ndarray):
+        raise ValueError("it is no array of NumPy")
+    if loaded.size and not loaded.dtype.itemsize:
+        raise ValueError("its elements have no bytes")
+    return loaded
 
 
 def check_lengths(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:

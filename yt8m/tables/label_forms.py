@@ -149,7 +149,11 @@ def hashable(value: Any) -> Any:
 
 
 def _whole(cell: Any) -> Sequence[str]:
-    return () if isinstance(cell, list | tuple) and not cell else (cell,)
+    if isinstance(cell, list | tuple | dict):
+        if cell:
+            raise NotAListError(str(cell))
+        return ()
+    return (cell,)
 
 
 def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Collection[str], source: str) -> LabelForm:

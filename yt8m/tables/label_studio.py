@@ -56,7 +56,7 @@ def latest_by_person(annotations: Sequence[Mapping[str, Any]]) -> list[Mapping[s
 
 def is_skipped(annotation: Mapping[str, Any]) -> bool:
     """Whether the person skipped the task; then the annotation need not have a result."""
-    return bool(annotation.get("was_cancelled", False))
+    return isinstance(annotation, Mapping) and bool(annotation.get("was_cancelled", False))
 
 
 def _last_change(annotation: Mapping[str, Any]) -> datetime.datetime:
@@ -83,15 +83,22 @@ def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
 
 def _chosen_classes(annotation: Mapping[str, Any], control: str) -> frozenset[str]:
     """The classes chosen in an annotation by a control."""
-    results = annotation["result"]
+    results = results_of(annotation)
     results_of_control = [result for result in results if result.get("from_name") == control]
-    answers = [result for result in results if result.get("type") in CLASS_TYPES]
-    if answers and not results_of_control:
-        others = sorted({f"{result.get('from_name')} (type {result.get('type')})" for result in answers})
+    if results and not results_of_control:
+        others = sorted({f"{result.get('from_name')} (type {result.get('type')})" for result in results})
         raise TypeError(
             f"the answer has results of the controls {', '.join(others)}, but none of the control {control}"
         )
     return frozenset(name.strip() for result in results_of_control for name in names_of(result))
+
+
+def results_of(annotation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The results of an annotation, each of one control."""
+    results = annotation.get("result") if isinstance(annotation, Mapping) else None
+    if not isinstance(results, list) or not all(isinstance(result, Mapping) for result in results):
+        raise TypeError("an annotation has no list of results")
+    return results
 
 
 def names_of(result: Mapping[str, Any]) -> list[str]:
@@ -112,7 +119,7 @@ def names_of(result: Mapping[str, Any]) -> list[str]:
 def controls_of(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """{name of a control that gives classes: its type}, of all answers to tasks."""
     annotations = [annotation for task in tasks for annotation in task.get("annotations") or ()]
-    results = [result for annotation in annotations if not is_skipped(annotation) for result in annotation["result"]]
+    results = [result for annotation in annotations if not is_skipped(annotation) for result in results_of(annotation)]
     return {
         str(result.get("from_name")): str(result.get("type"))
         for result in results
@@ -126,8 +133,6 @@ def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) 
         return control
     controls = controls_of(tasks)
     classes = [name for name, kind in controls.items() if kind in CLASS_TYPES]
-    if len(classes) == 1 and len(controls) == 1:
-        return classes[0]
     if len(classes) == 1:
         return classes[0]
     if classes:

@@ -7,11 +7,12 @@ If several people annotated a video, a class is shown at the times that more tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import RunError, UsageError
-from yt8m.tables.label_studio import is_skipped, latest_by_person, names_of
+from yt8m.errors import RunError, UsageError, refusing
+from yt8m.tables.label_studio import is_skipped, latest_by_person, names_of, results_of
 from yt8m.tables.sources import MemorySource
 from yt8m.tables.times import shared_by_most
 
@@ -27,7 +28,7 @@ def have_times(tasks: Sequence[Mapping[str, Any]], control: str) -> tuple[bool, 
         for task in tasks
         for annotation in task.get("annotations") or ()
         if not is_skipped(annotation)
-        for result in annotation.get("result") or ()
+        for result in results_of(annotation)
         if result.get("from_name") == control
     ]
     return any(are_timed), bool(are_timed) and all(are_timed)
@@ -54,21 +55,27 @@ def rows_of_spans(
     """
     cells: dict[str, list[Any]] = {name: [] for name in _HINTS}
     for number, (task, name) in enumerate(zip(tasks, ids, strict=True), 1):
-        try:
-            people = [
-                _spans_of(annotation, control, frame_rate) for annotation in latest_by_person(task["annotations"])
-            ]
-        except UsageError as error:
-            raise UsageError(f"{path}, task {number}: {error}") from error
-        except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
-            raise RunError(f"{path}, task {number}: the span cannot be read: {error!r}.") from error
-        rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
+        with refusing(functools.partial(_refusal, f"{path}, task {number}")):
+            people = [*_spans_of_people(f"{path}, task {number}", task["annotations"], control, frame_rate)]
+            rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
         for labels, start, end in rows:
             for column, value in zip(_HINTS, (name, list(labels), start, end), strict=True):
                 cells[column].append(value)
     source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"', _HINTS)
     source.has_seconds = True
     return source
+
+
+def _spans_of_people(where: str, annotations: Sequence[Any], control: str, frame_rate: float) -> Iterator[_Spans]:
+    try:
+        for annotation in latest_by_person(annotations):
+            yield _spans_of(annotation, control, frame_rate)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _refusal(where: str, error: Exception) -> RunError:
+    return RunError(f"{where}: the span cannot be read: {error!r}.")
 
 
 def _joint_rows(people: Sequence[_Spans]) -> Iterator[tuple[tuple[str, ...], float, float]]:
@@ -83,7 +90,7 @@ def _joint_rows(people: Sequence[_Spans]) -> Iterator[tuple[tuple[str, ...], flo
 def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) -> _Spans:
     """The spans in the answer of one person."""
     spans: _Spans = {}
-    for result in annotation["result"]:
+    for result in results_of(annotation):
         if result.get("from_name") != control or not _is_timed(result):
             continue
         for name in names_of(result):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables import label_studio_spans
 from yt8m.tables.label_studio import choices_by_person, choose_control, combine_choices
 from yt8m.tables.meanings import words
@@ -27,10 +27,8 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
     ids, labels = [], []
     for number, task in enumerate(tasks, 1):
-        try:
+        with refusing(functools.partial(_refusal, path, number)):
             choices = choices_by_person(task["annotations"], chosen)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"{path}, task {number}: {error}.") from error
         ids.append(str(task["data"][key]))
         labels.append(list(combine_choices(choices).labels) if choices else [])
     form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
@@ -39,6 +37,10 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
     if has_spans:
         source.by_spans = functools.partial(label_studio_spans.rows_of_spans, path, tasks, ids, chosen)
     return source
+
+
+def _refusal(path: str, number: int, error: Exception) -> RunError:
+    return RunError(f"{path}, task {number}: {error}.")
 
 
 def _id_key(data: Sequence[Mapping[str, Any]]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, refusing
 from yt8m.tables import annotators, json_source, workbook_source
 from yt8m.tables.array_source import ArraySource
 from yt8m.tables.arrow_source import ArrowSource
 from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.sources import Source, refuse_unreadable
+from yt8m.tables.sources import Source, odd_table, refuse_unreadable
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".tab", ".lst", ".list")
 _ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -33,6 +34,11 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
         remedy = " Save the table as CSV, Parquet or JSON." if ending in _UNSAFE else ""
         raise UsageError(f"{flag}={path}: expected a file that ends in {', '.join(ENDINGS)}.{remedy}")
     refuse_unreadable(flag, path)
+    with refusing(functools.partial(odd_table, path)):
+        return _open(path, ending, sheet, column_names, control)
+
+
+def _open(path: str, ending: str, sheet: str, column_names: Sequence[str], control: str) -> Source:
     if ending in _TEXT_ENDINGS:
         return annotators.from_table(CsvSource(path, column_names))
     if ending in _ARROW_ENDINGS:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line
 
 
 class Rows(NamedTuple):
@@ -110,6 +110,12 @@ def refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:
     names = [name for name in columns if name]
     if len(set(names)) < len(names):
         raise UsageError(f"{path} names a column twice: {','.join(columns)[:200]}; give each its own name.")
+
+
+def odd_table(path: str, error: Exception) -> UsageError:
+    """The error for a table in which a reader met what it did not expect."""
+    reason = f"{type(error).__name__}: {first_line(error)}"
+    return UsageError(f"{path}: the file is damaged, or has cells of a form that is not known ({reason}).")
 
 
 def folder_of(path: str) -> str:

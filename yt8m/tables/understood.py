@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, refusing
 from yt8m.tables import merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.columns import TableColumns, matrix, number_list
@@ -22,7 +23,7 @@ from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
 from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
-from yt8m.tables.sources import Rows, Source
+from yt8m.tables.sources import Rows, Source, odd_table
 from yt8m.tables.text_columns import TextColumn
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
@@ -80,6 +81,11 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
     column_names = [word.partition("=")[2] for word in flags.columns]
     control = next((word.partition("=")[2] for word in flags.columns if word.startswith("labels=")), "")
     source = open_source(flag, path, column_names, control)
+    with refusing(functools.partial(odd_table, path)):
+        return _understand(flag, path, source, flags, control)
+
+
+def _understand(flag: str, path: str, source: Source, flags: TableFlags, control: str) -> UnderstoodTable:
     if not flags.rows and flags.can_have_spans and getattr(source, "means_spans", False):
         flags = dataclasses.replace(flags, rows=SPANS)
     source = _by_spans(source, flags)
@@ -202,8 +208,10 @@ class UnderstoodTable:
         in_source = [name for name in lists if name in self._source.arrays]
         cells = [*self._cell_columns, *families, *(name for name in lists if name not in in_source)]
         for rows in self._source.batches(size, skip, list(dict.fromkeys(cells)), in_source):
-            arrays = {name: self._array(rows, name) for name in features}
-            yield self._understand(rows)._replace(arrays=arrays)
+            with refusing(functools.partial(odd_table, self.path)):
+                arrays = {name: self._array(rows, name) for name in features}
+                understood = self._understand(rows)._replace(arrays=arrays)
+            yield understood
 
     @property
     def _cell_columns(self) -> list[str]:

@@ -153,6 +153,30 @@ def test_every_control_that_gives_classes_is_read_and_no_other_name(
         read_answers(export(tmp_path, own, other))
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("bitmasklabels", {"bitmasklabels": ["cat"]}),
+        ("vectorlabels", {"vectorlabels": ["cat"]}),
+        ("ranker", {"ranker": {"cat": [1]}}),
+        ("textarea", {"text": ["nothing to see"]}),
+        ("rating", {"rating": 3}),
+        ("of a later version", {}),
+    ],
+)
+def test_an_answer_of_whatever_other_control_does_not_stand_for_no_class(
+    kind: str, value: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """Its video would lose the labels of the table. Beside an answer of the control it does no harm."""
+    result = {"type": kind, "from_name": "other", "value": value}
+    alone, beside = task("b", ["cat"]), task("c", ["cat"])
+    alone["annotations"][0]["result"] = [result]
+    beside["annotations"][0]["result"].append(result)
+    with pytest.raises(RunError, match=rf"task 1: .*other \(type {kind}\), but none of the control classes"):
+        read_answers(export(tmp_path, alone))
+    assert read_answers(export(tmp_path, beside)) == {"c": (("cat",), 1, 0.0)}
+
+
 def test_a_control_that_gives_no_classes_is_refused(tmp_path: pathlib.Path) -> None:
     rated = task("a", ["cat"])
     rated["annotations"][0]["result"] = [{"type": "rating", "from_name": "classes", "value": {"rating": 3}}]

@@ -19,7 +19,7 @@ from yt8m.errors import RunError, UsageError, first_line
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
-from yt8m.tables.array_source import DAMAGE, describe_zip_bomb
+from yt8m.tables.array_source import as_array, describe_zip_bomb
 from yt8m.tables.sources import Rows, folder_of
 from yt8m.tables.understood import Table
 
@@ -277,21 +277,7 @@ class FeatureReader:
         path = self._resolve_path(path_in_table)
         if storage.is_special(path):
             raise BadRowError(f"{path} is a pipe or a device; expected a file")
-        try:
-            with storage.open_read(path) as file:
-                loaded = np.load(file, allow_pickle=False)
-                if isinstance(loaded, np.ndarray):
-                    arrays: Arrays = {NAMELESS: loaded}
-                else:
-                    if problem := describe_zip_bomb(loaded.zip):
-                        raise BadRowError(f"{path} {problem}")
-                    arrays = {name: loaded[name] for name in loaded.files}
-        except DAMAGE as error:
-            raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
-        except MemoryError as error:
-            raise BadRowError(f"{path} cannot be read: {first_line(error)}") from error
-        except RunError as error:
-            raise BadRowError(str(error)) from error
+        arrays = _load_arrays(path)
         if not self.formats:  # `learn_formats` reads the first video, to learn the features of all videos
             return {name: arrays[name] for name in self._choose_features(arrays, path)}
         names = [feature.name for feature in self.formats]
@@ -431,3 +417,23 @@ def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]
         learned_range if requested == LEARNED else requested
         for requested, learned_range in zip(ranges, learned, strict=True)
     ]
+
+
+def _load_arrays(path: str) -> Arrays:
+    """Loads {name: array} of a .npy or .npz file; raises `BadRowError` if that is impossible."""
+    try:
+        with storage.open_read(path) as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {NAMELESS: as_array(loaded)}
+            if problem := describe_zip_bomb(loaded.zip):
+                raise BadRowError(f"{path} {problem}")
+            return {name: as_array(loaded[name]) for name in loaded.files}
+    except (BadRowError, OSError):
+        raise
+    except MemoryError as error:
+        raise BadRowError(f"{path} cannot be read: {first_line(error)}") from error
+    except (RunError, UsageError) as error:
+        raise BadRowError(str(error)) from error
+    except Exception as error:  # whatever a damaged file makes a parser raise
+        raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error

@@ -18,6 +18,7 @@ cells may be separated by semicolons or tabs, as spreadsheets write them in some
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, clean_name
 from yt8m.datasets.make_records.rows import Labels
-from yt8m.errors import RunError, UsageError, suggestion
+from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes, id_text
@@ -205,19 +206,21 @@ def read_answers(path: str) -> dict[str, Answer]:
         raise RunError(f"{path} is not Label Studio's JSON export: expected a list of tasks.")
     answers: dict[str, Answer] = {}
     for number, task in enumerate(tasks, 1):
-        try:
+        with refusing(functools.partial(_refused_task, path, number)):
             video, choices = _parse_video_id(task["data"]["id"]), choices_by_person(task["annotations"], CONTROL)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(
-                f"{path}, task {number}: expected data with an id, and annotations with answers of a control named "
-                f"{CONTROL} ({type(error).__name__}: {error}); export the tasks that yt8m select wrote as JSON, not as "
-                f'JSON-MIN, and give the control that name in the labelling config: <Choices name="{CONTROL}" ...>.'
-            ) from error
         if video in answers:
             raise RunError(f"{path}, task {number}: an earlier task has the same video, {video!r}; remove one of them.")
         if choices:
             answers[video] = combine_choices(choices)
     return answers
+
+
+def _refused_task(path: str, number: int, error: Exception) -> RunError:
+    return RunError(
+        f"{path}, task {number}: expected data with an id, and annotations with answers of a control named "
+        f"{CONTROL} ({type(error).__name__}: {error}); export the tasks that yt8m select wrote as JSON, not as "
+        f'JSON-MIN, and give the control that name in the labelling config: <Choices name="{CONTROL}" ...>.'
+    )
 
 
 def _parse_video_id(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.records.row_file import ArrayFile
 from yt8m.storage import copies
-from yt8m.tables.array_source import DAMAGE, check_lengths, describe_zip_bomb, load_arrays
+from yt8m.tables.array_source import as_array, check_lengths, describe_zip_bomb, load_arrays
 from yt8m.tables.sources import Rows, refuse_unreadable
 from yt8m.tables.understood import Table, TableFlags, UnderstoodTable, understand
 
@@ -113,10 +114,11 @@ class _FeaturesById(_ByName):
     def _array(self, name: str) -> NDArray[Any]:
         if name not in self._ids:
             return np.zeros(0, np.float32)
-        try:
-            return np.asarray(self._archive[name])
-        except DAMAGE as error:
-            raise RunError(f"{self.path}: the array {name[:60]!r} cannot be read: {first_line(error)}.") from error
+        with refusing(functools.partial(self._refusal, name)):
+            return as_array(self._archive[name])
+
+    def _refusal(self, name: str, error: Exception) -> RunError:
+        return RunError(f"{self.path}: the array {name[:60]!r} cannot be read: {first_line(error)}.")
 
 
 class _FolderOfFeatures(_ByName):
@@ -142,10 +144,8 @@ def _stem(file: str, folder: str) -> str:
 
 
 def _load(path: str) -> NDArray[Any]:
-    try:
-        return np.asarray(np.load(copies.file_copy(path), allow_pickle=False))
-    except (*DAMAGE, OSError) as error:
-        raise RunError(f"{path} is not a .npy file of numbers, or is damaged.") from error
+    with refusing(lambda _: RunError(f"{path} is not a .npy file of numbers, or is damaged.")):
+        return as_array(np.load(copies.file_copy(path), allow_pickle=False))
 
 
 def _names_in_archive(path: str) -> frozenset[str]:
@@ -155,7 +155,7 @@ def _names_in_archive(path: str) -> frozenset[str]:
             if describe_zip_bomb(archive):
                 return frozenset()
             return frozenset(name.removesuffix(".npy") for name in archive.namelist())
-    except (*DAMAGE, OSError):
+    except Exception:  # whatever a damaged file makes a parser raise
         return frozenset()
 
 
@@ -206,10 +206,8 @@ class TableWithArray:
 
 def _open_array(path: str) -> ArrayFile:
     """Opens the array of a .npy file; a file in a bucket is fetched first."""
-    try:
+    with refusing(lambda _: UsageError(f"--array={path} is not a .npy or .npz file of numbers, or is damaged.")):
         array = ArrayFile(copies.file_copy(path))
-    except (*DAMAGE, OSError) as error:
-        raise UsageError(f"--array={path} is not a .npy or .npz file of numbers, or is damaged.") from error
     if len(array.shape) < 2:
         raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")
     return array
