@@ -51,7 +51,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     [
         ("export", "used before", "old", False),
         pytest.param("export", "loaded before", "new", False, marks=pytest.mark.heavy),
-        ("export", "in the child", "new", True),
+        pytest.param("export", "in the child", "new", True, marks=pytest.mark.heavy),
         ("onnx", "used before", "old", True),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import cases
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ def write_frames(folder: pathlib.Path, count: int = 60) -> str:
     return f"{folder}/frames.tfrecord"
 
 
-@pytest.fixture(scope="module", params=["LogisticModel", "FrameLevelLogisticModel"])
+@pytest.fixture(scope="module", params=cases.all_of(["LogisticModel"], heavy=["FrameLevelLogisticModel"]))
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp(request.param)
     has_frames = request.param == "FrameLevelLogisticModel"

@@ -364,8 +364,7 @@ def write_segments(folder: pathlib.Path) -> Any:
     ("write", "cores"),
     [
         (write_videos, 16),
-        (write_segments, 2),
-        *(pytest.param(write, 2, marks=pytest.mark.heavy) for write in (write_videos, write_frames)),
+        *(pytest.param(write, 2, marks=pytest.mark.heavy) for write in (write_videos, write_frames, write_segments)),
     ],
 )
 def test_a_restored_iterator_goes_on_with_the_same_batches(

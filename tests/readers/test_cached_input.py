@@ -150,14 +150,14 @@ def test_examples_and_their_order_are_those_without_it(
     assert_same(batches(queue(pattern, filled, kind=kind, seed=seed, **shape)), expected)
 
 
-@kinds("video", "rated", heavy=("frame", "floats", "every"))
+@kinds("rated", heavy=("video", "frame", "floats", "every"))
 def test_so_are_those_of_the_pass_that_fills_it(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
     assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
 
 
-@kinds("frame", "every", heavy=("video", "floats", "rated"))
+@kinds("frame", heavy=("video", "floats", "rated", "every"))
 def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathlib.Path) -> None:
     """And each shard is read to its end."""
     ordered = queue(pattern, filled, kind=kind, shuffle=False, num_epochs=1)
@@ -213,7 +213,7 @@ def test_shares_together_have_every_record_once(pattern: str, kind: str, filled:
     assert found == Counter(name for batch in whole for name in batch["video_ids"].tolist())
 
 
-@kinds("every", heavy=("video", "frame", "floats", "rated"))
+@kinds("rated", heavy=("video", "frame", "floats", "every"))
 @pytest.mark.promise("I11")
 def test_a_position_is_taken_up(pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """In another process, that is another queue, whose cache is gone in the meantime."""

@@ -6,6 +6,7 @@ import pathlib
 from collections import Counter
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from reader_records import frame_record, video_record, write_shard
@@ -53,7 +54,7 @@ READERS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module", params=READERS)
+@pytest.fixture(scope="module", params=cases.only(READERS, ["frame"]))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

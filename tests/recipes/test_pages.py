@@ -54,9 +54,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "name", [n if n == "LogisticModel" else pytest.param(n, marks=pytest.mark.heavy) for n in models.names()]
-)
+@pytest.mark.heavy
+@every_model
 def test_its_commands_reach_its_figure(name: str, checkout: pathlib.Path) -> None:
     """As they stand: the small recipe is small enough to be trained to its end."""
     with contextlib.chdir(checkout):

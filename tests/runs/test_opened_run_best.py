@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import cases
 import numpy as np
 import pytest
 from golden_data import golden
@@ -57,7 +58,7 @@ COMMANDS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", cases.only(COMMANDS, ["predict", "eval", "export", "--init_from"]))
 def test_the_line_that_names_the_weights_says_that_they_are_the_best(
     folder: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -81,6 +82,7 @@ def test_serve_says_it_too(serving: subprocess.Popen[str]) -> None:
     assert any(SAID in line for line in serving.stderr)
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_classes_are_added_to_the_best_weights(
     folder: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]

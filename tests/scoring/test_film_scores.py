@@ -165,6 +165,7 @@ def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: py
     assert [one.few_positives for one in found] == [positives[one.name] for one in found]
 
 
+@pytest.mark.heavy
 def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -85,6 +85,7 @@ def film(run: pathlib.Path) -> pathlib.Path:
     return run / "film"
 
 
+@pytest.mark.heavy
 def test_a_run_that_sees_the_whole_video(run: pathlib.Path, film: pathlib.Path) -> None:
     """Each segment is ranked by its own mean frame and by the mean of its video."""
     lists = infer(run, f"--segment_label_ids_file={run}/classes.csv", f"--train_dir={film}")

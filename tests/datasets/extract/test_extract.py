@@ -269,6 +269,7 @@ def test_learned_ranges_are_those_of_the_training_videos(
             assert list(coded[name].context["labels"].values()) == list(record.context["labels"].values())
 
 
+@pytest.mark.heavy
 def test_videos_in_a_bucket_give_the_same_records(
     bucket: str, clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -100,6 +100,7 @@ def test_the_same_seed_gives_the_same_weights(run: str, rings: str, tmp_path: pa
     np.testing.assert_array_equal(scores_of(f"{tmp_path}/again", rings), scores_of(run, rings))
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_search_that_was_killed_goes_on(
     run: str, rings: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -154,6 +155,7 @@ def test_ctrl_c_keeps_the_best_so_far(
     assert len(saved.config.search.trials) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
     rings: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
