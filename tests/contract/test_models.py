@@ -15,7 +15,7 @@ from yt8m.lazy import tf
 
 EVERY = [*models.names(), *VARIANTS]
 FRAME_LEVEL = [name for name in EVERY if models.get(class_of(name)).level == "frame"]
-# The variants are compared with published vectors too. These models differ in one piece from another one; that piece has
+# The variants are compared with published vectors too. These models differ in one piece from another one; it has
 # tests of its own in tests/models.
 SIBLINGS = (
     "AttentionLstmModel",
