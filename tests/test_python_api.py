@@ -110,6 +110,22 @@ def test_predictions_are_those_of_inference(world: pathlib.Path, data: yt8m.Reco
                 assert scores == pytest.approx(expected[video], rel=1e-5)  # six digits are written
 
 
+def test_records_that_have_a_vector_or_nothing_in_place_of_labels_are_named(
+    world: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As `eval` names them: the figures of such data say nothing about a model."""
+    other: dict[str, list[int]] = {"none": [], "vectors": [0, 1, 1]}
+    for name, labels in other.items():
+        context = {"labels": shards.int64_feature(labels), "clip": shards.float_feature(np.zeros(SIZE))}
+        records = [{"id": shards.bytes_feature(b"v%d" % row)} | context for row in range(3)]
+        (tmp_path / f"{name}.tfrecord").write_bytes(b"".join(shards.framed(shards.example(one)) for one in records))
+    with yt8m.load(world / "run") as model:
+        for name, said in (("none", "none of the first 3 videos has a label"), ("vectors", "looks like a vector")):
+            caplog.clear()
+            model.evaluate(f"{tmp_path}/{name}.tfrecord")
+            assert said in caplog.text
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_are_those_of_eval(world: pathlib.Path, data: yt8m.Records, name: str) -> None:
     report = json.loads((world / "run/eval/report.json").read_text())

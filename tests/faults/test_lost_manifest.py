@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.command_line.cli import main
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.opened_data import open_data
+from yt8m.training.numpy_records import read_batches
 
 RANGE = (-11.0, 9.0)
 
@@ -107,6 +112,62 @@ def test_each_folder_needs_a_manifest_that_describes_the_records(learned: pathli
     with pytest.raises(UsageError, match="no manifest says"):
         open_data(lost).refuse_unknown_bytes(takes(RANGE))
     open_data(lost, manifest=f"{learned}/validate/manifest.json").refuse_unknown_bytes(takes(RANGE))
+
+
+OF_DATA_ALONE: dict[str, Any] = {
+    "train": lambda data, out: train.main(
+        [f"--train_data_pattern={data}", f"--train_dir={out}/run", "--model=FrameLevelLogisticModel", "--max_steps=1"]
+    ),
+    "train without a model": lambda data, out: train.main([f"--train_data_pattern={data}", f"--train_dir={out}/run"]),
+    "audit": lambda data, out: main(["audit", f"--data={data}", f"--out={out}/audit"]),
+    "cache": lambda data, out: main(["cache", f"--data={data}", f"--out={out}/cache", "--num_classes=2"]),
+    "read_records": lambda data, _: refused(lambda: list(yt8m.read_records(data.split(",")))),
+}
+
+
+def refused(read: Callable[[], object]) -> int:
+    """The status of a command that does the same, which prints the message of the error."""
+    try:
+        read()
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+@pytest.mark.promise("I12")
+@pytest.mark.parametrize("program", OF_DATA_ALONE)
+def test_the_range_of_one_folder_is_not_taken_for_that_of_another(
+    learned: pathlib.Path, lost: str, tmp_path: pathlib.Path, program: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With both manifests the two would be compared; a joined one describes the shards of its own folder alone."""
+    out = tmp_path / "out"
+    assert OF_DATA_ALONE[program](f"{learned}/train/*.tfrecord,{lost}", out) == 2
+    told = capfd.readouterr().err
+    assert "lost/validate0000.tfrecord: no manifest says which values the bytes of features stand for" in told
+    assert f"train/manifest.json has bytes for {RANGE[0]:g}..{RANGE[1]:g}" in told
+    assert not out.exists() or not any(out.rglob("*.parsed"))
+
+
+def test_videos_to_compare_on_are_read_with_their_own_range(tmp_path: pathlib.Path, learned: pathlib.Path) -> None:
+    """The search reads them before any evaluation checks them."""
+    wider = make(tmp_path, "--bits=8", f"--ranges={2 * RANGE[0]:g}:{2 * RANGE[1]:g}")
+    data = DataConfig(
+        data_pattern=f"{learned}/train/*.tfrecord",
+        frame_features=True,
+        feature_names=("features",),
+        feature_sizes=(4,),
+        feature_ranges=(RANGE,),
+        num_classes=2,
+    )
+    read = np.concatenate([batch.features["features"] for batch in read_batches(data, f"{wider}/validate/*.tfrecord")])
+    exact = np.concatenate(
+        [batch.dequantize().features["features"] for batch in yt8m.read_records(f"{wider}/validate/*.tfrecord")]
+    )
+    np.testing.assert_array_equal(read, exact)
+    (wider / "validate/manifest.json").unlink()
+    with pytest.raises(UsageError, match=r"validate0000\.tfrecord: no manifest says"):
+        list(read_batches(data, f"{wider}/validate/*.tfrecord"))
 
 
 @pytest.mark.parametrize("bounds", [None, (-2.0, 2.0)])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
+import shutil
 import struct
 from typing import Any
 
 import pytest
+from reader_records import video_record, write_shard
 
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards
@@ -174,3 +177,36 @@ def test_a_pattern_for_everything_in_a_folder_leaves_its_manifest_out(tmp_path: 
     manifest.write(str(tmp_path / manifest.NAME), held)
     assert open_data(f"{tmp_path}/*").files == paths
     assert [shard.records for shard in held.values()] == list(map(manifest.count_records, paths)) == [2, 2]
+
+
+def _shards_of(folder: pathlib.Path, last: int) -> list[str]:
+    """A shard of 40 records, the last of which has the label `last`."""
+    folder.mkdir(exist_ok=True)
+    rows = [video_record(id=[b"v%d" % row], labels=[last if row == 39 else 1], mean_rgb=[0.5]) for row in range(40)]
+    path = str(write_shard(folder / "a.tfrecord", rows))
+    os.utime(path, (1, 1))
+    return [path]
+
+
+@pytest.mark.parametrize("are_large", [False, True])
+def test_a_shard_of_the_same_size_and_time_with_another_label_at_its_end_is_another(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, are_large: bool
+) -> None:
+    if are_large:
+        monkeypatch.setattr(manifest, "_MOST_FINGERPRINTED", 0)
+    files, others = _shards_of(tmp_path / "a", 2), _shards_of(tmp_path / "b", 3)
+    assert os.stat(files[0]).st_size == os.stat(others[0]).st_size
+    before = manifest.versions(files)
+    assert manifest.versions(files) == before
+    shutil.copy2(others[0], files[0])
+    assert manifest.versions(files) != before
+    if not are_large:  # large ones are known by their inode
+        assert manifest.versions(_shards_of(tmp_path / "a", 2)) == before
+
+
+def test_a_wrong_length_ends_a_fingerprint(tmp_path: pathlib.Path) -> None:
+    files = _shards_of(tmp_path / "a", 2)
+    content = bytearray(pathlib.Path(files[0]).read_bytes())
+    content[:8] = b"\xff" * 8
+    pathlib.Path(files[0]).write_bytes(content)
+    assert isinstance(manifest.fingerprints(files)[files[0]], int)

@@ -7,7 +7,11 @@ import pathlib
 import pytest
 from reader_records import video_record, write_shard
 
-from yt8m import train
+from yt8m import deploy, train
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import DeviceConfig, TrainConfig
+from yt8m.records.opened_data import open_data
+from yt8m.training import length_advice
 
 FEATURES = ["--feature_names=mean_rgb", "--feature_sizes=16", "--num_classes=10"]
 
@@ -41,3 +45,16 @@ def test_fewer_than_200_steps(
     assert train.main(words) == 0
     said = capfd.readouterr().err
     assert (advice or "learns little") in said if advice else "learns little" not in said
+
+
+@pytest.mark.parametrize(("gpus", "batch"), [(0, 16), (1, 32), (4, 16)])
+def test_the_advice_counts_the_towers_that_there_will_be(
+    pattern: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, gpus: int, batch: int
+) -> None:
+    monkeypatch.setattr(deploy, "count_gpus", lambda: gpus)
+    data = DataConfig(data_pattern=pattern, num_epochs=2, num_classes=10)
+    with caplog.at_level("INFO"):
+        length_advice.log(TrainConfig(data=data, devices=DeviceConfig(num_gpu=2)), open_data(pattern))
+    steps = 1 if gpus != 1 else 2
+    assert f"give {steps} steps" in caplog.text
+    assert f"try --batch_size={batch} " in caplog.text

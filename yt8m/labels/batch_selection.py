@@ -39,6 +39,7 @@ from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels.findings import class_text
 from yt8m.options import Checked, option, path_option
+from yt8m.records import label_check
 from yt8m.records.batches import read_records
 from yt8m.records.opened_data import REMEDY, OpenedData, open_data
 from yt8m.records.prediction_files import spreadsheet_text, write_table
@@ -245,6 +246,7 @@ def read_labelled(scorer: Scorer, data: OpenedData, candidates: Collection[str] 
         raise UsageError(
             "the run does not say which videos it was trained on; name the files of labelled videos by --labelled."
         )
+    label_check.warn(data)
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Any](), 0
     shared = set[str]()
     for batch in terminal.with_bar(iter(read_records(data, num_classes=scorer.num_classes)), "reading labels"):

@@ -13,7 +13,7 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import MIN_VIDEOS_PER_SIDE, ClassShares, ScoreSums, class_shares
 from yt8m.options import option, path_option
-from yt8m.records import prediction_files
+from yt8m.records import label_check, prediction_files
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
@@ -90,6 +90,8 @@ def _sum_scores(scorer: Scorer, data: OpenedData, flag: str, ids_of_labelled: se
     """
     sums, records = ScoreSums(scorer.num_classes), scorer.records(data)
     scorer.check(records)
+    if has_labels:
+        label_check.warn(data)
     for batch in terminal.with_bar(iter(records), flag):
         ids, scores = scorer.scores(scorer.takes.arranged(batch))
         if has_labels:

@@ -21,7 +21,7 @@ from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.python_api.call_scope import call_scope
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
-from yt8m.records import thresholds
+from yt8m.records import label_check, thresholds
 from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring import (
@@ -150,7 +150,9 @@ class Model(Closing):
         settings = EvaluationSettings(top_k, segment_labels, intervals)
         with call_scope("give trust_code=True to yt8m.load"):
             registry.set_command_line_names(metrics)
-            result = evaluation.evaluate_with(self._scorer, self._scorer.batches(data), settings, metrics)
+            needs = label_check.RATINGS if segment_labels else label_check.LABELS
+            batches = self._scorer.batches(data, needs=needs)
+            result = evaluation.evaluate_with(self._scorer, batches, settings, metrics)
         content = evaluation_results.report_json(result, self._scorer.model)
         return EvaluationReport(
             content, self._intervals_of(result, content) if intervals else None, _thresholds_of(result)

@@ -166,7 +166,7 @@ class BatchQueue(Inputter):
         return size if size >= _LEAST_TO_CACHE else 0
 
     def contents(self) -> dict[str, Any]:
-        """{path: checksum of the first records' own checksums, or the generation of an object in a bucket}."""
+        """{path: checksum of the records' own checksums, or the generation of an object in a bucket}."""
         files = self.files()
         stamps = storage.stamps([path for path in files if storage.is_remote(path)])
         return manifest.fingerprints(files) | {path: stamp.version for path, stamp in stamps.items()}

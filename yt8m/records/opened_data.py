@@ -121,10 +121,12 @@ class OpenedData:
     def format(self) -> DiscoveredFormat | None:
         """The format of the records, in the manifest or else in the first record of one of the first shards.
 
-        None if neither shows it. Raises like `manifest`.
+        None if neither shows it. Raises like `manifest`, and `UsageError` if a folder has bytes and no manifest, while
+        the manifest of another one says that bytes have a range of their own.
         """
         declared = self.manifest
         if declared.data is not None:
+            self.refuse_unknown_bytes(declared.data, f"{declared.describing[0]} has")
             return DiscoveredFormat(declared.data, declared.sources[0], True, declared.extractors)
         for path in self.files[:_MAX_SHARDS]:
             record = _first_record(path)
@@ -133,11 +135,12 @@ class OpenedData:
                 return DiscoveredFormat(format, path, False)
         return None
 
-    def refuse_unknown_bytes(self, takes: DataFormat) -> None:
+    def refuse_unknown_bytes(self, takes: DataFormat, who: str = "the model learned from") -> None:
         """Refuses bytes whose values no manifest says, if the model learned from bytes of another range than usual.
 
         Args:
-          takes: the format of the records that the model takes.
+          takes: the format of the records that the model takes, or that the manifest of another folder declares.
+          who: who has such bytes, with the verb, for the message.
 
         Raises:
           UsageError: the manifest of a folder is missing, or does not describe the records.
@@ -158,7 +161,7 @@ class OpenedData:
             for name in learned.keys() & set(bytes_features):
                 low, high = learned[name] or PUBLISHED
                 raise UsageError(
-                    f"{path}: no manifest says which values the bytes of {name} stand for, and the model learned from "
+                    f"{path}: no manifest says which values the bytes of {name} stand for, and {who} "
                     f"bytes for {low:g}..{high:g}: read with another range, they would be wrong values. Put back "
                     f"{manifest.NAME}, which make-records or extract wrote beside the shards."
                 )

@@ -57,6 +57,11 @@ def graph_signature(config: RunnerConfig) -> dict[str, Any]:
     return json.loads(json.dumps(signature, default=str))
 
 
+def count_towers(num_gpu: int) -> int:
+    """The number of towers that a run with this --num_gpu will have on this machine."""
+    return num_gpu if num_gpu == 1 else deploy.local(num_gpu, deploy.count_gpus())[0].num_clones
+
+
 def fit_to_gpus(config: RunnerConfig, quiet: bool = False) -> RunnerConfig:
     """The config with as many towers as there will be: one for each GPU if there are GPUs, but fewer than towers.
 

@@ -363,7 +363,7 @@ class Position(_PositionFile):
         self._write(
             path,
             sizes=self._sizes,
-            contents=self._contents,
+            records=self._contents,
             first_step=self.first_step,
             **{failed_input.FAILED: has_failed},
         )
@@ -388,7 +388,7 @@ class Position(_PositionFile):
                 return
             if position.get("sizes") != self._sizes:
                 raise RunError("a shard has another size now: it was written again")
-            if position.get("contents", self._contents) != self._contents:  # earlier versions saved none
+            if position.get("records", self._contents) != self._contents:  # earlier versions saved none
                 raise RunError("a shard has another content now: another file took its place")
             if failed_input.has_failed(path, step):
                 raise RunError("the input had failed before it was saved")

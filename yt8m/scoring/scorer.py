@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.records import shards, thresholds
+from yt8m.records import label_check, shards, thresholds
 from yt8m.records.batches import Records, read_records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionWriter
@@ -125,19 +125,23 @@ class Scorer(Closing, abc.ABC):
         """The default number of videos in a batch: `most`, or fewer if the frames of `most` videos need much memory."""
         return dataclasses.replace(self.training_data, segment_labels=False).examples_in_batch(most)
 
-    def batches(self, data: Data, batch_size: int | None = None) -> Iterator[Videos]:
+    def batches(self, data: Data, batch_size: int | None = None, needs: str = "") -> Iterator[Videos]:
         """Divides data into batches. Records stay serialized if the model's own graph can parse them.
 
         Args:
           data: a file pattern, opened files, the result of `read_records`, batches, or arrays by the names of the
             features.
           batch_size: number of videos in a batch, if `data` are files; None for `videos_in_batch`.
+          needs: the feature with the labels, which the log then warns about if files lack them (see `label_check`);
+            empty if no labels are needed.
         """
         if isinstance(data, str | os.PathLike | OpenedData):
             data = self.records(data, batch_size)
         if not isinstance(data, Records):
             return map(self.takes.arranged, batches_of(data))
         self.check(data)
+        if needs and not self.takes.has_own_reader:
+            label_check.warn(data.data, needs)
         return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
 
     def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:

@@ -18,6 +18,7 @@ from yt8m.config.run_options import DistillConfig, ValidationConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.eval_util import MeanAveragePrecisionCalculator
+from yt8m.records import label_check
 from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import match_classes, read_renames
@@ -144,6 +145,7 @@ def _score_batches(
     """
     records = read_records(pattern, num_classes=new.num_classes)
     new.check(records)
+    label_check.warn(records.data)
     for batch in terminal.with_bar(iter(records), "compared"):
         plain = dataclasses.replace(batch, labels=np.zeros((len(batch), 0), np.bool_))
         before, after = (scorer.scores(scorer.takes.arranged(plain))[1] for scorer in (old, new))

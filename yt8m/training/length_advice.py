@@ -9,6 +9,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.config.train_config import TrainConfig
 from yt8m.records.opened_data import OpenedData
+from yt8m.runner.creation import count_towers
 from yt8m.training.search import plan
 
 _FEWEST = 200  # steps
@@ -24,7 +25,8 @@ def log(config: TrainConfig, data: OpenedData) -> None:
         return
     if config.data.segment_labels or config.data.reader or not (videos := _count(data)):
         return
-    batch_size = config.data.batch_size * config.devices.num_gpu
+    towers = count_towers(config.devices.num_gpu)
+    batch_size = config.data.batch_size * towers
     steps = math.ceil(videos * config.data.num_epochs / batch_size)
     if steps >= _FEWEST:
         return
@@ -33,7 +35,7 @@ def log(config: TrainConfig, data: OpenedData) -> None:
         "%d videos, --batch_size=%d and --num_epochs=%d give %d steps, in which a model learns little; try "
         "--batch_size=%d --num_epochs=%d",
         *(videos, config.data.batch_size, config.data.num_epochs, steps),
-        math.ceil(better / config.devices.num_gpu),
+        math.ceil(better / towers),
         max(config.data.num_epochs, math.ceil(_FEWEST * better / videos)),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
+from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
 from yt8m.errors import UsageError
@@ -30,13 +31,29 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
         )
     frames = data.max_frames if data.frame_features else 1
     size = max(1, min(1024, _BATCH_VALUES // (frames * sum(data.feature_sizes))))
-    for path in open_data(pattern, flag="train_data_pattern").files:
+    data, files = _fitted(data, pattern)
+    for path in files:
         records = batches.Records([path], Takes(data).format, size, data.max_frames, dequantize=True)
         try:
             yield from records.epoch(0)
         except DamagedError:
             if not data.max_bad_records:
                 raise
+
+
+def _fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, list[str]]:
+    """(the config by which the videos of a pattern are read, their files): videos to compare on may have other ranges.
+
+    Videos to compare on that do not fit to the training data, or number the classes differently, are refused.
+    """
+    if pattern == data.data_pattern:
+        return data, data_fit.open_for(data, "train_data_pattern").files
+    opened = open_data(pattern, flag="eval_data_pattern")
+    remedy = f"Validate on data with the same format as those of --train_data_pattern={data.data_pattern}."
+    takes = Takes(data, data_fit.open_for(data).vocabulary, data.data_pattern)
+    takes.names_on(opened, remedy)
+    fitted = data_fit.fit(takes, opened, {}, flag="eval_data_pattern", is_rated=data.segment_labels, remedy=remedy)
+    return fitted, opened.files
 
 
 def statistics_of(data: DataConfig) -> InputStatistics:

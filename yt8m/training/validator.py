@@ -156,12 +156,7 @@ def _describe_data(validation: ValidationConfig, data: OpenedData, is_sampled: b
       evaluated; and `fingerprint`, a hash of the paths, the sizes and the versions of the files and of `max_videos`.
     """
     most = validation.eval_max_videos if is_sampled else None
-    checksums = manifest.fingerprints(data.files)  # those of local files, which stay if a file is copied
-    files = sorted(
-        (storage.absolute(path), stamp.bytes, checksums.get(path, stamp.version))
-        for path, stamp in storage.stamps(data.files).items()
-    )
-    fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
+    fingerprint = hashlib.sha256(json.dumps([most, manifest.versions(data.files)]).encode()).hexdigest()
     return {"pattern": validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from reader_records import video_record, write_shard
 from training.search.own_data import write_rings
 
 import yt8m
@@ -17,6 +18,8 @@ from yt8m.command_line import cli
 from yt8m.config import run_dir
 from yt8m.training.search import candidates, choice, plan, trials
 from yt8m.training.search.candidates import Candidate
+
+PLAN = plan.Plan((), 8, (), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +207,19 @@ def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
     saved = run_dir.read(f"{tmp_path}/run")
     assert saved is not None
     assert not saved.config.validation.eval_data_pattern
+
+
+@pytest.mark.parametrize("changed", ["train", "validate"])
+def test_trials_of_other_labels_in_files_of_the_same_size_are_not_taken(tmp_path: pathlib.Path, changed: str) -> None:
+    """Whichever files have the new labels: a candidate was trained on the one, and compared on the other."""
+
+    def write(name: str, last: int) -> list[str]:
+        rows = [video_record(id=[b"v%d" % row], labels=[last if row == 39 else 1], mean_rgb=[0.5]) for row in range(40)]
+        return [str(write_shard(tmp_path / f"{name}.tfrecord", rows))]
+
+    files, validation = write("train", 2), write("validate", 2)
+    before = choice._fingerprint(PLAN, 0, files, validation[0])
+    assert choice._fingerprint(PLAN, 0, write("train", 2), validation[0]) == before
+    write(changed, 3)
+    assert choice._fingerprint(PLAN, 0, files, validation[0]) != before
+    assert choice._fingerprint(PLAN, 1, files, validation[0]) != choice._fingerprint(PLAN, 0, files, validation[0])

@@ -18,9 +18,10 @@ from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
-from yt8m.records import thresholds
-from yt8m.records.opened_data import OpenedData
+from yt8m.records import manifest, thresholds
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.thresholds import NUM_CANDIDATES
+from yt8m.runner.creation import count_towers
 from yt8m.storage import state_files
 from yt8m.training.search import outcome, plan, trial_figures, trials, videos_in_memory
 from yt8m.training.search.candidates import Candidate, candidates_for
@@ -71,7 +72,7 @@ class _Search:
     """One search: its videos, its plan and its trials."""
 
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
-        self._config, self._files, data = config, opened.files, config.data
+        self._config, data = config, config.data
         self._names = opened.vocabulary
         counted = opened.count_videos()
         self._validation = _validation_of(config)
@@ -87,7 +88,8 @@ class _Search:
         self._plan = self._make_plan()
         most_folds = max(rung.folds for rung in self._plan.rungs)
         self._folds = videos_in_memory.folds(Fold(training, held_out), most_folds)
-        self._rows = _SavedRows(storage.join(config.train_dir, _NAME), self._fingerprint())
+        fingerprint = _fingerprint(self._plan, config.seed, opened.files, self._validation)
+        self._rows = _SavedRows(storage.join(config.train_dir, _NAME), fingerprint)
         self._deadline = _now() + self._budget
         self._scores: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
@@ -109,7 +111,7 @@ class _Search:
 
     def _make_plan(self) -> Plan:
         config = self._config
-        batch = config.data.batch_size * config.devices.num_gpu
+        batch = config.data.batch_size * count_towers(config.devices.num_gpu)
         if BATCH in config.search.free:
             batch = plan.default_batch_size(self._total)
         costs: dict[Any, float] = {}
@@ -236,10 +238,11 @@ class _Search:
             *(self._budget, rounds, len(self._training), len(self._held_out), where),
         )
 
-    def _fingerprint(self) -> str:
-        stamps = storage.stamps(self._files)
-        files = sorted((storage.absolute(path), stamp.bytes) for path, stamp in stamps.items())
-        return repr((self._plan, self._config.seed, self._validation, files))
+
+def _fingerprint(trials_plan: Plan, seed: int, files: Sequence[str], validation: str) -> str:
+    """What the figures of a trial depend on: the plan, and the records that are trained on and compared on."""
+    held_out = open_data(validation).files if validation else []
+    return repr((trials_plan, seed, manifest.versions(files), manifest.versions(held_out)))
 
 
 class _SavedRows:

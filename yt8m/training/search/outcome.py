@@ -13,6 +13,7 @@ from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
 from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, REFIT_BELOW, TRANSFORM
 from yt8m.config.train_config import TrainConfig
+from yt8m.runner.creation import count_towers
 from yt8m.training import validation_interval
 from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
@@ -109,7 +110,7 @@ def _values(
         (TRANSFORM, candidate.transform, compared),
         (PENALTY, candidate.penalty, compared),
         (RATE, candidate.rate, f"{compared}; it falls along half a cosine to 0"),
-        (BATCH, math.ceil(batch_size / config.devices.num_gpu), f"{facts.total} videos"),
+        (BATCH, math.ceil(batch_size / count_towers(config.devices.num_gpu)), f"{facts.total} videos"),
     ]
     values = [row for row in all_values if row[0] in free]
     values.append(("max_steps", steps, f"{compared}; about {epochs:.0f} epochs"))
