@@ -7,8 +7,10 @@ import pathlib
 import subprocess
 import sys
 
+import made_videos
 import pytest
 import small_exports
+import stand_ins
 from golden_data import golden
 from reader_records import write_shard
 from small_run import ROOT, run
@@ -63,7 +65,7 @@ def test_after_a_fork_a_model_works_or_says_why_not(
     if works:
         assert done.stdout == "4\nstatus 0\n", done.stderr
     else:
-        assert "loaded before a fork" in done.stdout, done.stderr
+        assert "before the fork" in done.stdout, done.stderr
         assert "use an ONNX file" in done.stdout
         assert done.stdout.endswith("status 0\n")
 
@@ -89,3 +91,58 @@ def test_fit_returns_an_absolute_folder(tmp_path: pathlib.Path, monkeypatch: pyt
     sizes = {"feature_names": "mean_rgb,mean_audio", "feature_sizes": "16,8", "num_classes": 10}
     data = str(golden("checkpoint_logistic/train.tfrecord"))
     assert yt8m.fit(train_data_pattern=data, train_dir="run", max_steps=1, **sizes).folder == str(tmp_path / "run")
+
+
+_CHILDREN = """
+import multiprocessing, sys
+import numpy as np
+import yt8m
+from yt8m import extractors, readers
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+from yt8m.readers.damage import RecordCheck
+records, video, network, folder = sys.argv[1:]
+def search():
+    sizes = {"feature_names": "mean_rgb,mean_audio", "feature_sizes": "16,8", "num_classes": 10}
+    yt8m.fit(data=records, train_dir=f"{folder}/run", model="auto", **sizes)
+def classifier():
+    yt8m.Classifier(budget=2).fit(np.eye(8, dtype=np.float32), [["a"], ["b"]] * 4)
+def features():
+    yt8m.extract(video, extractors=[f"saved_model:{network}"], picture_size=8)
+def check():
+    reader = readers.YT8MAggregatedFeatureReader(10, (16, 8), ("mean_rgb", "mean_audio"))
+    RecordCheck(reader).first_bad([b"no record"])
+def child(task):
+    try:
+        task()
+    except UsageError as error:
+        print(task.__name__, error, flush=True)
+with tf.Graph().as_default(), tf.Session() as session:
+    session.run(tf.constant(1.0))
+for task in (search, classifier, features, check):
+    process = multiprocessing.get_context("fork").Process(target=child, args=(task,))
+    process.start()
+    process.join(120)
+    process.kill()
+"""
+
+
+def test_whatever_needs_tensorflow_says_why_it_does_not_work_after_a_fork(tmp_path: pathlib.Path) -> None:
+    """Training with a search, the estimator, an extractor and the check of damaged records hung."""
+    video, network = str(tmp_path / "a.mp4"), stand_ins.write_saved_model(tmp_path / "network")
+    made_videos.write(tmp_path / "a.mp4", made_videos.shape("disc"), None)
+    records = str(golden("checkpoint_logistic/train.tfrecord"))
+    words = [sys.executable, "-c", _CHILDREN, records, video, network, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    told = [line.split()[0] for line in done.stdout.splitlines() if "before the fork" in line]
+    assert told == ["search", "classifier", "features", "check"], done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_sessions_are_made_in_one_place() -> None:
+    """There, a copy of a process that used TensorFlow is refused."""
+    makers = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "yt8m").rglob("*.py") if "tf.Session(" in path.read_text()
+    }
+    assert makers == {"yt8m/forks.py"}

@@ -23,11 +23,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
 
 
-def refuse_copy(path: str) -> None:
-    """Raises `UsageError` if this process is a copy in which TensorFlow would hang."""
+def refuse_copy(path: str = "") -> None:
+    """Raises `UsageError` if this process is a copy in which TensorFlow would hang.
+
+    Args:
+      path: what cannot be loaded or trained here; empty if the caller does not know.
+    """
     if _is_copy_of_user:
         raise UsageError(
-            f"{path}: TensorFlow hangs in this process, because a model was loaded before a fork that made it. Load "
-            "the model in the child and not before the fork, start the child by multiprocessing's method `spawn`, or "
-            "use an ONNX file (yt8m export --format=onnx)."
+            f"{path + ': ' if path else ''}TensorFlow hangs in this process, because a model was loaded or trained "
+            "before the fork that made it. Load and train in the child and not before the fork, start the child by "
+            "multiprocessing's method `spawn`, or use an ONNX file (yt8m export --format=onnx)."
         )
+
+
+def new_session(target: str = "", graph: tf.Graph | None = None, config: tf.ConfigProto | None = None) -> tf.Session:
+    """A session of TensorFlow, with its arguments. All sessions of this package are made here, so that none hangs."""
+    refuse_copy()
+    return tf.Session(target, graph, config)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from rich import filesize
 
-from yt8m import cores, deploy, graph, losses, models, options, terminal
+from yt8m import cores, deploy, forks, graph, losses, models, options, terminal
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.errors import RunError, missing_tensorflow
 from yt8m.graph import Inputter
@@ -316,7 +316,7 @@ def run_step(model_name: str, deployment: deploy.DeploymentConfig, precision: st
         tf.set_random_seed(3)
         ops = graph.build(inputter, modeler, deployment, optimizer, DeviceConfig(precision=precision))
         weights = tf.trainable_variables()
-        with tf.Session(config=deployment.session_config()) as session:
+        with forks.new_session(config=deployment.session_config()) as session:
             session.run(tf.global_variables_initializer())
             session.run([tf.assign(variable, _draw(variable, index)) for index, variable in enumerate(weights)])
             session.run(ops.input.initializer, {ops.input.files: []})

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from yt8m import forks
 from yt8m.graph.restore import Restorer, assign
 from yt8m.lazy import quiet_native_stderr, tf
 
@@ -139,4 +140,4 @@ def restored(
 def cpu_session(graph: tf.Graph) -> tf.Session:
     """A new session on `graph` that uses no GPU."""
     with quiet_native_stderr():  # TensorFlow logs errors if there is no GPU
-        return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
+        return forks.new_session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import forks, storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors.base import (
     INTERPOLATIONS,
@@ -246,7 +246,9 @@ class SavedModelOfPictures(PictureModel):
         path = weights[self.file_field]
         warn_of_program(path)
         with quiet_native_stderr():
-            session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True)))
+            session = forks.new_session(
+                graph=tf.Graph(), config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
+            )
         with session:
             pictures, feature = self._tensors(session, path)
             shape = pictures.shape.as_list() if pictures.shape.rank else [None]

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import forks, storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
@@ -267,7 +267,7 @@ def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -
             raise UsageError(f"{problem}: it is damaged, or of another kind. Give the right file.") from error
     config = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
     with quiet_native_stderr():
-        session = tf.Session(graph=graph, config=config)
+        session = forks.new_session(graph=graph, config=config)
 
     def compute(values: NDArray[np.generic]) -> NDArray[np.float32]:
         try:

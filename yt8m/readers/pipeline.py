@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import forks
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.storage import base
@@ -56,7 +57,7 @@ def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
     if not is_optimized:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
-    return tf.Session(graph=graph, config=config)
+    return forks.new_session(graph=graph, config=config)
 
 
 _RECORDS_PER_PARSE = 64  # number of frame-level records that are parsed together if their segments are the examples

@@ -121,7 +121,7 @@ class Runner:
                 initializers = creation.initializers(created)
                 tf.get_default_graph().finalize()
             settings = creation.session_config(deployment_for(self.config, quiet=True), self.config.devices)
-            with tf.Session(config=settings) as session, signals.guarding(session):
+            with forks.new_session(config=settings) as session, signals.guarding(session):
                 creation.start_session(session, created, initializers, self.config)
                 self.modeler.restore(session)
                 context.has_read_all = run_steps(session, context.ops, hooks, signals)

@@ -74,7 +74,7 @@ class FedGraph:
             graph.finalize()
             config = deployment.session_config()
             config.gpu_options.allow_growth = True  # so that several models of one process can share a GPU
-            self._session = tf.Session(graph=graph, config=config)
+            self._session = forks.new_session(graph=graph, config=config)
             try:
                 creation.start_session(self._session, created, start, settings)
                 self.modeler.restore(self._session)

@@ -18,7 +18,7 @@ import numpy as np
 from absl import logging
 from google.protobuf.message import DecodeError
 
-from yt8m import storage
+from yt8m import forks, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import ImportConfig
 from yt8m.config.run_dir import Ended
@@ -324,7 +324,7 @@ def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.nda
         saver, start = tf.train.Saver(), tf.global_variables_initializer()
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         averages = dict(getattr(ops, "averages", ()))
-        with tf.Session(config=creation.session_config(deployment, settings.devices)) as session:
+        with forks.new_session(config=creation.session_config(deployment, settings.devices)) as session:
             session.run(start)
             for name, value in values.items():
                 for target in (name, averages.get(name)):

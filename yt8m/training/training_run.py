@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from yt8m import options, runner, storage, terminal
+from yt8m import forks, options, runner, storage, terminal
 from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.run_dir import Ended
@@ -100,6 +100,7 @@ def train(
       cluster: the cluster, if this process is the chief of several that train together; else None.
       validates: whether this process validates, if the config has validation data and `cluster` is None.
     """
+    forks.refuse_copy(config.train_dir)
     for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):  # the folders for outputs
         if folder := options.value_at(config, path):
             storage.refuse_unusable_folder(folder, options.short_name(path))

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from yt8m import deploy
+from yt8m import deploy, forks
 from yt8m.deploy.collective import collective_config
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.lazy import tf
@@ -323,7 +323,7 @@ class AllReduceRunner(ReplicaRunner):
         # From here on this process runs collectives, which have no time limit, so `Watch` must look for dead replicas.
         self._watch = Watch(cluster.others, patience)
         try:
-            with self._watch, tf.Session(runtime.target, config=session_config) as session:
+            with self._watch, forks.new_session(runtime.target, config=session_config) as session:
                 signals.guard(session)
                 return self._train(session, team, initializers, self._create_all_hooks(team, files))
         except tf.errors.OpError as error:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from absl import logging
 
-from yt8m import storage
+from yt8m import forks, storage
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
@@ -152,7 +152,7 @@ def say_done(cluster: ClusterConfig, runtime: Any) -> None:
         states = [SharedState(server_device(index)) for index in range(len(cluster.servers))]
         # Without device filters, the session would wait for workers that have already ended.
         filters = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}", own_device])
-        with tf.Session(runtime.target, config=filters) as session:
+        with forks.new_session(runtime.target, config=filters) as session:
             for state in states:
                 state.set_done(session, cluster.replica_name(cluster.replica))
 

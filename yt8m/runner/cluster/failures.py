@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 
 from absl import logging
 
+from yt8m import forks
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
@@ -113,7 +114,7 @@ def _tell_server(index: int, address: str, failed: dict[str, str], over: str) ->
             # The queue of TensorFlow's SyncReplicasOptimizer. It is made here if the replicas train independently.
             queue = tf.FIFOQueue(-1, tf.int64, shapes=(), name="sync_token_q", shared_name="sync_token_q")
             close_queue = queue.close(cancel_pending_enqueues=True)
-        with tf.Session(f"grpc://{address}", config=config) as session:
+        with forks.new_session(f"grpc://{address}", config=config) as session:
             for name, reason in failed.items():
                 state.set_failed(session, name, reason)
             if over:

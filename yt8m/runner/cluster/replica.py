@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from absl import logging
 
-from yt8m import graph
+from yt8m import forks, graph
 from yt8m.errors import UsageError
 from yt8m.graph import Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
@@ -116,7 +116,7 @@ class _SessionCreator:
         deployment = deployment_for(self._context.config, quiet=True)
         config = creation.session_config(deployment, self._context.config.devices)
         with contextlib.ExitStack() as stack:
-            session = tf.Session(self._target, config=config)
+            session = forks.new_session(self._target, config=config)
             stack.callback(session.close)
             if not is_ready(session):
                 return None

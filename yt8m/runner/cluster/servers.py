@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from absl import logging
 
+from yt8m import forks
 from yt8m.deploy.cluster import PS, ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
@@ -121,7 +122,7 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_ti
         state = exchange.SharedState(exchange.server_device(cluster.index))
         own_device_only = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}/task:{cluster.index}"])
         awaited, status = _AwaitedProcesses(cluster, grace_seconds, stall_timeout), None
-        with tf.Session(runtime.target, config=own_device_only) as session:
+        with forks.new_session(runtime.target, config=own_device_only) as session:
             while status is None and not signals.requested:
                 time.sleep(POLL_SECONDS)
                 status = awaited.end_status(state.done(session), state.failed(session), state.why_over(session))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import deploy, losses
+from yt8m import deploy, forks, losses
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.graph.apply import apply_gradients, tower_gradients
@@ -94,7 +94,7 @@ class Trainer:
         family, training = self._family(trial.candidate), self._training if training is None else training
         options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         options.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L1
-        with tf.Session(graph=family.graph, config=options) as session:
+        with forks.new_session(graph=family.graph, config=options) as session:
             session.run(family.initialize)
             order = _Order(len(training), trial.batch_size, self._config.seed)
             for step in range(trial.steps):
