@@ -19,7 +19,10 @@ import pytest
 from yt8m.lazy import tf
 
 VARIABLE = "TESTS_WITH_PLAIN_GRAPHS"
-FOLDERS = ("contract", "deploy", "graph", "losses", "models", "numerics", "readers", "runner", "scoring", "video")
+FOLDERS = (
+    *("bulk", "contract", "deploy", "faults", "graph", "losses", "models", "numerics", "programs", "readers", "runner"),
+    *("scoring", "training", "video"),
+)
 
 
 def are_wanted(path: pathlib.Path) -> bool:
