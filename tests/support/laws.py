@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 
-COMMON = 100  # examples of a law that does not say how many
+COMMON = 50  # examples of a law that does not say how many
 
 
 def examples(number: int, **others: Any) -> settings:

@@ -20,8 +20,8 @@ from yt8m.lazy import tf
 
 VARIABLE = "TESTS_WITH_PLAIN_GRAPHS"
 FOLDERS = (
-    *("bulk", "contract", "deploy", "faults", "graph", "losses", "models", "numerics", "programs", "readers", "runner"),
-    *("scoring", "training", "video"),
+    *("bulk", "classifier", "contract", "deploy", "export", "faults", "graph", "labels", "losses", "models"),
+    *("numerics", "programs", "python_api", "readers", "runner", "runs", "scoring", "training", "video"),
 )
 
 
