@@ -10,7 +10,9 @@ from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, TRANSFORM, ModelSearchConfig
 from yt8m.errors import UsageError
 from yt8m.options import shown
+from yt8m.records.data_format import DataFormat
 from yt8m.records.opened_data import DiscoveredFormat, OpenedData
+from yt8m.records.shards import SEGMENT_SIZE
 
 AUTO = "auto"  # the value of --model for a search
 # {level: the model in the config until the search has chosen one}
@@ -22,6 +24,8 @@ _UNFIT = (
     *("reader", "distill_from", "teacher", "balance", "segment_labels", "mixup", "augment_noise", "augment_crop"),
     *("augment_frame_dropout", "film_mean", "accumulate_steps", "train_only", "learning_rate_schedule"),
 )
+
+_CONTEXT_SECONDS = 5.0
 
 
 def is_led_by_user(flags: Mapping[str, Any]) -> bool:
@@ -67,9 +71,16 @@ def for_training(
     completed = dict(flags)
     if "model" not in flags or is_asked:
         free.append(MODEL)
+        if discovered.format.annotated:
+            completed.setdefault("segment_context", _context_of(discovered.format))
         completed["model"] = _UNTIL_CHOSEN["frame" if flags.get("frame_features") else discovered.format.level]
     search = {name: flags[name] for name in ("budget", "refit") if name in flags}
     return completed, ModelSearchConfig(free=tuple(free), **search)
+
+
+def _context_of(format: DataFormat) -> int:
+    """The frames before and after a cell that a model sees: those of five seconds, at least a cell."""
+    return max(format.segment_size or SEGMENT_SIZE, round(_CONTEXT_SECONDS * (format.frames_per_second or 1.0)))
 
 
 def _reasons_against(
@@ -78,10 +89,11 @@ def _reasons_against(
     """Yields the reasons for which nothing is searched."""
     if os.environ.get("TF_CONFIG") or os.environ.get("CLUSTER_SPEC"):
         yield "the processes of a cluster choose no model"
+    are_spans = discovered is not None and discovered.format.annotated is not None
     for name in _UNFIT:
-        if flags.get(name):
+        if flags.get(name) and not (are_spans and name == "segment_labels"):
             yield f"--{name}={shown(flags[name])} is given"
-    if discovered is None or (discovered.format.segment_labels and not is_asked):
+    if discovered is None or (discovered.format.segment_labels and not are_spans and not is_asked):
         yield "the training data are not whole videos of a known format"
     elif not is_asked and not discovered.extractors and any(f.name in KNOWN_SIZES for f in discovered.format.features):
         yield "the data have features of YouTube-8M, for which the published defaults stay"

@@ -151,7 +151,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
         Args:
           most: the largest batch size; the result is smaller if `most` examples take more than 512 MiB.
         """
-        segment_frames = self.segment_size + 2 * context
+        segment_frames = self.segment_size + 2 * max(context, self.segment_context)
         frames = 1 if not self.frame_features else segment_frames if self.segment_labels else self.max_frames
         return videos_in_batch(frames * sum(self.feature_sizes), most)
 

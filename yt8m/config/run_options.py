@@ -262,6 +262,17 @@ class SegmentPolicy(Checked):
         needs="frame_features",
         follows=("frame_features",),
     )
+    segment_context: int = option(
+        0,
+        "frames before and after a rated segment that the model sees too, as the means of windows of several lengths "
+        "[of spans, if the model is chosen: those of five seconds, at least a segment]",
+        shapes="variables",
+        minimum=0,
+        maximum=10_000,
+        needs="frame_features",
+        follows=("frame_features",),
+        is_reader_argument=True,
+    )
     segment_size: int = option(
         5, "number of frames of a segment", shapes="input", minimum=1, is_flag=False, is_reader_argument=True
     )

@@ -40,6 +40,7 @@ def fit(
     shuffle_buffer: int | None = None,
     balance: float | None = 0.0,
     film_mean: bool | None = False,
+    segment_context: int | None = 0,
     model: str | type[Any] | None = "LogisticModel",
     label_loss: str | None = "CrossEntropyLoss",
     class_weights: str | os.PathLike[str] | None = None,
@@ -242,6 +243,8 @@ def fit(
       balance: read videos of rare classes more often: a class with n videos has the weight n^-balance; 0: read each
         video once per epoch [0.0]
       film_mean: give the model the mean over the whole video's frames beside each frame, also for a segment [False]
+      segment_context: frames before and after a rated segment that the model sees too, as the means of windows of
+        several lengths [of spans, if the model is chosen: those of five seconds, at least a segment] [0]
       model: one listed below, or package.module:Class [LogisticModel; yours: auto] ["LogisticModel"]
       label_loss: loss on the labels, by name or package.module:Class ["CrossEntropyLoss"]
       class_weights: table with the columns class,weight: how much each class counts in the loss; a class without a

@@ -321,7 +321,7 @@ def _segments_of_ranges(
 
 
 def frame_indices(
-    rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, lengths: tf.Tensor, count: int
+    rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, lengths: tf.Tensor, count: int, context: int = 0
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the frames of segments in the flat list of a batch's frames; the result is for `Frames.gathered`.
 
@@ -329,10 +329,17 @@ def frame_indices(
       rows: int64 [R], the index of the record of each segment.
       starts, ends: int64 [R], the first frame of each segment, and the frame after its last.
       lengths: int64 [N], the number of frames of each record.
+      context: number of frames before each segment to begin with. If there are any, the first and the last frame of a
+        video stand in the places of those that would be outside of it, so that a segment has the same place in all.
 
     Returns:
       (int64 [R, count]: the index of each frame among all frames of the batch; bool [R, count]: whether it exists).
     """
-    seconds = starts[:, tf.newaxis] + tf.range(count, dtype=tf.int64)
+    seconds = starts[:, tf.newaxis] - context + tf.range(count, dtype=tf.int64)
+    exists = seconds < ends[:, tf.newaxis]
+    if context:
+        last = tf.maximum(ends - 1, 0)[:, tf.newaxis]
+        seconds = tf.clip_by_value(seconds, 0, last)
+        exists = tf.broadcast_to((starts < ends)[:, tf.newaxis], tf.shape(seconds))
     first_frame = tf.cumsum(lengths, exclusive=True)
-    return tf.gather(first_frame, rows)[:, tf.newaxis] + seconds, seconds < ends[:, tf.newaxis]
+    return tf.gather(first_frame, rows)[:, tf.newaxis] + seconds, exists

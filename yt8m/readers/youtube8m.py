@@ -86,6 +86,8 @@ class YT8MFrameFeatureReader(Reader):
         them.
       segment_labels: whether the examples are rated segments, rather than videos.
       segment_size: number of frames of a segment.
+      segment_context: number of frames before and after a segment that its example has too. At the ends of a video its
+        first and its last frame are repeated.
       film_mean: whether a batch of segments has `film_means`: for each segment, the mean of the first `max_frames`
         frames of its whole video, which is called the film of the segment.
     """
@@ -102,11 +104,18 @@ class YT8MFrameFeatureReader(Reader):
         segment_size: int = 5,
         nan_policy: str = "refuse",
         feature_ranges: Sequence[Sequence[float]] = (),
+        segment_context: int = 0,
     ) -> None:
         super().__init__(num_classes, feature_sizes, feature_names, nan_policy, feature_ranges)
+        self.segment_context = segment_context
         self.max_frames = base.at_least_one("max_frames", max_frames)
         self.segment_labels = segment_labels
         self.segment_size = base.at_least_one("segment_size", segment_size)
+
+    @property
+    def segment_frames(self) -> int:
+        """Number of frames of an example that is a segment, with those before and after it."""
+        return self.segment_size + 2 * self.segment_context
 
     @property
     def keeps_few_frames(self) -> bool:
@@ -179,10 +188,12 @@ class YT8MFrameFeatureReader(Reader):
         segments = flat_frames.find_segments(lists, ids, self.num_classes, grid)
         video_labels = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, segments.rows)
-        frames, exists = flat_frames.frame_indices(segments.rows, segments.starts, ends, lengths, self.segment_size)
+        frames, exists = flat_frames.frame_indices(
+            *(segments.rows, segments.starts, ends, lengths, self.segment_frames), self.segment_context
+        )
         return Batch(
             video_ids=tf.gather(ids, segments.rows),
-            features=tuple(feature.gathered(frames, exists, self.segment_size) for feature in features),
+            features=tuple(feature.gathered(frames, exists, self.segment_frames) for feature in features),
             num_frames=tf.reduce_sum(tf.cast(exists, tf.int32), axis=1),
             labels=segments.labels,
             label_weights=segments.label_weights,
@@ -207,7 +218,7 @@ class YT8MFrameFeatureReader(Reader):
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """The concatenated features, dequantized: float32 [B, max_frames or segment_size, D], 0 past num_frames."""
-        size = self.segment_size if self.segment_labels else self.max_frames
+        size = self.segment_frames if self.segment_labels else self.max_frames
         return base.resize_axis(base.join_features(batch), 1, size)
 
 
@@ -221,6 +232,8 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     Attributes:
       seconds: length of a segment, and number of seconds between the starts of two segments; a frame is a second.
       context: number of frames before and after a segment that are added to it; fewer at the ends of the video.
+      repeats_ends: whether the first and the last frame of the video stand in the places of frames outside of it, as in
+        the training of a model that sees the neighbours of a segment.
       shifts: numbers of frames, which may be negative. For each segment, one example is read for each shift, all with
         the id of the segment. An example begins that number of frames after the start of its segment, but at the first
         or the last frame of the video if that would be outside of the video.
@@ -237,8 +250,10 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         nan_policy: str = "refuse",
         feature_ranges: Sequence[Sequence[float]] = (),
         shifts: Sequence[int] = (0,),
+        repeats_ends: bool = False,
     ) -> None:
         self.seconds, self.context = base.at_least_one("segment_size", segment_size), context
+        self.repeats_ends = repeats_ends
         self.shifts = tuple(shifts)
         window = segment_size + 2 * context
         super().__init__(
@@ -270,9 +285,13 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         shifts = tf.tile(tf.constant(self.shifts, tf.int64), [tf.size(indices)])
         ends = tf.gather(usable, rows)
         shifted = tf.clip_by_value(starts + shifts, 0, ends - 1)
-        first = tf.maximum(shifted - self.context, 0)
-        end = tf.minimum(shifted + self.seconds + self.context, ends)
-        frames, exists = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
+        if self.repeats_ends:
+            frames, exists = flat_frames.frame_indices(rows, shifted, ends, lengths, self.segment_size, self.context)
+            first, end = shifted, shifted + self.segment_size
+        else:
+            first = tf.maximum(shifted - self.context, 0)
+            end = tf.minimum(shifted + self.seconds + self.context, ends)
+            frames, exists = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
         return Batch(
             video_ids=tf.strings.join([tf.gather(ids, rows), tf.as_string(starts)], ":"),
             features=tuple(feature.gathered(frames, exists, self.segment_size) for feature in features),

@@ -33,6 +33,27 @@ class Cells(NamedTuple):
         """The cells of `count` frames; the last one may be shorter."""
         return [(first, min(first + self.frames, count)) for first in range(0, count, self.frames)]
 
+    def windows(
+        self, frames: NDArray[np.float32], rows: NDArray[np.integer], context: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """The frames of some cells of a video, as a model gets them.
+
+        Args:
+          frames: float32 [T, D], those of the video.
+          rows: int [R], the numbers of the cells.
+          context: number of frames before and after each cell; the first and the last frame of the video stand in the
+            places of those outside of it. Without context, a last cell that is shorter is padded with 0.
+
+        Returns:
+          float32 [R, frames + 2 context, D], and the number of frames of each, int32 [R].
+        """
+        size = self.frames + 2 * context
+        numbers = np.asarray(rows)[:, np.newaxis] * self.frames - context + np.arange(size)
+        counts = np.full(len(numbers), size) if context else (numbers < len(frames)).sum(axis=1)
+        windows = frames[np.clip(numbers, 0, len(frames) - 1)] if len(frames) else np.zeros((0, size, frames.shape[1]))
+        windows = windows * (np.arange(size) < counts[:, np.newaxis])[:, :, np.newaxis]
+        return windows.astype(np.float32), counts.astype(np.int32)
+
     def shown(self, record: Record, count: int, num_classes: int) -> NDArray[np.bool_]:
         """Whether each cell of a record of `count` frames shows each class, bool [cells, C]."""
         starts, classes, scores = (np.array(record.values(name)) for name in shards.RATING_LISTS)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -25,7 +24,6 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.span_files import FoundSpan
-from yt8m.scoring.film_scores import score_windows
 from yt8m.scoring.scorer import Scorer
 
 NAME = "spans.json"
@@ -39,6 +37,7 @@ class Joining(NamedTuple):
     Attributes:
       frames: number of frames of a cell.
       per_second: frames per second of the features.
+      context: number of frames before and after a cell that the model gets.
       thresholds: float64 [C].
     """
 
@@ -46,6 +45,7 @@ class Joining(NamedTuple):
     per_second: float
     thresholds: Floats64
     rule: JoinRule
+    context: int = 0
 
     @property
     def cells(self) -> Cells:
@@ -72,7 +72,6 @@ def joining_for(scorer: Scorer, path: str = "") -> Joining:
     Args:
       path: the file that it wrote; by default that of the run.
     """
-    data = scorer.training_data
     if path:
         storage.refuse_missing(path, "spans_from", "`yt8m eval --spans` writes it")
     path = path or path_of(scorer.takes.folder or scorer.path)
@@ -80,8 +79,7 @@ def joining_for(scorer: Scorer, path: str = "") -> Joining:
         logging.info(
             "there is no %s, so a class is shown where its score reaches 0.5; yt8m eval --spans chooses better", path
         )
-        thresholds = np.full(scorer.num_classes, _USUAL_THRESHOLD)
-        return Joining(data.segment_size, data.frames_per_second, thresholds, JoinRule())
+        return default_joining(scorer)
     with refusing(lambda error: RunError(f"{path} is damaged: {error}. Write it again by `yt8m eval --spans`.")):
         written = storage.read_json(path)
         rule = JoinRule(**written["rule"])
@@ -90,11 +88,22 @@ def joining_for(scorer: Scorer, path: str = "") -> Joining:
             float(written["frames_per_second"]),
             np.array(written["thresholds"], np.float64),
             JoinRule(float(rule.hysteresis), int(rule.gap), int(rule.least)),
+            int(written.get("segment_context", 0)),
         )
-        if joining.thresholds.shape != (scorer.num_classes,) or joining.frames < 1 or not joining.per_second > 0:
+        if (
+            joining.thresholds.shape != (scorer.num_classes,)
+            or min(joining.frames, joining.context + 1) < 1
+            or not joining.per_second > 0
+        ):
             raise ValueError(f"it is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}")
     logging.info("spans are joined as %s says", path)
     return joining
+
+
+def default_joining(scorer: Scorer) -> Joining:
+    """The cells of the training, of which those whose score reaches 0.5 are joined."""
+    data, thresholds = scorer.training_data, np.full(scorer.num_classes, _USUAL_THRESHOLD)
+    return Joining(data.segment_size, data.frames_per_second, thresholds, JoinRule(), data.segment_context)
 
 
 def write(folder: str, joining: Joining, figures: dict[str, Any], step: int) -> None:
@@ -102,6 +111,7 @@ def write(folder: str, joining: Joining, figures: dict[str, Any], step: int) -> 
     content = {
         "step": step,
         "segment_size": joining.frames,
+        "segment_context": joining.context,
         "frames_per_second": joining.per_second,
         "rule": joining.rule._asdict(),
         "thresholds": joining.thresholds.tolist(),
@@ -111,12 +121,16 @@ def write(folder: str, joining: Joining, figures: dict[str, Any], step: int) -> 
     storage.write(path_of(folder), json.dumps(content, indent=1) + "\n")
 
 
-def score_cells(scorer: Scorer, frames: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -> NDArray[np.float32]:
     """The scores of the cells of a video, float32 [cells, C]; `frames` are its joined features, float32 [T, D]."""
-    cells = Cells(size, 1.0).parts(len(frames))
-    score = functools.partial(score_windows, scorer, frames)
-    groups = [score(cells[first : first + WINDOWS_AT_ONCE]) for first in range(0, len(cells), WINDOWS_AT_ONCE)]
-    return np.concatenate([np.zeros((0, scorer.num_classes), np.float32), *groups])
+    count = len(joining.cells.parts(len(frames)))
+    groups = [np.zeros((0, scorer.num_classes), np.float32)]
+    for first in range(0, count, WINDOWS_AT_ONCE):
+        rows = np.arange(first, min(first + WINDOWS_AT_ONCE, count))
+        windows, counts = joining.cells.windows(frames, rows, joining.context)
+        batch = scorer.takes.batch_of_frames([window[:number] for window, number in zip(windows, counts, strict=True)])
+        groups.append(scorer.scores(batch)[1])
+    return np.concatenate(groups)
 
 
 def frames_of_records(scorer: Scorer, data: OpenedData) -> Iterator[tuple[str, NDArray[np.float32], Raw]]:

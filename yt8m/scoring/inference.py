@@ -204,10 +204,16 @@ def segment_reader(data: DataConfig, context: int, shifts: Sequence[int]) -> rea
             f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
             f"{data.reader}: predict for whole records, without --segment_labels."
         )
+    if data.segment_context and context:
+        raise UsageError(
+            f"--segment_context={context}: the run was trained with --segment_context={data.segment_context}, which it "
+            "keeps; leave the flag out."
+        )
     reader = readers.EverySegmentReader(
         *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
-        *(data.segment_size, context, data.nan_policy, data.feature_ranges),
+        *(data.segment_size, data.segment_context or context, data.nan_policy, data.feature_ranges),
         shifts=shifts,
+        repeats_ends=data.segment_context > 0,
     )
     reader.film_mean = data.film_mean
     return reader

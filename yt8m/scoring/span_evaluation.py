@@ -20,7 +20,7 @@ from yt8m.eval_util.span_joining import choose_rule, join_cells, runs_of, table_
 from yt8m.eval_util.span_metrics import AVERAGED, THRESHOLDS, MatchedSpans, SpanFigures
 from yt8m.records import shards
 from yt8m.records.opened_data import open_data
-from yt8m.records.rated_cells import Cells, is_annotated
+from yt8m.records.rated_cells import is_annotated
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import film_spans
 from yt8m.scoring.film_spans import Joining
@@ -40,7 +40,7 @@ def evaluate(config: EvalConfig) -> int:
         scores, truth = _scored(scorer, config.eval_data_pattern)
         thresholds, rule = choose_rule(scores, truth)
         data = scorer.training_data
-        joining = Joining(data.segment_size, data.frames_per_second, thresholds, rule)
+        joining = Joining(data.segment_size, data.frames_per_second, thresholds, rule, data.segment_context)
         matched = cross_fitted(scores, truth)
         figures = figures_with_intervals(matched, len(scores))
         by_class = matched.figures()
@@ -56,7 +56,8 @@ def evaluate(config: EvalConfig) -> int:
 def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]]]:
     """The scores of the cells of each video, and whether these show each class."""
     size, scores, truth, passed_over = scorer.training_data.segment_size, [], [], 0
-    cells = Cells(size, scorer.training_data.frames_per_second)
+    joining = film_spans.default_joining(scorer)
+    cells = joining.cells
     data = open_data(pattern)
     declared = data.format.format.segment_size if data.format else None
     if declared not in (None, size):
@@ -69,7 +70,7 @@ def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], li
         if not is_annotated(record, len(frames)):
             passed_over += 1
             continue
-        scores.append(film_spans.score_cells(scorer, frames, size))
+        scores.append(film_spans.score_cells(scorer, frames, joining))
         truth.append(cells.shown(record, len(frames), scorer.num_classes))
     if not scores:
         raise RunError(

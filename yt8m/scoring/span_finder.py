@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +11,6 @@ from yt8m.records.batches import Records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.span_files import FoundSpan, VideoSpans
-from yt8m.scoring import video_predictions
 from yt8m.scoring.film_spans import Joining, frames_of_batch, frames_of_records, score_cells
 from yt8m.scoring.model_input import Data, batches_of, refuse_nan_in
 from yt8m.scoring.scorer import Scorer
@@ -30,7 +28,7 @@ def in_data(scorer: Scorer, joining: Joining, data: Data) -> Iterator[VideoSpans
         frames = (pair for batch in batches for pair in frames_of_batch(scorer, _checked(batch)))
     for name, values in frames:
         seconds = len(values) / joining.per_second
-        yield VideoSpans(name, seconds, joining.spans(score_cells(scorer, values, joining.frames), seconds))
+        yield VideoSpans(name, seconds, joining.spans(score_cells(scorer, values, joining), seconds))
 
 
 def _checked(batch: NumpyBatch) -> NumpyBatch:
@@ -48,10 +46,9 @@ def in_videos(scorer: Scorer, joining: Joining, source: VideoFeatures, paths: Se
 
 def of_features(scorer: Scorer, joining: Joining, source: VideoFeatures, path: str, features: Features) -> VideoSpans:
     """The spans of a video file, from its features."""
-    score = functools.partial(video_predictions.compute_windows, scorer.scores, scorer.takes, source, features.arrays)
-    count = len(features.arrays[0])
-    seconds = count / source.per_second
-    return VideoSpans(path, seconds, joining.spans(score(joining.cells.parts(count)), seconds))
+    frames = source.joined(scorer.takes, features.arrays)
+    seconds = len(frames) / source.per_second
+    return VideoSpans(path, seconds, joining.spans(score_cells(scorer, frames, joining), seconds))
 
 
 def as_rows(videos: Iterator[VideoSpans], name_of: Any) -> Iterator[dict[str, Any]]:

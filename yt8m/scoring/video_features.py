@@ -94,15 +94,22 @@ class VideoFeatures(Closing):
         Args:
           arrays: the features of the video, float32 [T, size] for each extractor.
         """
+        features = self._of_model(takes, arrays)
+        return takes.batch_of_frames(
+            [np.concatenate([values[first:last] for values in features], axis=-1) for first, last in windows]
+        )
+
+    def joined(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """The features of a video side by side in the order of the model, float32 [T, D]; `arrays` as for `batch`."""
+        return np.concatenate(self._of_model(takes, arrays), axis=-1)
+
+    def _of_model(self, takes: ModelInput, arrays: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
         by_name = {
             f"{prefix}{entry['feature']}": values
             for entry, values in zip(self.entries, arrays, strict=True)
             for prefix in ("", "mean_")
         }
-        features = [by_name[name] for name in takes.format.sizes()]
-        return takes.batch_of_frames(
-            [np.concatenate([values[first:last] for values in features], axis=-1) for first, last in windows]
-        )
+        return [by_name[name] for name in takes.format.sizes()]
 
 
 def _round_as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> NDArray[np.float32]:

@@ -12,6 +12,7 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.models.frames import with_video_means
+from yt8m.models.windows import CellWindows, with_windows
 from yt8m.readers.pipeline import class_weights
 from yt8m.records import vocabulary
 from yt8m.records.opened_data import OpenedData, open_data
@@ -97,10 +98,13 @@ def create_model(model: ModelConfig, data: DataConfig) -> Any:
     """An instance of the model.
 
     If the model has the hyper-parameter `feature_sizes`, it is set to the sizes of the data. With --film_mean, the
-    model gets the mean of the whole video after the features of each frame, so the sizes appear twice.
+    model gets the mean of the whole video after the features of each frame, so the sizes appear twice; with
+    --segment_context those of the windows beside a segment.
     """
     values = dict(model.hyper_parameters)
+    windows = CellWindows(data.segment_size, data.segment_context)
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
-        values["feature_sizes"] = data.feature_sizes * (2 if data.film_mean else 1)
+        values["feature_sizes"] = data.feature_sizes * (2 if data.film_mean else 1) * windows.parts
     instance = models.create(model.model, values)
-    return with_video_means(instance) if data.film_mean else instance
+    instance = with_video_means(instance) if data.film_mean else instance
+    return with_windows(instance, windows) if data.segment_context else instance

@@ -89,6 +89,18 @@ _CANDIDATES: Sequence[Candidate] = (
     Candidate("FrameLevelLogisticModel", "standardize", 0.003, 0.01),
 )
 
+# Of rated segments, which have few frames, and whose neighbours are seen by --segment_context.
+_BAG_OF_CELL = {**_BAG, "iterations": 5, "dbof_pooling_method": "average"}
+_OF_SEGMENTS: Sequence[Candidate] = (
+    Candidate("FrameLevelLogisticModel", "standardize", 0.03, 0.01),
+    Candidate("FrameLevelLogisticModel", "l2_normalize", 1e-5, 0.1),
+    Candidate("FrameLevelLogisticModel", "standardize", 0.3, 0.01),
+    Candidate("DbofModel", "standardize", 1e-3, 0.003, _BAG_OF_CELL),
+    Candidate("FrameLevelLogisticModel", "standardize", 0.003, 0.01),
+    Candidate("FrameLevelLogisticModel", "l2_normalize", 1e-3, 0.1),
+    Candidate("FrameLevelLogisticModel", "standardize", 0.003, 0.03),
+)
+
 # The penalties and rates with which a model is tried that the user named and that has no candidate of its own.
 _PENALTIES, _RATES = (1e-5, 1e-3, 1e-2), (0.003, 0.01)
 
@@ -97,7 +109,9 @@ def candidates_for(config: TrainConfig) -> list[Candidate]:
     """The candidates that the user's flags leave: those of the level of the data, with the given values in place."""
     free = config.search.free
     level = "frame" if config.data.frame_features else "video"
-    if MODEL in free:
+    if MODEL in free and config.data.segment_labels:
+        listed = [*_OF_SEGMENTS]
+    elif MODEL in free:
         listed = [candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level]
     else:
         listed = _of_model(config)

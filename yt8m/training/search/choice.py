@@ -23,7 +23,7 @@ from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.thresholds import NUM_CANDIDATES
 from yt8m.runner.creation import count_towers
 from yt8m.storage import state_files
-from yt8m.training.search import outcome, plan, trial_figures, trials, videos_in_memory
+from yt8m.training.search import cells_in_memory, outcome, plan, trial_figures, trials, videos_in_memory
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
 from yt8m.training.search.trials import CandidateTrial
@@ -74,12 +74,17 @@ class _Search:
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
         self._config, data = config, config.data
         self._names = opened.vocabulary
-        counted = opened.count_videos()
         self._validation = _validation_of(config)
-        training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
+        if data.segment_labels:
+            training, counted = cells_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS)
+        else:
+            counted = opened.count_videos()
+            training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
         self._total = counted or len(training)
         self._is_sample = len(training) < self._total
-        if self._validation:
+        if self._validation and data.segment_labels:
+            held_out, _ = cells_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4)
+        elif self._validation:
             held_out = videos_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4, plan.MOST_VIDEOS // 4)
         else:
             training, held_out = videos_in_memory.divided(training)
@@ -130,6 +135,8 @@ class _Search:
         """Seconds of a step of the candidate."""
         features = self._training.features
         num_frames = features.shape[1] if features.ndim == 3 else 1
+        if self._config.data.segment_labels:  # of the frames beside a segment, models get means
+            num_frames = self._config.data.segment_size
         return trials.seconds_per_step(candidate, self._config, batch_size, num_frames)
 
     def _train_all(self) -> list[dict[str, Any]]:

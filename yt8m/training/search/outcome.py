@@ -43,7 +43,12 @@ class SearchFacts(NamedTuple):
 
 
 def may_refit(config: TrainConfig, videos: int) -> bool:
-    """Whether the chosen candidate may be trained on the videos too on which it was chosen."""
+    """Whether the chosen candidate may be trained on the videos too on which it was chosen.
+
+    Spans may not: how cells are joined is chosen on these videos later, on which scores must not be too good.
+    """
+    if config.data.segment_labels:
+        return False
     return config.search.refit and videos < REFIT_BELOW and not config.validation.eval_data_pattern
 
 

@@ -19,7 +19,7 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.training import numpy_records
 
 _HELD_OUT, _LEAST_HELD_OUT = 0.1, 30  # share and least number of videos that are held out if no split validates
-_MOST_BYTES = 1 << 30  # of the videos in memory
+MOST_BYTES = 1 << 30  # of the videos in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def read(data: DataConfig, pattern: str, most: int, total: int) -> VideosInMemor
       total: number of videos in the files, by which the share of the sample is set.
     """
     frames = data.max_frames if data.frame_features else 1
-    most = min(most, max(1, _MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
+    most = min(most, max(1, MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
     share = 1.0 if total <= most else most / total
     groups_of_data = groups.find(open_data(pattern, flag="train_data_pattern").files)
     batches_of_videos = [
@@ -141,13 +141,13 @@ def _joined(batch: NumpyBatch, data: DataConfig, share: float, groups_of_data: g
     features = np.concatenate([batch.features[name] for name in data.feature_names], axis=-1)
     if data.nan_policy == "zero":
         features = np.where(np.abs(features) <= 1e16, features, 0)
-    keys = _keys(batch.ids)
+    keys = keys_of(batch.ids)
     of_videos = groups_of_data.of_ids(batch.ids) if len(groups_of_data.videos) else keys
     videos = VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
     return videos.take(videos.keys.astype(np.float64) < share * 2.0**64)
 
 
-def _keys(ids: Iterable[str]) -> NDArray[np.uint64]:
+def keys_of(ids: Iterable[str]) -> NDArray[np.uint64]:
     """A hash of each id that no other part of the project draws by, so that a sample is not the sample of another."""
     digests = [hashlib.blake2b(f"search:{video}".encode(), digest_size=8).digest() for video in ids]
     return np.frombuffer(b"".join(digests), np.uint64)
