@@ -281,6 +281,14 @@ def vectors_in_text(folder: pathlib.Path) -> tuple[pathlib.Path, Truth]:
 
 
 @form
+def vectors_of_three_classes(folder: pathlib.Path) -> tuple[pathlib.Path, Truth]:
+    """`0 1 1` has the form of a label with its start and end."""
+    made = truth(["0", "1", "2"])
+    rows = [(name, " ".join(str(int(str(x) in labels)) for x in range(3))) for name, labels in made.items()]
+    return write(folder / "t.csv", [("id", "labels"), *rows]), made
+
+
+@form
 def sets_of_postgres(folder: pathlib.Path) -> tuple[pathlib.Path, Truth]:
     rows = [(n, "{" + ",".join(f'"{x}"' if " " in x else x for x in labels) + "}") for n, labels in truth().items()]
     return write(folder / "t.csv", [("id", "labels"), *rows]), truth()

@@ -39,6 +39,9 @@ class Classifier:
       options: further options of `yt8m.fit` by name, such as `{"label_loss": "SoftmaxLoss"}`. With the name of a
         model and `max_steps` or `num_epochs` the training is as long as they say, and nothing is chosen.
       verbose: whether the log is shown.
+      label_separator: the text between two labels, if the labels of a video are one text, such as `;` for `cat;dog`;
+        `none` if each text is one name; `auto` finds it, as `yt8m make-records` does, and refuses what has two
+        readings.
 
     Attributes:
       classes_: [C], the classes: the names in `y`, sorted; the columns of a DataFrame; or the numbers of the columns.
@@ -57,10 +60,11 @@ class Classifier:
         extractor_settings: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         verbose: bool = False,
+        label_separator: str = "auto",
     ) -> None:
         self.model, self.budget, self.random_state = model, budget, random_state
         self.extractors, self.extractor_settings = extractors, extractor_settings
-        self.options, self.verbose = options, verbose
+        self.options, self.verbose, self.label_separator = options, verbose, label_separator
 
     def fit(self, X: Any, y: Any, groups: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
         """Trains on some videos.
@@ -71,8 +75,9 @@ class Classifier:
         Args:
           X: an array [videos, values] or [videos, frames, values]; for each video an array [frames, values]; a dict
             {feature: one of these}; a DataFrame of numbers, or with arrays in its cells; or paths of video files.
-          y: for each video a list of the names of its labels; 0 and 1, [videos, classes], as an array, a sparse matrix
-            or a DataFrame; or [videos], the one class that each video has.
+          y: for each video a list of the names of its labels, a text with them (see `label_separator`) or a dict
+            {class: 0 or 1}; 0 and 1, [videos, classes], as an array, a sparse matrix or a DataFrame; or [videos], the
+            one class that each video has. Blanks around a name in a list do not count.
           groups: [videos], for example the channel of each video: the videos of a group are held out together.
           X_val: videos to compare models on, which are never trained on; in the forms of `X`.
           y_val: their labels.
@@ -89,12 +94,12 @@ class Classifier:
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val go together: give both, or none.")
         X = X if paths_of(X) else videos_of(X)
-        labels = labels_of(y)
+        labels = labels_of(y, separator=self.label_separator)
         settings = classifier_training.TrainingSettings(
             *(self.model, self.budget, _seed(self.random_state), dict(self.options or {})),
             *(tuple(_as_names(self.extractors)), dict(self.extractor_settings or {}), bool(self.verbose)),
         )
-        validation = None if X_val is None else (X_val, labels_of(y_val, labels.classes))
+        validation = None if X_val is None else (X_val, labels_of(y_val, labels.classes, self.label_separator))
         fitted = classifier_training.train(settings, X, labels, groups, validation)
         self._run, self._input = fitted.run, fitted.input
         self.classes_, self._is_single = labels.classes, labels.is_single
@@ -207,7 +212,7 @@ class Classifier:
           ValueError: the classifier is not trained, or X or y do not fit it.
         """
         self._fitted()
-        truth: GivenLabels = labels_of(y, self.classes_)
+        truth: GivenLabels = labels_of(y, self.classes_, self.label_separator)
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
         if not self._is_single:
             return classifier_scores.mean_average_precision(self.predict_proba(X), truth.matrix, weights)

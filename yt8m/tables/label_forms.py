@@ -40,6 +40,7 @@ _WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pand
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SCORED = re.compile(r".*[^\s\d].*[:= (][ ]?[01]?\.\d+\)?", re.ASCII)  # a label with its score, as in `cat:0.9`
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
+_WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
 _MOST_CACHED = 1 << 17  # different cells or names whose reading is kept
 
 Split = Callable[[Any], Sequence[str]]
@@ -52,6 +53,8 @@ class LabelForm(NamedTuple):
       description: the words for the summary, such as `separated by ","`; empty for one name in each cell.
       separator: the separator between labels in a text; empty for another form.
       has_whole_floats: whether the numbers of classes are written as 3.0.
+      vector_size: the number of classes, if each cell says 0 or 1 of each; else 0.
+      has_times: whether each label has its start and end, which `split` leaves out.
     """
 
     description: str
@@ -59,6 +62,8 @@ class LabelForm(NamedTuple):
     separator: str = ""
     has_whole_floats: bool = False
     checked: frozenset[str] = frozenset()
+    vector_size: int = 0
+    has_times: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -129,8 +134,8 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
         return _of_numbers(texts)
     if flag == separators.NONE:
         return LabelForm("", _whole, checked=frozenset(texts))
-    if texts and all(_is_timed(text) for text in texts):
-        return LabelForm("each with its start and end", _timed_names)
+    if _are_timed(texts):
+        return LabelForm("each with its start and end", _timed_names, has_times=True)
     return _of_texts(texts, known_names, source)
 
 
@@ -186,7 +191,7 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
         return LabelForm("", _whole, checked=frozenset(texts) | frozenset(known_names))
     pieces = [separators.split(text, separator) for text in texts]
     if vector := _vector_form(pieces, source):
-        return LabelForm(f"0/1 vectors separated by {separators.show(separator)}", vector(_Splitter(separator)))
+        return vector(_Splitter(separator), f" separated by {separators.show(separator)}")
     checked = frozenset(part for names in pieces for part in names) | frozenset(known_names)
     has_floats = all(_NUMBER.fullmatch(name) for name in checked)
     whole = [name for name in known_names if separator in name]
@@ -231,8 +236,10 @@ def _hashtags(cell: Any) -> Sequence[str]:
     return str(cell).split("#")
 
 
-def _is_timed(text: str) -> bool:
-    return all(_TIMED.fullmatch(part.strip()) for part in text.split(";") if part.strip())
+def _are_timed(texts: Collection[str]) -> bool:
+    """Whether each label has its start and end; whole numbers alone, as in `0 1 1`, are labels or a vector of them."""
+    labels = {part.strip() for text in texts for part in text.split(";") if part.strip()}
+    return bool(labels) and all(map(_TIMED.fullmatch, labels)) and not all(map(_WHOLE_NUMBERS.fullmatch, labels))
 
 
 def _timed_names(cell: Any) -> Sequence[str]:
@@ -256,7 +263,7 @@ def _of_lists(
     if not items:
         return None
     if len(items) == len(lists) == len(texts) and (vector := _vector_form(list(items.values()), source)):
-        return LabelForm("0/1 vectors", vector(_list_items))
+        return vector(_list_items)
     names = {str(item).strip() for pieces in items.values() for item in pieces} | set(known_names)
     if any(text in names for text in lists) or (others and not _may_stand_alone(items, others, names)):
         example = next((text for text in others if text not in names), lists[0])
@@ -294,7 +301,7 @@ def _structured(cells: Mapping[Any, int], known_names: Collection[str], source: 
         else:
             texts[str(cell).strip()] = count
     if not texts and (vector := _vector_form(items, source)):
-        return LabelForm("0/1 vectors", vector(label_lists.flatten))
+        return vector(label_lists.flatten)
     names = frozenset(str(item).strip() for pieces in items for item in pieces)
     if texts and (inner := find_form(texts, separators.AUTO, names | set(known_names), source)).description:
         raise UsageError(
@@ -325,8 +332,8 @@ def _flattened(cell: Any, source: str) -> Sequence[Any]:
         ) from error
 
 
-def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[[Split], Split] | None:
-    """A function that makes, of a splitter, the reader of 0/1 vectors; None if the cells are no such vectors.
+def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[..., LabelForm] | None:
+    """A function that makes, of a splitter, the form of 0/1 vectors; None if the cells are no such vectors.
 
     A vector repeats 0 or 1, which a list of classes does not.
     """
@@ -340,13 +347,13 @@ def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[[Split
             "video has it. Write the names or the numbers of the classes."
         )
 
-    def with_splitter(split: Split) -> Split:
+    def with_splitter(split: Split, separated: str = "") -> LabelForm:
         def places(cell: Any) -> Sequence[str]:
             pieces = [part for part in split(cell) if str(part).strip()]
             if len(pieces) != size or not label_lists.is_vector(pieces):
                 raise NotAListError(str(cell))
             return label_lists.on_places(pieces)
 
-        return places
+        return LabelForm(f"0/1 vectors{separated}", places, vector_size=size)
 
     return with_splitter

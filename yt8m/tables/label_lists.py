@@ -12,13 +12,17 @@ from typing import Any
 from yt8m.tables.meanings import CLASS_TYPES, words
 
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_NAME_KEYS = ("name", "label", "labels", "class", "category", "title", "value", "tag", "text")
+NAME_KEYS = ("name", "label", "labels", "class", "category", "title", "value", "tag", "text")
 _LIST_KEYS = (*words("choices taxonomy labels tags classes"), *CLASS_TYPES)
 _SCORES = words("score confidence probability prob")
 # How NumPy 2 writes the items of a list, and any NumPy an array.
 _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\)""")
 _NUMPY_ARRAY = re.compile(r"(?:np\.)?array\((\[.*\])(?:, *dtype=[^\[\]]*)?\)", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
+
+
+ONES = frozenset(("1", "1.0", "1.", "True"))  # how a vector of 0 and 1 writes that a video has the class
+_ZEROS = frozenset(("0", "0.0", "0.", "False"))
 
 
 class NotAListError(ValueError):
@@ -104,7 +108,7 @@ def _of_object(value: Mapping[str, Any]) -> list[Any]:
     for key in _LIST_KEYS:
         if isinstance(value.get(key), list | tuple):
             return flatten(value[key])
-    for key in _NAME_KEYS:
+    for key in NAME_KEYS:
         if isinstance(value.get(key), str | int) and not isinstance(value[key], bool):
             return [value[key]]
     if all(isinstance(answer, bool) or answer in (0, 1) for answer in value.values()):
@@ -114,9 +118,9 @@ def _of_object(value: Mapping[str, Any]) -> list[Any]:
 
 def is_vector(items: Sequence[Any]) -> bool:
     """Whether all items are 0 or 1, in any spelling, and at least two."""
-    return len(items) > 1 and all(str(item) in ("0", "1", "0.0", "1.0", "0.", "1.", "True", "False") for item in items)
+    return len(items) > 1 and all(str(item) in ONES | _ZEROS for item in items)
 
 
 def on_places(items: Sequence[Any]) -> list[str]:
     """The places of the ones in a vector of 0 and 1, which are the numbers of the classes."""
-    return [str(place) for place, item in enumerate(items) if str(item) in ("1", "1.0", "1.", "True")]
+    return [str(place) for place, item in enumerate(items) if str(item) in ONES]
