@@ -334,6 +334,14 @@ def samples(paths: Sequence[str]) -> dict[str, int]:
     return identity.samples([path for path in dict.fromkeys(paths) if not is_remote(path)])
 
 
+def checksums(paths: Sequence[str]) -> dict[str, int]:
+    """{path: the checksum of its whole content} of those of the files that are on this machine and can be read.
+
+    Unlike `samples`, it is for files that are read whole anyway, such as tables: one label may differ anywhere.
+    """
+    return identity.checksums([path for path in dict.fromkeys(paths) if not is_remote(path)])
+
+
 def tree(folder: Path) -> dict[str, list[str]]:
     """{folder: sorted names of its files} of a folder and of all folders below it.
 

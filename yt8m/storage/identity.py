@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,18 +18,28 @@ _PIECE, _SAMPLING_THREADS = 1 << 16, 8
 
 def samples(paths: Sequence[str]) -> dict[str, int]:
     """{path: a checksum of the first, the middle and the last 64 KiB} of those of the local files that can be read."""
+    return _checksums(paths, lambda size: sorted({0, max(0, size // 2 - _PIECE // 2), max(0, size - _PIECE)}))
+
+
+def checksums(paths: Sequence[str]) -> dict[str, int]:
+    """{path: the checksum of the whole content} of those of the local files that can be read."""
+    return _checksums(paths, lambda size: range(0, size, _PIECE))
+
+
+def _checksums(paths: Sequence[str], offsets_of: Callable[[int], Iterable[int]]) -> dict[str, int]:
+    """{path: the checksum of the pieces at the offsets that `offsets_of` gives for the file's size}."""
     with ThreadPoolExecutor(_SAMPLING_THREADS) as threads:
-        checksums = zip(paths, threads.map(_sample, paths), strict=True)
+        checksums = zip(paths, threads.map(lambda path: _checksum(path, offsets_of), paths), strict=True)
         return {path: checksum for path, checksum in checksums if checksum is not None}
 
 
-def _sample(path: str) -> int | None:
+def _checksum(path: str, offsets_of: Callable[[int], Iterable[int]]) -> int | None:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its writer
             return None
         with open(path, "rb", buffering=0) as file:
             size, checksum = os.fstat(file.fileno()).st_size, 0
-            for offset in sorted({0, max(0, size // 2 - _PIECE // 2), max(0, size - _PIECE)}):
+            for offset in offsets_of(size):
                 checksum = zlib.crc32(os.pread(file.fileno(), _PIECE, offset), checksum)
             return checksum
     except OSError:

@@ -170,9 +170,8 @@ class _RecordsMaker:
         self._classes = self._number_classes()
         videos = dict(zip(self._rows.splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards, local_folder)
-        inputs, paths = self._hash_inputs(), list(self._features.files())
-        samples = storage.samples([*paths, *self._input_files()])
-        files = FileVersions.from_stamps(storage.stamps(paths), samples)
+        inputs = self._hash_inputs()
+        files = FileVersions.of_arrays(list(self._features.files()), self._input_files())
         output.grid = self._grid
         state = output.resume(inputs, config.overwrite, files)
         for number, problem in output.progress.bad.items():

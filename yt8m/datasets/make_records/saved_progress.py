@@ -51,12 +51,23 @@ class FileVersions(NamedTuple):
     Attributes:
       newest: the largest version (see `Stamp`) of the files; 0 for none.
       content: a hash of parts of the content of these and of other files; empty if an earlier version saved this.
+      whole: a hash of the whole content of files of arrays, which are read whole anyway; videos are not.
+      named: a hash of the whole content of the files that flags name. These two are empty where `content` says all.
     """
 
     newest: int
     existing: int
     digest: str
     content: str = ""
+    whole: str = ""
+    named: str = ""
+
+    @classmethod
+    def of_arrays(cls, paths: Sequence[str], of_flags: Sequence[str]) -> FileVersions:
+        """The versions of files of arrays, and of the files that flags name."""
+        versions = cls.from_stamps(storage.stamps(paths), storage.samples([*paths, *of_flags]))
+        whole, named_hash = (_hash_of(storage.checksums(files)) for files in (paths, of_flags))
+        return versions._replace(whole=whole, named=named_hash)
 
     @classmethod
     def from_stamps(cls, stamps: Mapping[str, Stamp], samples: Mapping[str, int]) -> FileVersions:
@@ -65,17 +76,23 @@ class FileVersions(NamedTuple):
         for path, stamp in sorted(stamps.items()):
             digest.update(f"{path!r} {stamp.bytes} {stamp.version}\n".encode())
         newest = max((stamp.version for stamp in stamps.values()), default=0)
-        content = hashlib.sha256(repr(sorted(samples.items())).encode()).hexdigest()
-        return cls(newest, len(stamps), digest.hexdigest(), content)
+        return cls(newest, len(stamps), digest.hexdigest(), _hash_of(samples))
 
     def has_changed_since(self, earlier: FileVersions) -> bool:
         """Whether a file was added, rewritten or replaced; files may be removed after records were made of them.
 
         If there are fewer files than before, the digest is another one, so only newer files are noticed.
         """
+        if earlier.named not in ("", self.named):
+            return True
         if self.existing < earlier.existing:
             return self.newest > earlier.newest
-        return self[:3] != earlier[:3] or earlier.content not in ("", self.content)
+        contents = zip(self[3:], earlier[3:], strict=True)
+        return self[:3] != earlier[:3] or any(before not in ("", now) for now, before in contents)
+
+
+def _hash_of(checksums: Mapping[str, int]) -> str:
+    return hashlib.sha256(repr(sorted(checksums.items())).encode()).hexdigest()
 
 
 def hash_inputs(*inputs: Any) -> str:
