@@ -12,6 +12,7 @@ INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
 MUTABLE := $(VENV)/.mutable
+COMPILED := $(VENV)/.compiled
 # The extras that `make test` needs, beside Beam, which holds versions of others back and so is not in `make newest`.
 TESTED := reports,test,serve,data,video,onnx,onnx-export,examples
 PYTEST_ARGS ?=
@@ -84,6 +85,13 @@ $(DOCUMENTED): $(INSTALLED)
 	$(PIP_INSTALL) $(TORCH_ARGS) -e '.[docs,hf,peers]'
 	@touch $@
 
+# pip compiled nothing, and Python compiles what it imports for the first time, which takes as long as all that a process
+# of tests does before its first test, three times over. So one process does it, beside lint, for all that come later.
+# What it finds wrong, the tests will say.
+$(COMPILED): $(INSTALLED)
+	@$(BIN)/pytest --collect-only -qq -m 'not heavy' >/dev/null 2>&1 || true
+	@touch $@
+
 $(MUTABLE): $(INSTALLED)
 	$(PIP_INSTALL) -e '.[mutants]'
 	@touch $@
@@ -121,7 +129,7 @@ test: $(INSTALLED)
 
 quick-tests: export TF_ENABLE_ONEDNN_OPTS := 0
 quick-tests: export TESTS_WITH_PLAIN_GRAPHS := 1
-quick-tests: $(INSTALLED)
+quick-tests: $(COMPILED)
 	$(BIN)/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 # What one file needs: FILE=yt8m/readers/base.py.

@@ -20,8 +20,9 @@ from yt8m.lazy import tf
 
 VARIABLE = "TESTS_WITH_PLAIN_GRAPHS"
 FOLDERS = (
-    *("bulk", "classifier", "contract", "deploy", "export", "faults", "graph", "labels", "losses", "models"),
-    *("numerics", "programs", "python_api", "readers", "runner", "runs", "scoring", "training", "video"),
+    *("benchmarks", "bulk", "classifier", "contract", "deploy", "examples", "export", "faults", "graph", "labels"),
+    *("losses", "models", "numerics", "programs", "python_api", "readers", "reports", "runner", "runs", "scoring"),
+    *("serving", "training", "video"),
 )
 
 
