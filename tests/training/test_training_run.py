@@ -13,7 +13,7 @@ from yt8m.command_line import cli
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.runner.run_config import Outcome, Status
-from yt8m.training import training_run
+from yt8m.training import splits, training_run
 
 
 @pytest.mark.parametrize("is_rated", [False, True])
@@ -81,7 +81,7 @@ def test_the_validation_files_lie_beside_the_training_files(
     folder = tmp_path / "training"
     for pattern, expected in (("train/*.tfrecord", "validate/*.tfrecord"), ("train/train*", "validate/validate*")):
         data = DataConfig(data_pattern=f"{folder}/{pattern}")
-        assert training_run.validation_pattern(data.data_pattern) == f"{folder}/{expected}"
+        assert splits.proposed(data.data_pattern, "validate") == f"{folder}/{expected}"
     training_run.show_outcome(TrainConfig(train_dir="run", data=data), Outcome(Status.OUT_OF_DATA, 7, ""))
     assert f"--eval_data_pattern='{folder}/validate/validate*'" in capsys.readouterr().out
 

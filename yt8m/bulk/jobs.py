@@ -114,7 +114,9 @@ def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     if isinstance(config, RankBulk):
         shard_work.refuse_film_mean(data)
     model = trained_model.of_run(run, config.checkpoint)  # the inference model if the run has no checkpoint
-    if config.checkpoint != "best" and not model.is_file:
+    if run.choice(config.checkpoint) == "best":
+        config = dataclasses.replace(config, checkpoint="best")
+    elif not model.is_file:
         config = dataclasses.replace(config, checkpoint=str(model.step))
     return config, model.weights, model.step
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES
-from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, TRANSFORM, ModelSearchConfig
+from yt8m.config.search_config import BATCH, EPOCHS, MODEL, PENALTY, RATE, STEPS, TRANSFORM, ModelSearchConfig
 from yt8m.errors import UsageError
 from yt8m.options import shown
 from yt8m.records.data_format import DataFormat
@@ -18,7 +19,8 @@ AUTO = "auto"  # the value of --model for a search
 # {level: the model in the config until the search has chosen one}
 _UNTIL_CHOSEN = {"video": "LogisticModel", "frame": "FrameLevelLogisticModel"}
 # With one of these flags the user leads the training, and nothing is searched unless --model=auto is given.
-_LED_BY = ("config", "init_from", "callbacks", "max_steps", "num_epochs")
+_LED_BY = ("config", "init_from", "callbacks", STEPS, EPOCHS)
+_LENGTHENED_BY = ("callbacks", STEPS, EPOCHS)  # a run that was chosen goes on with one of these as it was chosen
 # With these flags candidates cannot be compared without the training's own input or loss.
 _UNFIT = (
     *("reader", "distill_from", "teacher", "balance", "segment_labels", "mixup", "augment_noise", "augment_crop"),
@@ -66,7 +68,7 @@ def for_training(
                 f"--budget={flags['budget']:g} limits the choice of a model, but {reasons[0]}; leave it out."
             )
         return dict(flags), ModelSearchConfig()
-    free = [name for name in (RATE, BATCH) if name not in flags]
+    free = [name for name in (RATE, BATCH, STEPS, EPOCHS) if flags.get(name) is None]
     free += [name for name in (TRANSFORM, PENALTY) if name not in hyper_parameters]
     completed = dict(flags)
     if "model" not in flags or is_asked:
@@ -98,7 +100,16 @@ def _reasons_against(
     elif not is_asked and not discovered.extractors and any(f.name in KNOWN_SIZES for f in discovered.format.features):
         yield "the data have features of YouTube-8M, for which the published defaults stay"
     if not is_asked:
-        values = {"config": config_path, **flags}
+        values, goes_on = {"config": config_path, **flags}, _was_chosen(flags)
         for name in _LED_BY:
+            if goes_on and name in _LENGTHENED_BY:
+                continue
             if values.get(name) not in (None, "", ()):
                 yield f"--{name}={shown(values[name])} is given"
+
+
+def _was_chosen(flags: Mapping[str, Any]) -> bool:
+    """Whether the training goes on with a run whose model was chosen."""
+    folder = flags.get("train_dir")
+    saved = run_dir.read(folder) if folder and not flags.get("start_new_model") else None
+    return saved is not None and bool(saved.config.search.trials)

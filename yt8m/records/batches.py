@@ -49,6 +49,7 @@ class Records:
       worker: (i, n), with i from 0: only the i-th of n shares of the records is read. A share is every n-th file if
         there are at least n files, else every n-th record of each file.
       opened: the files with their manifest and vocabulary; by default they are opened when an epoch begins.
+      allows_unfit: whether values that are NaN, infinite or too large are returned as they are, not refused.
 
     Raises:
       UsageError: a number is below 1, or `worker` is not such a pair.
@@ -63,6 +64,7 @@ class Records:
     shuffle_buffer: int | None = None
     worker: tuple[int, int] = (0, 1)
     opened: OpenedData | None = None
+    allows_unfit: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_frames", "shuffle_buffer"):
@@ -70,7 +72,7 @@ class Records:
                 raise UsageError(f"{name} is {value}; it must be at least 1.")
         if not (isinstance(self.worker, tuple) and len(self.worker) == 2 and 0 <= self.worker[0] < self.worker[1]):
             raise UsageError(f"worker is {self.worker}; expected (i, n) with i from 0 to n - 1.")
-        self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames)
+        self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames, allows_unfit=self.allows_unfit)
 
     @property
     def data(self) -> OpenedData:

@@ -95,13 +95,14 @@ class RecordParser:
     Args:
       data: the format of the records; if its `num_classes` is None, no labels are read, and C is 0.
       max_frames: largest number of frames that are read of a video, from its start; None for all.
+      allows_unfit: whether values that are NaN, infinite or too large are returned as they are, not refused.
 
     Attributes:
       format: the argument `data`.
     """
 
-    def __init__(self, data: DataFormat, max_frames: int | None = 300) -> None:
-        self.format, self._max_frames = data, max_frames
+    def __init__(self, data: DataFormat, max_frames: int | None = 300, *, allows_unfit: bool = False) -> None:
+        self.format, self._max_frames, self._allows_unfit = data, max_frames, allows_unfit
         self._features = [(feature.name.encode(), feature) for feature in data.features]
         self._classes = data.num_classes or 0
 
@@ -115,7 +116,7 @@ class RecordParser:
           DamagedError: a record is damaged or does not have the format; the message names file and record.
         """
         videos = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
-        for values in videos.features.values():
+        for values in () if self._allows_unfit else videos.features.values():
             for row in unfit_rows(values):
                 self.refuse_damage(raws[row])
         ranges = {
@@ -214,6 +215,8 @@ class RecordParser:
         check = DeepCheck({}, self._classes)
         check.begin_shard(self.format)
         problems = check.problems(raw[0], "")
+        if self._allows_unfit:
+            problems = [problem for problem in problems if not problem.endswith(shards.UNFIT)]
         if problems:
             raise DamagedError(*raw[1:], problems[0])
 

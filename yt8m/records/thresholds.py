@@ -143,7 +143,7 @@ class Tagger(NamedTuple):
         return np.asarray(scores >= self.thresholds[classes])
 
 
-def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> None:
+def write(path: str, points: OperatingPoints, names: Vocabulary, step: int | None) -> None:
     """Writes a file of thresholds atomically; an existing file is replaced.
 
     A precision, recall or F1 that is nan becomes an empty field.
@@ -151,6 +151,7 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
     Args:
       names: the names of the classes. They are for people who open the file in a spreadsheet, so they are escaped by
         `spreadsheet_text`; `read` ignores them.
+      step: the training step of the model for whose scores they were chosen; None if they fit each model of the run.
     """
     rows = []
     measures = zip(points.precision, points.recall, points.f1, strict=True)
@@ -159,7 +160,7 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
         measure_texts = [f"{value:.6g}" if math.isfinite(value) else "" for value in measures_of_class]
         name = prediction_files.spreadsheet_text(names.name(index))
         # Nine digits tell any two float32 values apart, and the threshold lies half-way between two such scores.
-        rows.append([index, name, f"{threshold:.9g}", basis, positives, *measure_texts, step])
+        rows.append([index, name, f"{threshold:.9g}", basis, positives, *measure_texts, "" if step is None else step])
     if points.guarantee is not None:
         target = [f"{value:g}" for value in points.guarantee.target]
         rows = [[*row, *target, tested] for row, tested in zip(rows, points.guarantee.tested.tolist(), strict=True)]
@@ -270,12 +271,14 @@ def _paths_of_run(run: str) -> tuple[str, str]:
 def text_of_step(train_dir: str, step: int) -> str:
     """The text of the thresholds file of a run; empty if there is none, or it is of another step.
 
+    A file without a step, such as that of the choice of the model, fits all of them.
+
     If a file cannot be read, a warning is logged and the result is empty: an export should not fail because of it.
     """
     try:
         for path in filter(storage.exists, _paths_of_run(train_dir)):
             text = _read_text(path)
-            if parse(text, path).step == step:
+            if parse(text, path).step in (step, -1):
                 return text
     except RunError as error:
         logging.warning("the export gets no thresholds: %s", error)

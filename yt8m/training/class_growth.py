@@ -23,7 +23,7 @@ from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import match_classes, read_renames
 from yt8m.scoring import Scorer
-from yt8m.training import training_run
+from yt8m.training import splits, training_run
 from yt8m.training.growth_config import AddClassesConfig
 
 # A comparison stops after the batch with which a model has more scores than this, because all are kept in memory.
@@ -71,7 +71,7 @@ def _validation_data(config: AddClassesConfig) -> str:
     """
     if config.eval_data_pattern:
         return open_data(config.eval_data_pattern).pattern
-    pattern = training_run.validation_pattern(config.data)
+    pattern = splits.proposed(config.data, "validate")
     try:
         open_data(pattern if pattern != config.data else "")
     except UsageError:

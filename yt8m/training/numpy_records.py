@@ -20,7 +20,7 @@ _BATCH_VALUES = 4_000_000  # about so many values are in memory at once
 
 
 def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
-    """Yields batches of dequantised videos, in the order of the sorted files.
+    """Yields batches of dequantised videos, in the order of the sorted files; unfit values only if they become 0 later.
 
     If bad records are tolerated (--max_bad_records), the rest of a file after one is skipped, as in the training.
     """
@@ -33,7 +33,9 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
     size = max(1, min(1024, _BATCH_VALUES // (frames * sum(data.feature_sizes))))
     data, files = _fitted(data, pattern)
     for path in files:
-        records = batches.Records([path], Takes(data).format, size, data.max_frames, dequantize=True)
+        records = batches.Records(
+            [path], Takes(data).format, size, data.max_frames, dequantize=True, allows_unfit=data.nan_policy == "zero"
+        )
         try:
             yield from records.epoch(0)
         except DamagedError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,9 +31,10 @@ from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
+from yt8m.runs import best_checkpoint
 from yt8m.runs.default_data import default_to_sample_data
 from yt8m.storage import copies
-from yt8m.training import length_advice, training_workload
+from yt8m.training import length_advice, splits, training_workload
 from yt8m.training.search import outcome as search_outcome
 from yt8m.video.workload import Workload
 
@@ -57,10 +57,13 @@ def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> di
 
 
 class Exporter:
-    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving takes the number as version."""
+    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving takes the number as version.
+
+    A run that means its best checkpoint exports that one, as soon as there is one, and not the newest.
+    """
 
     def __init__(self, config: TrainConfig, workload: Workload) -> None:
-        self._config, self._workload = config, workload
+        self._config, self._workload, self._steps = config, workload, set[int]()
 
     def __call__(self, checkpoint: str, step: int, is_new: bool) -> None:
         """Exports `checkpoint`, of global step `step`.
@@ -68,9 +71,14 @@ class Exporter:
         An export of this step stays if `is_new` is False. If this start of the run took the step itself, the export has
         the weights of an earlier start that went further, and is replaced.
         """
+        newest, step = step, meant_step(self._config, step)
         folder = self._folder(step)
+        if step != newest:
+            best = storage.join(self._config.train_dir, run_dir.BEST_FOLDER)
+            checkpoint, is_new = checkpoints.path_of(best, step), is_new and step not in self._steps
         if not is_new and storage.exists(storage.join(folder, "saved_model.pb")):
             return
+        self._steps.add(step)
         config, workload = self._config, self._workload
         decay, extractors = config.optimizer.moving_average_decay, config.data.extractors
         facts = ModelFacts(
@@ -81,13 +89,20 @@ class Exporter:
         logging.info("exported step %d to %s", step, folder)
 
     def publish(self, step: int) -> None:
-        """Copies the export of global step `step` to `export_dir`, if the config names one."""
+        """Copies the export of a training that ended at `step` to `export_dir`, if the config names one."""
         if self._config.export_dir:
-            copy_saved_model(self._folder(step), self._config.export_dir)
+            copy_saved_model(self._folder(meant_step(self._config, step)), self._config.export_dir)
             logging.info("the trained model is in %s", self._config.export_dir)
 
     def _folder(self, step: int) -> str:
         return storage.join(self._config.train_dir, "export", str(step))
+
+
+def meant_step(config: TrainConfig, newest: int) -> int:
+    """The step of the checkpoint that the run means: of its best one, or of the newest, which is given."""
+    best = storage.join(config.train_dir, run_dir.BEST_FOLDER)
+    steps = checkpoints.steps_in(best) if config.checkpoint == "best" else ()
+    return best_checkpoint.best_step(best, list(steps)) if steps else newest
 
 
 def train(
@@ -173,8 +188,11 @@ def _refuse_data_without_labels(data: OpenedData, read_by: DataConfig, distillat
 
 def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
     """Copies the export to `export_dir` if the training succeeded, and logs how the training ended."""
+    step = outcome.global_step
     if not outcome.exit_code:
-        exporter.publish(outcome.global_step)
+        if config.checkpoints.export_model_steps and meant_step(config, step) != step:
+            exporter(checkpoints.path_of(config.train_dir, step), step, True)  # the last validation may have kept it
+        exporter.publish(step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained; name other files.")
@@ -198,27 +216,22 @@ def _show_choice(config: TrainConfig) -> None:
 
 def _describe_results(config: TrainConfig, step: int) -> str:
     """Returns lines that say where the results of the run are, and which two commands users usually run next."""
-    pattern = config.validation.eval_data_pattern or validation_pattern(config.data.data_pattern)
-    if config.search.is_refitted:  # the split validate was trained on, and no figure of it would be honest
-        pattern = search_outcome.split_beside(config.data.data_pattern.split(",")[0], "test") or pattern
+    given = search_outcome.given_data(config)
+    pattern = config.validation.eval_data_pattern or splits.proposed(given, "validate")
+    if config.search.trials or config.checkpoint == "best":  # what chose, or was trained on, gives no honest figure
+        pattern = splits.beside(given, "test") or pattern
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay
             files, first = shlex.quote(pattern), shlex.quote(open_data(pattern).files[0])
-    exported = f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
+    meant = meant_step(config, step)
+    which = f" (step {meant}, the best by validation)" if meant != step else ""
+    exported = f"the exported model: {storage.join(config.train_dir, 'export', str(meant))}{which}\n"
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
         f"{exported if config.checkpoints.export_model_steps else ''}"
         f"{next_commands(config.train_dir, files, first, config.data.segment_labels)}"
     )
-
-
-def validation_pattern(training_pattern: str) -> str:
-    """The pattern of the validation files that belong to training files: `validate` stands in place of `train`.
-
-    Other words that begin with `train`, such as that of a folder `training`, stay.
-    """
-    return re.sub(r"\btrain(?![a-z])", "validate", training_pattern)
 
 
 def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import pathlib
+import shutil
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,12 +16,17 @@ from reader_records import video_record, write_shard
 from training.search.own_data import write_rings
 
 import yt8m
+from yt8m.bulk import jobs
+from yt8m.bulk.bulk_config import InferBulk
 from yt8m.command_line import cli
 from yt8m.config import run_dir
+from yt8m.storage import state_files
 from yt8m.training.search import candidates, choice, plan, trials
 from yt8m.training.search.candidates import Candidate
 
 PLAN = plan.Plan((), 8, (), 1.0)
+NO_EXPORT = "--export_model_steps=0"
+QUICK = ("--budget=20", NO_EXPORT)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,7 @@ def run(rings: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run that chose its model; `said.txt` beside it is what the program printed."""
     folder = tmp_path_factory.mktemp("run")
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        assert cli.main(["train", f"--data={rings}", f"--out={folder}/auto", "--budget=20"]) == 0
+        assert cli.main(["train", f"--data={rings}", f"--out={folder}/auto", *QUICK]) == 0
     (folder / "said.txt").write_text(said.getvalue())
     return f"{folder}/auto"
 
@@ -99,7 +106,7 @@ def test_a_second_start_searches_nothing(run: str, rings: str, capfd: pytest.Cap
 
 @pytest.mark.heavy
 def test_the_same_seed_gives_the_same_weights(run: str, rings: str, tmp_path: pathlib.Path) -> None:
-    assert cli.main(["train", f"--data={rings}", "--budget=20", f"--out={tmp_path}/again"]) == 0
+    assert cli.main(["train", f"--data={rings}", "--budget=20", f"--out={tmp_path}/again", NO_EXPORT]) == 0
     np.testing.assert_array_equal(scores_of(f"{tmp_path}/again", rings), scores_of(run, rings))
 
 
@@ -108,26 +115,48 @@ def test_the_same_seed_gives_the_same_weights(run: str, rings: str, tmp_path: pa
 def test_a_search_that_was_killed_goes_on(
     run: str, rings: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The trials of the first start are not repeated, and the result is that of an unbroken search of the same seed."""
+    """The trials of the first start are not repeated, and the result is that of an unbroken search of the same seed.
+
+    Only the chosen one is trained again, for its thresholds.
+    """
+    saved = json.loads(pathlib.Path(run, "search.json").read_text())
+    kept = {key: saved["rows"][key] for key in reversed(saved["rows"]) if "l2_normalize" not in key}
+    (tmp_path / "killed").mkdir()
+    state_files.write(f"{tmp_path}/killed/search.json", {"fingerprint": saved["fingerprint"], "rows": kept})
     trained = []
     plain = trials.Trainer.scores
-
-    def scores(self, trial, *arguments):
-        trained.append(trial)
-        if len(trained) == 3:
-            raise RuntimeError("killed")
-        return plain(self, trial, *arguments)
-
-    monkeypatch.setattr(trials.Trainer, "scores", scores)
-    words = ["train", f"--data={rings}", f"--out={tmp_path}/killed", "--budget=20"]
-    with pytest.raises(RuntimeError, match="killed"):
-        cli.main(words)
-    ended = len(json.loads((tmp_path / "killed/search.json").read_text())["rows"])
-    assert ended >= 1
-    monkeypatch.setattr(trials.Trainer, "scores", plain)
-    assert cli.main(words) == 0
-    assert f"the search goes on: {ended} of its trainings had ended" in capfd.readouterr().err
+    monkeypatch.setattr(trials.Trainer, "scores", lambda *of: trained.append(str(of[1].candidate)) or plain(*of))
+    assert cli.main(["train", f"--data={rings}", f"--out={tmp_path}/killed", *QUICK]) == 0
+    assert f"the search goes on: {len(kept)} of its trainings had ended" in capfd.readouterr().err
+    assert len(kept) == len(saved["rows"]) - 1
+    assert ["l2_normalize" in name for name in trained] == [True] + 4 * [False]
     np.testing.assert_array_equal(scores_of(f"{tmp_path}/killed", rings), scores_of(run, rings))
+    thresholds = [pathlib.Path(folder, "search_thresholds.csv").read_text() for folder in (run, f"{tmp_path}/killed")]
+    assert thresholds[0] == thresholds[1]
+
+
+def test_equal_candidates_are_ordered_by_the_plan_and_not_by_the_threads() -> None:
+    figures = {"map": 1.0, "gap": 1.0, "hit_at_one": 1.0, "folds": 1}
+    rows = [{**figures, "steps": steps, "number": number} for steps in (300, 100) for number in range(3)]
+    worse = {**rows[0], "map": 0.9, "steps": 900}
+    for order in itertools.permutations([*rows[1:5], worse]):
+        assert choice._best_first(order) == [*rows[1:5], worse]
+
+
+@pytest.mark.long
+def test_a_run_that_was_chosen_is_trained_on_for_more_steps_and_on_other_data(
+    run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "more").mkdir()
+    pattern = write_rings(tmp_path / "more", 100)
+    assert cli.main(["train", f"--data={pattern}", f"--out={tmp_path}/run", "--max_steps=310", NO_EXPORT]) == 0
+    assert "step 310" in capfd.readouterr().err
+    first, config = (run_dir.read(folder).config for folder in (run, f"{tmp_path}/run"))
+    assert config.data.data_pattern == f"{pattern},{pattern.replace('train', 'validate')}"
+    assert (config.model, config.data.batch_size) == (first.model, 32)
+    assert config.optimizer.learning_rate_decay_examples == pytest.approx(310 * 32)
+    assert config.search.trials == first.search.trials
 
 
 @pytest.mark.long
@@ -151,7 +180,7 @@ def test_ctrl_c_keeps_the_best_so_far(
 
     monkeypatch.setattr(choice.trial_figures, "row_of", row_of)
     monkeypatch.setattr(choice, "ThreadPoolExecutor", Interrupted)
-    assert cli.main(["train", f"--data={rings}", f"--out={tmp_path}/stopped", "--budget=20"]) == 0
+    assert cli.main(["train", f"--data={rings}", f"--out={tmp_path}/stopped", *QUICK]) == 0
     assert "the best candidate so far is trained" in capfd.readouterr().err
     saved = run_dir.read(f"{tmp_path}/stopped")
     assert saved is not None
@@ -172,14 +201,19 @@ def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
     assert config.data.batch_size == 16  # of each of two towers
     assert config.validation.eval_data_pattern == rings.replace("train", "validate")
     step = json.loads((tmp_path / "best/best/best.json").read_text())["step"]
+    assert [path.name for path in (tmp_path / "best/export").iterdir()] == [str(step)]
     test = rings.replace("train", "test")
     capfd.readouterr()
     assert cli.main(["predict", f"--model={tmp_path}/best", test]) == 0
     assert f"step {step}, the best by validation" in capfd.readouterr().err
     assert cli.main(["export", f"--train_dir={tmp_path}/best", f"--out={tmp_path}/export"]) == 0
     assert f"step {step}, the best by validation" in capfd.readouterr().err
+    assert (tmp_path / "export/thresholds.csv").exists()
     assert cli.main(["eval", f"--train_dir={tmp_path}/best", f"--eval_data_pattern={test}"]) == 0  # and ends
     assert f"model.ckpt-{step}" in capfd.readouterr().err
+    job = InferBulk(model=f"{tmp_path}/best", data=test, out=f"{tmp_path}/bulk")
+    fixed, weights, of_step = jobs._fix_checkpoint(job)
+    assert (fixed.checkpoint, weights, of_step) == ("best", f"{tmp_path}/best/best/model.ckpt-{step}", step)
     more = [
         "train",
         f"--data={rings}",
@@ -196,7 +230,7 @@ def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pattern = write_rings(tmp_path, splits="train")
-    words = ["train", f"--data={pattern}", f"--out={tmp_path}/run", "--budget=8"]
+    words = ["train", f"--data={pattern}", f"--out={tmp_path}/run", "--budget=8", NO_EXPORT]
     assert cli.main([*words, "--norefit"]) == 2  # the share would be trained on
     assert "--eval_data_pattern" in capfd.readouterr().err
     assert not (tmp_path / "run").exists()

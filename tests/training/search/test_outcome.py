@@ -15,9 +15,12 @@ from yt8m.training.search.outcome import SearchFacts, _steps, _values
 def test_a_search_on_a_sample_trains_as_many_epochs_on_all(compared: int) -> None:
     """However many videos the candidates were compared on: those of folds are trained on too."""
     facts = SearchFacts(38_000, 20_000, True, "validate", compared, 60.0)
-    assert _steps(1000, facts, 1e-3) == 1900
-    assert _steps(1000, facts._replace(is_sample=False), 1e-3) == 1000
-    assert _steps(1000, facts, 1.0) == 1000, "the budget has no room for more"
+    chosen = {"steps": 1000, "seconds": 4.0, "folds": 1}
+    assert _steps(chosen, facts, 1e-3) == 1900
+    assert _steps(chosen, facts._replace(is_sample=False), 1e-3) == 1000
+    assert _steps(chosen, facts, 1.0) == 1000, "the budget has no room for more"
+    assert 1000 < _steps(chosen, facts._replace(seconds_left=10.0), 1e-3) < 1900, "the clock has room for fewer"
+    assert _steps(chosen, facts._replace(seconds_left=1.0), 1e-3) == 1000
 
 
 @pytest.mark.parametrize(("gpus", "rows"), [(0, 16), (1, 64), (2, 32), (8, 16)])

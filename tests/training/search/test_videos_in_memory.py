@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 
 import numpy as np
 import pytest
+from training.search.own_data import write_rings
 
 from yt8m.command_line import cli
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
-from yt8m.records import groups
+from yt8m.records import groups, shards
+from yt8m.records.shards import DamagedError
+from yt8m.training import numpy_records
 from yt8m.training.search import videos_in_memory
 from yt8m.training.search.videos_in_memory import Fold, VideosInMemory
 
@@ -86,3 +91,42 @@ def test_a_damaged_file_of_groups_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / groups.NAME).write_bytes(b"PK\x03\x04 damaged")
     with pytest.raises(RunError, match=r"groups\.npz.*--overwrite"):
         groups.find([f"{tmp_path}/train/a.tfrecord"])
+
+
+@pytest.mark.parametrize("most", [1, 9, 40, 41])
+def test_a_sample_has_as_many_videos_as_fit_and_depends_on_their_ids_alone(most: int) -> None:
+    everything = videos(40)
+    expected = set(np.argsort(everything.keys)[:most].tolist())
+    for cuts in ([0, 40], [0, 3, 17, 40], list(range(41))):
+        sample = videos_in_memory._Sample(most)
+        for start, end in itertools.pairwise(cuts):
+            sample.add(everything.take(np.arange(start, end)))
+        assert rows(sample.videos()) == expected
+
+
+def test_a_sample_of_few_wide_frames_is_thinned_by_their_true_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(videos_in_memory, "MOST_BYTES", 4 * 30 * 8 * 16)  # 30 videos of 8 frames
+    everything = videos(40)
+    frames = np.repeat(everything.features, 8 * 16, 1).reshape(40, 8, 16)
+    sample = videos_in_memory._Sample(5000)
+    sample.add(dataclasses.replace(everything, features=frames))
+    assert len(sample.videos()) == 30
+
+
+def test_values_that_count_as_0_are_read(tmp_path: pathlib.Path) -> None:
+    """With --nan_policy=zero a NaN is 0 for the search and for `standardize`, as it is for the training."""
+    pattern = write_rings(tmp_path, 20, "train")
+    path = sorted(pathlib.Path(pattern).parent.glob("*.tfrecord"))[0]
+    payloads = [payload for payload, _ in shards.read_contexts(str(path))]
+    value = shards.parse(payloads[0]).values("clip")[3]
+    payloads[0] = payloads[0].replace(np.float32(value).tobytes(), np.float32("nan").tobytes(), 1)
+    path.write_bytes(b"".join(map(shards.framed, payloads)))
+    data = DataConfig(
+        data_pattern=pattern, feature_names=("clip",), feature_sizes=(8,), num_classes=3, nan_policy="zero"
+    )
+    read, total = videos_in_memory.read(data, pattern, 100)
+    assert (len(read), total) == (20, 20)
+    assert (read.features == 0).sum() == 1
+    assert np.isfinite(numpy_records.statistics_of(data).mean).all()
+    with pytest.raises(DamagedError, match="NaN"):
+        videos_in_memory.read(dataclasses.replace(data, nan_policy="refuse"), pattern, 100)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,6 +24,7 @@ from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.thresholds import NUM_CANDIDATES
 from yt8m.runner.creation import count_towers
 from yt8m.storage import state_files
+from yt8m.training import splits
 from yt8m.training.search import cells_in_memory, outcome, plan, trial_figures, trials, videos_in_memory
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
@@ -55,7 +57,7 @@ def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedDa
 
 def _validation_of(config: TrainConfig) -> str:
     """The pattern of the validation videos; empty if there are none, and a share of the training videos is held out."""
-    return config.validation.eval_data_pattern or outcome.split_beside(config.data.data_pattern, "validate")
+    return config.validation.eval_data_pattern or splits.beside(config.data.data_pattern, "validate")
 
 
 def _refuse_norefit_without_validation(config: TrainConfig) -> None:
@@ -72,30 +74,25 @@ class _Search:
     """One search: its videos, its plan and its trials."""
 
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
+        self._begin = _now()
         self._config, data = config, config.data
         self._names = opened.vocabulary
         self._validation = _validation_of(config)
-        if data.segment_labels:
-            training, counted = cells_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS)
-        else:
-            counted = opened.count_videos()
-            training = videos_in_memory.read(data, data.data_pattern, plan.MOST_VIDEOS, counted or plan.MOST_VIDEOS)
-        self._total = counted or len(training)
+        read = cells_in_memory.read if data.segment_labels else videos_in_memory.read
+        training, self._total = read(data, data.data_pattern, plan.MOST_VIDEOS)
         self._is_sample = len(training) < self._total
-        if self._validation and data.segment_labels:
-            held_out, _ = cells_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4)
-        elif self._validation:
-            held_out = videos_in_memory.read(data, self._validation, plan.MOST_VIDEOS // 4, plan.MOST_VIDEOS // 4)
+        if self._validation:
+            held_out, _ = read(data, self._validation, plan.MOST_VIDEOS // 4)
         else:
             training, held_out = videos_in_memory.divided(training)
         self._training, self._held_out = training, held_out
         self._budget = config.search.budget or plan.default_budget(self._total)
+        self._costs: dict[Any, float] = {}
         self._plan = self._make_plan()
         most_folds = max(rung.folds for rung in self._plan.rungs)
         self._folds = videos_in_memory.folds(Fold(training, held_out), most_folds)
         fingerprint = _fingerprint(self._plan, config.seed, opened.files, self._validation)
         self._rows = _SavedRows(storage.join(config.train_dir, _NAME), fingerprint)
-        self._deadline = _now() + self._budget
         self._scores: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
     def completed(self) -> TrainConfig:
@@ -112,6 +109,7 @@ class _Search:
             self._total, len(self._training), self._is_sample, self._validation, compared, self._budget
         )
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
+        facts = facts._replace(seconds_left=self._begin + self._budget - _now())
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
 
     def _make_plan(self) -> Plan:
@@ -119,32 +117,41 @@ class _Search:
         batch = config.data.batch_size * count_towers(config.devices.num_gpu)
         if BATCH in config.search.free:
             batch = plan.default_batch_size(self._total)
-        costs: dict[Any, float] = {}
 
         def cost(candidate: Candidate) -> float:
-            if candidate.family not in costs:
-                costs[candidate.family] = self._cost(candidate, batch)
-            return costs[candidate.family]
+            return self._cost(candidate, batch)
 
         may_train_on_all = outcome.may_refit(config, self._total)
         are_small = self._training.features.nbytes <= _MOST_BYTES_IN_FOLDS
         folds = plan.default_folds(len(self._held_out)) if may_train_on_all and are_small else 1
-        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget, folds)
+        compared = len(self._held_out) + (len(self._training) if folds > 1 else 0)
+        comparison = trial_figures.seconds(compared, config.data.num_classes)
+        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget, folds, comparison)
+
+    def _reserved(self) -> float:
+        """Seconds of the budget that are kept for the training of the choice, whatever the clock says."""
+        if self._is_sample:
+            return self._budget * (1 - plan.SHARE)
+        costs = (self._cost(candidate, self._plan.batch_size) for candidate in self._plan.candidates)
+        return min(self._budget * (1 - plan.SHARE), max(costs) * self._plan.rungs[-1].steps)
 
     def _cost(self, candidate: Candidate, batch_size: int) -> float:
         """Seconds of a step of the candidate."""
-        features = self._training.features
-        num_frames = features.shape[1] if features.ndim == 3 else 1
-        if self._config.data.segment_labels:  # of the frames beside a segment, models get means
-            num_frames = self._config.data.segment_size
-        return trials.seconds_per_step(candidate, self._config, batch_size, num_frames)
+        if candidate.family not in self._costs:
+            features = self._training.features
+            num_frames = features.shape[1] if features.ndim == 3 else 1
+            if self._config.data.segment_labels:  # of the frames beside a segment, models get means
+                num_frames = self._config.data.segment_size
+            seconds = trials.seconds_per_step(candidate, self._config, batch_size, num_frames)
+            self._costs[candidate.family] = seconds
+        return self._costs[candidate.family]
 
     def _train_all(self) -> list[dict[str, Any]]:
         """The rows of all trials that ended; the clock or Ctrl-C may cut the plan short."""
-        has_stopped = [False]
+        has_stopped, deadline = [False], self._begin + self._budget - self._reserved()
 
         def should_stop() -> bool:
-            return has_stopped[0] or (bool(self._rows.rows) and _now() > self._deadline)
+            return has_stopped[0] or (bool(self._rows.rows) and _now() > deadline)
 
         trainer = trials.Trainer(self._config, self._training, should_stop)
         remaining: Sequence[Candidate] = self._plan.candidates
@@ -154,7 +161,7 @@ class _Search:
                     tasks = [CandidateTrial(c, rung.steps, self._plan.batch_size) for c in remaining[: rung.candidates]]
                     futures = [pool.submit(self._row_of, trainer, task, rung.folds) for task in tasks]
                     try:
-                        rows = [row for future in futures if (row := future.result())]
+                        rows = [dict(row) for future in futures if (row := future.result())]
                     except KeyboardInterrupt:
                         has_stopped[0] = True
                         raise
@@ -163,12 +170,12 @@ class _Search:
                     raise
                 logging.warning("Ctrl-C: the search ends, and the best candidate so far is trained")
                 break
-            rows.sort(key=trial_figures.rank_of, reverse=True)
+            rows = _best_first(rows)
             remaining = [self._candidate(row) for row in rows]
             if should_stop():
                 logging.warning("the budget of %g s is spent: the plan is cut short (--budget)", self._budget)
                 break
-        return sorted(self._rows.rows.values(), key=trial_figures.rank_of, reverse=True)
+        return _best_first(self._rows.rows.values())
 
     def _row_of(self, trainer: trials.Trainer, trial: CandidateTrial, most_folds: int) -> Mapping[str, Any] | None:
         """The row of a trial: the saved one, or that of a training; None if it was given up or failed."""
@@ -204,17 +211,24 @@ class _Search:
     def _write_thresholds(self, chosen: Mapping[str, Any]) -> None:
         """Writes the thresholds with the best F1 of the chosen candidate on the videos that it had not seen.
 
-        Nothing is written if its scores are those of an earlier start.
+        If its scores were those of an earlier start, which was killed, it is trained once more.
         """
-        if chosen["candidate"] not in self._scores:
-            return
-        scores, labels = self._scores[chosen["candidate"]]
+        scores, labels = self._scores.get(chosen["candidate"]) or self._scores_again(chosen)
         if chosen["folds"] == 1:  # of folds that cut what belongs together, only the first counts
             scores, labels = scores[: len(self._held_out)], labels[: len(self._held_out)]
         metrics = EvaluationMetrics(scores.shape[1], NUM_CANDIDATES)
         metrics.accumulate(scores, labels)
         path = storage.join(self._config.train_dir, thresholds.OF_CHOICE)
-        thresholds.write(path, metrics.operating_points(_MIN_POSITIVES), self._names, chosen["steps"])
+        thresholds.write(path, metrics.operating_points(_MIN_POSITIVES), self._names, None)
+
+    def _scores_again(self, row: Mapping[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """The scores and labels of the trial of a row."""
+        folds = self._folds[: self._rows.rows[row["candidate"]]["folds"]]
+        trial = CandidateTrial(self._candidate(row), row["steps"], self._plan.batch_size)
+        trainer = trials.Trainer(self._config, self._training)
+        scored = [trainer.scores(trial, fold.held_out.without_labels(), fold.training) for fold in folds]
+        scores = np.concatenate([scores for scores in scored if scores is not None])
+        return scores, np.concatenate([fold.held_out.labels for fold in folds])
 
     def _comparable_first(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """All rows, the best first of those that are compared: the ones with folds, if there are any."""
@@ -227,7 +241,7 @@ class _Search:
                 *(self._config.data.data_pattern, self._validation),
             )
             unfolded = [{**row, **row["alone"], "folds": 1} for row in folded]
-            folded, others = sorted([*unfolded, *others], key=trial_figures.rank_of, reverse=True), []
+            folded, others = _best_first([*unfolded, *others]), []
         return [*folded, *others]
 
     def _candidate(self, row: Mapping[str, Any]) -> Candidate:
@@ -252,11 +266,19 @@ def _fingerprint(trials_plan: Plan, seed: int, files: Sequence[str], validation:
     return repr((trials_plan, seed, manifest.versions(files), manifest.versions(held_out)))
 
 
+def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows in the order of their figures. Of equal ones the longer training is first, then the earlier candidate.
+
+    So the choice does not depend on which thread ended first.
+    """
+    return sorted(rows, key=lambda row: (-trial_figures.rank_of(row), -row["folds"], -row["steps"], row["number"]))
+
+
 class _SavedRows:
     """The rows of the trials that have ended, in a file, by which a search that was killed goes on."""
 
     def __init__(self, path: str, fingerprint: str) -> None:
-        self._path, self._fingerprint = path, fingerprint
+        self._path, self._fingerprint, self._lock = path, fingerprint, threading.Lock()
         self.rows: dict[str, dict[str, Any]] = {}
         try:
             saved = state_files.read(path)
@@ -270,5 +292,6 @@ class _SavedRows:
 
     def add(self, key: str, row: dict[str, Any]) -> None:
         """Adds a row and writes the file."""
-        self.rows = {**self.rows, key: row}
-        state_files.write(self._path, {"fingerprint": self._fingerprint, "rows": self.rows})
+        with self._lock:
+            self.rows = {**self.rows, key: row}
+            state_files.write(self._path, {"fingerprint": self._fingerprint, "rows": self.rows})

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m import storage
+from absl import logging
+
+from yt8m.config.data_config import DataConfig
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
-from yt8m.config.search_config import BATCH, MODEL, PENALTY, RATE, REFIT_BELOW, TRANSFORM
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.search_config import BATCH, EPOCHS, MODEL, PENALTY, RATE, REFIT_BELOW, STEPS, TRANSFORM
+from yt8m.config.train_config import OptimizerConfig, TrainConfig
 from yt8m.runner.creation import count_towers
-from yt8m.training import validation_interval
+from yt8m.training import splits, validation_interval
 from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
 
 _PATIENCE = 8  # validations without a better one, after which the training of the choice ends
+# Of what is left of the budget after the search of a sample, the share for steps; the rest is for validations, exports,
+# the start and the end.
+_SHARE_OF_STEPS = 0.6
+_FINAL_SHARE = _SHARE_OF_STEPS * (1 - plan.SHARE)
+_MOST_VALIDATIONS = 12  # if the search saw a sample
 _MOST_VALIDATED = 10_000  # videos of a validation during the training of the choice
 
 
@@ -32,6 +38,7 @@ class SearchFacts(NamedTuple):
       validation: the pattern of the split validate; empty if a share of the training videos was held out.
       compared: number of videos on which the candidates were compared.
       budget: seconds of the search and the training of the choice.
+      seconds_left: what the search has left of it.
     """
 
     total: int
@@ -40,6 +47,7 @@ class SearchFacts(NamedTuple):
     validation: str
     compared: int
     budget: float
+    seconds_left: float = math.inf
 
 
 def may_refit(config: TrainConfig, videos: int) -> bool:
@@ -52,13 +60,10 @@ def may_refit(config: TrainConfig, videos: int) -> bool:
     return config.search.refit and videos < REFIT_BELOW and not config.validation.eval_data_pattern
 
 
-def split_beside(pattern: str, split: str) -> str:
-    """The pattern of another split beside training files: its name stands in place of `train`; empty if none matches.
-
-    Other words that begin with `train`, such as that of a folder `training`, stay.
-    """
-    other = re.sub(r"\btrain(?![a-z])", split, pattern)
-    return other if other != pattern and storage.glob(other) else ""
+def given_data(config: TrainConfig) -> str:
+    """The pattern of the training data as the user gave it, without the split that a search adds to it."""
+    search = config.search
+    return config.data.data_pattern.removesuffix(f",{search.quoted['validation']}" if search.is_refitted else "")
 
 
 def with_choice(
@@ -76,7 +81,7 @@ def with_choice(
     """
     candidate = made.candidates[chosen["number"]]
     refits = may_refit(config, facts.total)
-    steps = _steps(chosen["steps"], facts, cost)
+    steps = _given_steps(config, made.batch_size, facts.total) or _steps(chosen, facts, cost)
     values = _values(config, candidate, made.batch_size, steps, facts, refits)
     completed = _with_values(config, {name: value for name, value, _ in values}, candidate, steps, made.batch_size)
     search = dataclasses.replace(
@@ -96,12 +101,27 @@ def with_choice(
     return _with_validation(dataclasses.replace(completed, search=search), facts, made.batch_size, refits)
 
 
-def _steps(chosen: int, facts: SearchFacts, cost: float) -> int:
+def _given_steps(config: TrainConfig, batch_size: int, videos: int) -> int | None:
+    """The steps of a training whose length is given by --max_steps or --num_epochs; None if the search sets it."""
+    free, steps = config.search.free, config.max_steps
+    if EPOCHS not in free:
+        epochs = math.ceil((config.data.num_epochs or 1) * videos / batch_size)
+        return epochs if STEPS in free or steps is None else min(steps, epochs)
+    return None if STEPS in free else steps
+
+
+def _steps(chosen: Mapping[str, Any], facts: SearchFacts, cost: float) -> int:
     """The steps of the run: those chosen; if the search saw a sample, as many epochs, but not beyond the budget."""
+    steps: int = chosen["steps"]
     if not facts.is_sample:
-        return chosen
-    affordable = int(facts.budget * (1 - plan.SHARE) / cost)
-    return max(chosen, min(round(chosen * facts.total / facts.trained_on), affordable))
+        return steps
+    planned = max(steps, min(round(steps * facts.total / facts.trained_on), int(facts.budget * _FINAL_SHARE / cost)))
+    measured = chosen["seconds"] / (steps * chosen["folds"])
+    if measured * planned <= _SHARE_OF_STEPS * facts.seconds_left:
+        return planned
+    left = max(steps, int(_SHARE_OF_STEPS * facts.seconds_left / measured))
+    logging.warning("the clock leaves %d of %d steps for the training of the choice (--budget)", left, planned)
+    return min(planned, left)
 
 
 def _values(
@@ -118,7 +138,8 @@ def _values(
         (BATCH, math.ceil(batch_size / count_towers(config.devices.num_gpu)), f"{facts.total} videos"),
     ]
     values = [row for row in all_values if row[0] in free]
-    values.append(("max_steps", steps, f"{compared}; about {epochs:.0f} epochs"))
+    if STEPS in free and EPOCHS in free:
+        values.append((STEPS, steps, f"{compared}; about {epochs:.0f} epochs"))
     if facts.validation and refits:
         reason = f"chosen on {facts.validation}, then trained on it too: fewer than {REFIT_BELOW} videos"
         values.append(("train_data_pattern", f"{config.data.data_pattern},{facts.validation}", reason))
@@ -157,6 +178,8 @@ def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, r
     epochs = validation_flags.eval_every_n_epochs
     if not (epochs or validation_flags.eval_every_n_steps):
         epochs = validation_interval.epochs_between(facts.total, batch_size, config.max_steps)
+        if facts.is_sample and config.max_steps:
+            epochs = max(epochs, math.ceil(config.max_steps * batch_size / facts.total / _MOST_VALIDATIONS))
     validation = dataclasses.replace(
         validation_flags,
         eval_every_n_epochs=epochs,
@@ -178,23 +201,56 @@ def resumed(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
         model = saved.model if MODEL in free else model
     if saved.search.trials:
         model = saved.model if model.model == saved.model.model else model
-        batch_size = saved.data.batch_size if BATCH in free else data.batch_size
-        data = dataclasses.replace(data, batch_size=batch_size, data_pattern=saved.data.data_pattern, num_epochs=None)
-        optimizer = saved.optimizer if RATE in free else optimizer
+        data = _resumed_data(config, saved)
+        optimizer = _resumed_optimizer(config, saved)
     config = dataclasses.replace(config, model=model, data=data, optimizer=optimizer)
     if not saved.search.trials:
         return dataclasses.replace(config, search=dataclasses.replace(config.search, free=()))
     return dataclasses.replace(
         config,
-        max_steps=saved.max_steps,
-        validation=_kept_validation(config.validation, saved.validation),
+        max_steps=_resumed_steps(config, saved),
+        validation=_kept_validation(config, saved),
         search=saved.search,
         checkpoint=saved.checkpoint,
     )
 
 
-def _kept_validation(of_flags: ValidationConfig, saved: ValidationConfig) -> ValidationConfig:
-    return of_flags if of_flags.eval_data_pattern else saved
+def _resumed_data(config: TrainConfig, saved: TrainConfig) -> DataConfig:
+    """The data of the next start: those of the run, or others that the user names now, with their split validate."""
+    free, data, pattern = config.search.free, config.data, saved.data.data_pattern
+    if data.data_pattern not in (pattern, given_data(saved)):
+        added = splits.beside(data.data_pattern, "validate") if saved.search.is_refitted else ""
+        pattern = ",".join(filter(None, (data.data_pattern, added)))
+    batch_size = saved.data.batch_size if BATCH in free else data.batch_size
+    num_epochs = None if EPOCHS in free else data.num_epochs
+    return dataclasses.replace(data, batch_size=batch_size, data_pattern=pattern, num_epochs=num_epochs)
+
+
+def _resumed_steps(config: TrainConfig, saved: TrainConfig) -> int | None:
+    if STEPS not in config.search.free:
+        return config.max_steps
+    return saved.max_steps if EPOCHS in config.search.free else None
+
+
+def _resumed_optimizer(config: TrainConfig, saved: TrainConfig) -> OptimizerConfig:
+    """That of the run. If the rate falls to 0 at its last step, it falls to the new last step instead."""
+    if RATE not in config.search.free:
+        return config.optimizer
+    optimizer, steps = saved.optimizer, _resumed_steps(config, saved)
+    examples = optimizer.learning_rate_decay_examples
+    if optimizer.learning_rate_schedule != "cosine" or not steps or not saved.max_steps:
+        return optimizer
+    return dataclasses.replace(optimizer, learning_rate_decay_examples=examples * (steps / saved.max_steps))
+
+
+def _kept_validation(config: TrainConfig, saved: TrainConfig) -> ValidationConfig:
+    """That of the flags, or else that of the run, on the split beside the data if these lie elsewhere now."""
+    if config.validation.eval_data_pattern:
+        return config.validation
+    of_run = saved.validation
+    moved = config.data.data_pattern != saved.data.data_pattern and of_run.eval_data_pattern
+    pattern = splits.beside(config.data.data_pattern, "validate") if moved else ""
+    return dataclasses.replace(of_run, eval_data_pattern=pattern or of_run.eval_data_pattern)
 
 
 def lines(config: TrainConfig) -> Iterator[str]:

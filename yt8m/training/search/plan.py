@@ -72,6 +72,7 @@ def make_plan(
     batch_size: int,
     budget: float,
     folds: int = 1,
+    comparison: float = 0.0,
 ) -> Plan:
     """Makes the plan that fits into the budget: fewer steps if it is tight, then fewer candidates.
 
@@ -79,6 +80,7 @@ def make_plan(
       cost: seconds of one core for a step of a candidate, by a fixed table.
       budget: seconds, of which the search gets a part.
       folds: those of the last rung; see `default_folds`.
+      comparison: seconds of one core to compute the figures of a trained candidate; of folds, those of all together.
     """
     share = SHARE if folds == 1 else _SHARE_OF_FOLDS
     epoch = math.ceil(videos / batch_size)
@@ -86,11 +88,11 @@ def make_plan(
     for count in range(len(candidates), 0, -1):
         for divisor in (1, 2, 4):
             rungs = _rungs(count, max(1, first // divisor), folds)
-            seconds = _seconds(candidates[:count], cost, rungs)
+            seconds = _seconds(candidates[:count], cost, rungs, comparison)
             if seconds <= budget * share:
                 return Plan(tuple(candidates[:count]), batch_size, rungs, seconds)
     rungs = (Rung(1, max(1, first // 4)),)
-    return Plan(tuple(candidates[:1]), batch_size, rungs, _seconds(candidates[:1], cost, rungs))
+    return Plan(tuple(candidates[:1]), batch_size, rungs, _seconds(candidates[:1], cost, rungs, comparison))
 
 
 def _rungs(candidates: int, steps: int, folds: int) -> tuple[Rung, ...]:
@@ -100,8 +102,11 @@ def _rungs(candidates: int, steps: int, folds: int) -> tuple[Rung, ...]:
     return tuple(rungs)
 
 
-def _seconds(candidates: Sequence[Candidate], cost: Callable[[Candidate], float], rungs: Sequence[Rung]) -> float:
+def _seconds(
+    candidates: Sequence[Candidate], cost: Callable[[Candidate], float], rungs: Sequence[Rung], comparison: float
+) -> float:
     """Seconds of one core; of later rungs, which candidates they train is not known, so the costliest count."""
     steps = sorted(map(cost, candidates), reverse=True)
     total = _GRAPH * len({candidate.family for candidate in candidates}) + sum(steps) * rungs[0].steps
+    total += comparison * sum(rung.candidates for rung in rungs)
     return total + sum(sum(steps[: rung.candidates]) * rung.steps * rung.folds for rung in rungs[1:])

@@ -6,13 +6,13 @@ from yt8m import scoring
 from yt8m.config.train_config import TrainConfig
 from yt8m.scoring import EvaluationSettings, evaluation
 from yt8m.scoring.evaluation_results import report_json
+from yt8m.training import splits
 from yt8m.training.search import outcome
 
 
 def line(config: TrainConfig) -> str:
     """One line with mAP, GAP and Hit@1 of the split `test` beside the training files, or else of the validation."""
-    trained = config.data.data_pattern.split(",")[0]
-    pattern = outcome.split_beside(trained, "test")
+    pattern = splits.beside(outcome.given_data(config), "test")
     if pattern:
         with scoring.open(config.train_dir) as scorer:
             result = evaluation.evaluate_with(scorer, scorer.batches(pattern), EvaluationSettings(), ())

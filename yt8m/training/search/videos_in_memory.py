@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -66,23 +67,53 @@ class VideosInMemory:
         return moments.statistics()
 
 
-def read(data: DataConfig, pattern: str, most: int, total: int) -> VideosInMemory:
+def read(data: DataConfig, pattern: str, most: int) -> tuple[VideosInMemory, int]:
     """Reads the videos of some files, or a sample of them that depends on their ids alone.
 
     Args:
       most: largest number of videos to keep; fewer are kept if these take too much memory.
-      total: number of videos in the files, by which the share of the sample is set.
+
+    Returns:
+      The videos, and how many there are in the files.
     """
-    frames = data.max_frames if data.frame_features else 1
-    most = min(most, max(1, MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
-    share = 1.0 if total <= most else most / total
     groups_of_data = groups.find(open_data(pattern, flag="train_data_pattern").files)
-    batches_of_videos = [
-        _joined(batch, data, share, groups_of_data) for batch in numpy_records.read_batches(data, pattern)
-    ]
-    if not any(map(len, batches_of_videos)):
+    kept, total = _Sample(most), 0
+    for batch in numpy_records.read_batches(data, pattern):
+        total += len(batch)
+        kept.add(_joined(batch, data, groups_of_data))
+    if not total:
         raise RunError(f"{pattern} holds no video: name other files.")
-    return stacked(batches_of_videos)
+    return kept.videos(), total
+
+
+class _Sample:
+    """The videos with the smallest keys of those that are added, so many as fit."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._parts = most, list[VideosInMemory]()
+
+    def add(self, videos: VideosInMemory) -> None:
+        """Adds videos; when a quarter too many are kept, those with the largest keys are given up."""
+        self._parts.append(videos)
+        if sum(map(len, self._parts)) > 1.25 * self._fitting():
+            self._thin()
+
+    def videos(self) -> VideosInMemory:
+        """The videos of the sample, in the order in which they were added."""
+        self._thin()
+        return stacked(self._parts)
+
+    def _fitting(self) -> int:
+        """How many videos may be kept: fewer if they have many or long frames."""
+        values = max(math.prod(part.features.shape[1:]) for part in self._parts)
+        return min(self._most, max(1, MOST_BYTES // (4 * values)))
+
+    def _thin(self) -> None:
+        keys = np.concatenate([part.keys for part in self._parts])
+        fitting = self._fitting()
+        if len(keys) > fitting:
+            largest = np.partition(keys, fitting - 1)[fitting - 1]
+            self._parts = [part.take(part.keys <= largest) for part in self._parts]
 
 
 def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
@@ -136,15 +167,14 @@ def folds(first: Fold, count: int) -> list[Fold]:
     return divisions
 
 
-def _joined(batch: NumpyBatch, data: DataConfig, share: float, groups_of_data: groups.Groups) -> VideosInMemory:
-    """The videos of a batch whose keys are in the first `share` of all keys, with their features joined."""
+def _joined(batch: NumpyBatch, data: DataConfig, groups_of_data: groups.Groups) -> VideosInMemory:
+    """The videos of a batch, with their features joined."""
     features = np.concatenate([batch.features[name] for name in data.feature_names], axis=-1)
     if data.nan_policy == "zero":
         features = np.where(np.abs(features) <= 1e16, features, 0)
     keys = keys_of(batch.ids)
     of_videos = groups_of_data.of_ids(batch.ids) if len(groups_of_data.videos) else keys
-    videos = VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
-    return videos.take(videos.keys.astype(np.float64) < share * 2.0**64)
+    return VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
 
 
 def keys_of(ids: Iterable[str]) -> NDArray[np.uint64]:
