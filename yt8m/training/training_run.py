@@ -216,10 +216,10 @@ def _show_choice(config: TrainConfig) -> None:
 
 def _describe_results(config: TrainConfig, step: int) -> str:
     """Returns lines that say where the results of the run are, and which two commands users usually run next."""
-    given = search_outcome.given_data(config)
-    pattern = config.validation.eval_data_pattern or splits.proposed(given, "validate")
+    training_pattern = search_outcome.given_data(config)
+    pattern = config.validation.eval_data_pattern or splits.proposed(training_pattern, "validate")
     if config.search.trials or config.checkpoint == "best":  # what chose, or was trained on, gives no honest figure
-        pattern = splits.beside(given, "test") or pattern
+        pattern = splits.beside(training_pattern, "test") or pattern
     files, first = "'FILES'", "FILE"
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay

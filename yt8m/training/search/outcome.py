@@ -119,9 +119,9 @@ def _steps(chosen: Mapping[str, Any], facts: SearchFacts, cost: float) -> int:
     measured = chosen["seconds"] / (steps * chosen["folds"])
     if measured * planned <= _SHARE_OF_STEPS * facts.seconds_left:
         return planned
-    left = max(steps, int(_SHARE_OF_STEPS * facts.seconds_left / measured))
-    logging.warning("the clock leaves %d of %d steps for the training of the choice (--budget)", left, planned)
-    return min(planned, left)
+    affordable = max(steps, int(_SHARE_OF_STEPS * facts.seconds_left / measured))
+    logging.warning("the clock leaves %d of %d steps for the training of the choice (--budget)", affordable, planned)
+    return min(planned, affordable)
 
 
 def _values(

@@ -77,13 +77,13 @@ def read(data: DataConfig, pattern: str, most: int) -> tuple[VideosInMemory, int
       The videos, and how many there are in the files.
     """
     groups_of_data = groups.find(open_data(pattern, flag="train_data_pattern").files)
-    kept, total = _Sample(most), 0
+    sample, total = _Sample(most), 0
     for batch in numpy_records.read_batches(data, pattern):
         total += len(batch)
-        kept.add(_joined(batch, data, groups_of_data))
+        sample.add(_joined(batch, data, groups_of_data))
     if not total:
         raise RunError(f"{pattern} holds no video: name other files.")
-    return kept.videos(), total
+    return sample.videos(), total
 
 
 class _Sample:
