@@ -262,7 +262,10 @@ def test_data_are_read_by_their_own_ranges(shard: Make) -> None:
     run = dataclasses.replace(RUN, frame_features=True, feature_ranges=((),))
     assert data_fit.fit(Takes(run), open_data(path), {}, flag="f").feature_ranges == ((0.0, 6.0),)
     (pathlib.Path(path).parent / "manifest.json").unlink()
-    assert data_fit.fit(Takes(run), open_data(path), {}, flag="f") == run  # a record says no range
+    with pytest.raises(UsageError, match="the model learned from floats"):  # a record says no range
+        data_fit.fit(Takes(run), open_data(path), {}, flag="f")
+    usual = dataclasses.replace(run, feature_ranges=())
+    assert data_fit.fit(Takes(usual), open_data(path), {}, flag="f") == usual
     assert data_fit.fit(Takes(run), open_data(None), {}, flag="f") == run
 
 

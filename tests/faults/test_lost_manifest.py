@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -11,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reader_records import write_shard
 
 import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.command_line.cli import main
+from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
+from yt8m.records import shards
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.opened_data import open_data
 from yt8m.training.numpy_records import read_batches
@@ -170,10 +174,51 @@ def test_videos_to_compare_on_are_read_with_their_own_range(tmp_path: pathlib.Pa
         list(read_batches(data, f"{wider}/validate/*.tfrecord"))
 
 
-@pytest.mark.parametrize("bounds", [None, (-2.0, 2.0)])
-def test_bytes_of_the_usual_range_need_none(lost: str, bounds: tuple[float, float] | None) -> None:
+def test_bytes_of_the_usual_range_need_none(lost: str) -> None:
     """YouTube-8M's own shards have no manifest."""
-    open_data(lost).refuse_unknown_bytes(takes(bounds))
+    open_data(lost).refuse_unknown_bytes(takes((-2.0, 2.0)))
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("features", True), ("rgb", False)])
+def test_bytes_are_no_floats_unless_published(tmp_path: pathlib.Path, name: str, is_refused: bool) -> None:
+    """Bytes of rgb can only have the range that YouTube-8M gave them."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_shard(folder / "a.tfrecord", [frame_record(name, 2)])
+    model = DataFormat("frame", (FeatureFormat(name, 4, None),))
+    with pytest.raises(UsageError, match="learned from floats") if is_refused else contextlib.nullcontext():
+        open_data(f"{folder}/*").refuse_unknown_bytes(model)
+
+
+@pytest.mark.promise("I12")
+@pytest.mark.parametrize("first", ["damaged", "empty", "without frames"])
+def test_one_shard_that_shows_nothing_does_not_hide_the_others(tmp_path: pathlib.Path, first: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    records = [frame_record("features", 2)]
+    for number in range(5):
+        write_shard(folder / f"{number}.tfrecord", records)
+    for number in range(4):
+        path = folder / f"{number}.tfrecord"
+        content = path.read_bytes()
+        path.write_bytes({"damaged": content[:9] + b"?" + content[10:], "empty": b""}.get(first, b""))
+        if first == "without frames":
+            write_shard(path, [frame_record("features", 0)])
+    with pytest.raises(UsageError, match=r"4\.tfrecord: no manifest says"):
+        open_data(f"{folder}/*").refuse_unknown_bytes(takes(RANGE))
+    data = DataConfig(frame_features=True, feature_names=("features",), feature_sizes=(4,), feature_ranges=(RANGE,))
+    with pytest.raises(UsageError, match=r"4\.tfrecord: no manifest says"):
+        data_fit.fit(data_fit.Takes(data), open_data(f"{folder}/*"), {}, flag="eval_data_pattern")
+    if first == "without frames":
+        write_shard(folder / "0.tfrecord", [frame_record("features", 0), *records])
+        with pytest.raises(UsageError, match=r"0\.tfrecord: no manifest says"):
+            open_data(f"{folder}/*").refuse_unknown_bytes(takes(RANGE))
+
+
+def frame_record(name: str, frames: int) -> bytes:
+    """A record of frames of four bytes each."""
+    context = {"id": shards.bytes_feature(b"v"), "labels": shards.int64_feature([1])}
+    return shards.sequence_example(context, {name: shards.frame_features(np.zeros((frames, 4), np.uint8))})
 
 
 def test_floats_need_none(tmp_path: pathlib.Path) -> None:

@@ -92,10 +92,12 @@ def fit(
         other data or another run.
     """
     config = takes.data
-    discovered = None if config.reader else data.format
+    if config.reader:
+        return config
+    discovered = data.format
+    data.refuse_unknown_bytes(takes.format)
     if discovered is None:
         return config
-    data.refuse_unknown_bytes(takes.format)
     if not (discovered.is_declared or config.max_bad_records == 0):
         return config
     refuse_contradiction({name: value for name, value in flags.items() if value}, discovered)

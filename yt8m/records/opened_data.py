@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,12 +26,13 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
+from yt8m.records.data_format import KNOWN_SIZES, PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.manifest import Manifest
 from yt8m.records.shards import Record
 from yt8m.records.vocabulary import Vocabulary
 
 _MAX_SHARDS = 3  # the first records of at most this number of shards are read to find the format
+_MAX_RECORDS = 16  # so many records of a shard, in its first bytes; a video without frames shows no size
 _HEAD = 1 << 18  # bytes read from the start of a shard; most first records are shorter
 _LARGEST = 1 << 28  # bytes; a longer first record is not fetched
 _MAX_LEVELS_ABOVE = 2  # how far above the shards a file is found: data/vocabulary.csv for data/video/train/*.tfrecord
@@ -128,15 +130,13 @@ class OpenedData:
         if declared.data is not None:
             self.refuse_unknown_bytes(declared.data, f"{declared.describing[0]} has")
             return DiscoveredFormat(declared.data, declared.sources[0], True, declared.extractors)
-        for path in self.files[:_MAX_SHARDS]:
-            record = _first_record(path)
-            format = None if record is None else of_record(record)
-            if format is not None:
-                return DiscoveredFormat(format, path, False)
-        return None
+        shown_by = _find_format(self.files[:_MAX_SHARDS])
+        return DiscoveredFormat(shown_by[1], shown_by[0], False) if shown_by else None
 
     def refuse_unknown_bytes(self, takes: DataFormat, who: str = "the model learned from") -> None:
-        """Refuses bytes whose values no manifest says, if the model learned from bytes of another range than usual.
+        """Refuses bytes whose values no manifest says, if the model learned from other values than bytes usually have.
+
+        It did if its bytes had another range than usual, or if a feature that is none of YouTube-8M's had floats.
 
         Args:
           takes: the format of the records that the model takes, or that the manifest of another folder declares.
@@ -148,21 +148,22 @@ class OpenedData:
         learned = {
             feature.name: feature.range
             for feature in takes.features
-            if feature.range not in (None, usual_range(takes.level, feature.name))
+            if feature.range != usual_range(takes.level, feature.name)
+            and (feature.range is not None or feature.name not in KNOWN_SIZES)
         }
         described = {os.path.dirname(path) for path in self.manifest.describing}
         if not learned or (self.manifest_file and described):
             return
-        by_folder = {os.path.dirname(path): path for path in reversed(self.files)}
-        for path in (path for folder, path in sorted(by_folder.items()) if folder not in described):
-            record = _first_record(path)
-            format = None if record is None else of_record(record)
+        undescribed = [path for path in self.files if os.path.dirname(path) not in described]
+        for _, files in itertools.groupby(undescribed, os.path.dirname):
+            path, format = _find_format(files) or ("", None)
             bytes_features = [feature.name for feature in format.features if feature.range] if format else []
             for name in learned.keys() & set(bytes_features):
-                low, high = learned[name] or PUBLISHED
+                bounds = learned[name]
+                learned_values = f"bytes for {bounds[0]:g}..{bounds[1]:g}" if bounds else "floats"
                 raise UsageError(
                     f"{path}: no manifest says which values the bytes of {name} stand for, and {who} "
-                    f"bytes for {low:g}..{high:g}: read with another range, they would be wrong values. Put back "
+                    f"{learned_values}: read with another range, they would be wrong values. Put back "
                     f"{manifest.NAME}, which make-records or extract wrote beside the shards."
                 )
 
@@ -394,15 +395,23 @@ def of_record(record: Record) -> DataFormat | None:
     return DataFormat(level, tuple(features), "segment_labels" in record.context) if features else None
 
 
-def _first_record(path: str) -> Record | None:
-    """The first record of a shard; None if it is damaged, or the shard has none.
+def _find_format(paths: Iterable[str]) -> tuple[str, DataFormat] | None:
+    """(a shard, the format of its first records) of the first shard that shows it; None if none does."""
+    for path in paths:
+        for record in _first_records(path):
+            if format := of_record(record):
+                return path, format
+    return None
+
+
+def _first_records(path: str) -> Iterator[Record]:
+    """Yields the records at the start of a shard, up to one that is damaged; none if it has none.
 
     The damage is not reported here: the program that reads the whole shard later reports it.
     """
     with contextlib.suppress(RunError, ValueError):
-        for payload in shards.read_records(io.BytesIO(_start_of(path)), path):
-            return shards.parse(payload)
-    return None
+        for payload in itertools.islice(shards.read_records(io.BytesIO(_start_of(path)), path), _MAX_RECORDS):
+            yield shards.parse(payload)
 
 
 def _start_of(path: str) -> bytes:
