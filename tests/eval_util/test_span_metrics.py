@@ -75,7 +75,7 @@ def test_repeated_videos_count_like_copies(truth: list[Any], predicted: list[Any
     for row, number in enumerate(figures.classes.tolist()):
         repeated = copies(truth)
         has_any = any(span[1] == number for span in repeated)
-        expected = [plain_ap(repeated, copies(distinct), number, t) if has_any else 0.0 for t in ALL]
+        expected = [plain_ap(repeated, copies(distinct), number, t) if has_any else np.nan for t in ALL]
         np.testing.assert_allclose(figures.aps[row], expected, rtol=0, atol=1e-12)
 
 
@@ -86,3 +86,16 @@ def test_a_span_that_is_found_twice_is_right_once() -> None:
     figures = MatchedSpans(truth, table([(1, 0, 0, 10, 2), (0, 0, 0, 9, 1)])).figures()
     assert figures.mean_ap(0.5) == 0.5
     assert figures.aps[0, ALL.index(0.95)] == 0.0
+
+
+def test_a_class_that_a_resample_does_not_have_does_not_count() -> None:
+    count = 20
+    numbers, zeros = np.arange(count), np.zeros(count)
+    truth = SpanTable(numbers, numbers, zeros, zeros + 1, zeros)
+    right = SpanTable(numbers, numbers, zeros + np.where(numbers % 2, 0, 5), zeros + np.where(numbers % 2, 1, 6), zeros)
+    counts = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count))
+    figures = MatchedSpans(truth, right).figures(counts)
+    there = counts > 0
+    assert figures.mean_ap(0.5) == pytest.approx((numbers[there] % 2).mean())
+    assert 0 < there.sum() < count
+    assert MatchedSpans(truth, truth).figures(counts).average_map == 1.0

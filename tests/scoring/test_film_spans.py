@@ -151,6 +151,28 @@ def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: p
     assert list(found["records"].to_frame().columns) == ["video", "start", "end", "class", "index", "score"]
 
 
+def test_other_videos_are_evaluated_by_what_was_chosen(
+    evaluated: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = evaluated / "run" / "eval" / "spans.json"
+    before = chosen.read_bytes()
+    words = [f"--train_dir={evaluated}/run", f"--eval_data_pattern={evaluated}/data/frame/train/*.tfrecord", "--spans"]
+    assert cli.call("eval", words) == 0
+    assert "which was chosen on" in capsys.readouterr().out
+    assert chosen.read_bytes() == before
+    copy = evaluated / "copy.json"
+    copy.write_bytes(before)
+    validate = f"--eval_data_pattern={evaluated}/data/frame/validate/*.tfrecord"
+    assert cli.call("eval", [words[0], validate, "--spans", f"--spans_from={copy}"]) == 0
+    assert "chosen on" not in capsys.readouterr().out
+    assert chosen.read_bytes() == before
+    # The run has been trained further: what was chosen for another step is chosen again.
+    chosen.write_text(json.dumps({**json.loads(before), "step": 1}))
+    assert cli.call("eval", words) == 0
+    assert json.loads(chosen.read_text())["chosen_on"]["videos"] == 16
+    chosen.write_bytes(before)
+
+
 def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="--spans writes a file of spans alone: leave out --tags"):
         predict(evaluated, "x.csv", "--tags")

@@ -61,6 +61,24 @@ def test_frames_with_a_rate_and_several_labels_of_a_span(tmp_path: pathlib.Path)
     assert read(tmp_path / "t.csv", frame_rate=25.0) == {"a": spans}
 
 
+def test_columns_that_count_frames_need_their_rate(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("video,labels,start_frame,end_frame\na,weld,25,100\na,cut,100,125\n")
+    with pytest.raises(UsageError, match=r'"start_frame" counts frames.*--frame_rate=25.*--columns=start='):
+        read(path)
+    path.write_text("video,labels,start_frame,end_frame\na,weld,0:01,0:04\na,cut,0:04,0:05\n")
+    assert read(path) == {"a": [(1.0, 4.0, ("weld",)), (4.0, 5.0, ("cut",))]}
+
+
+@pytest.mark.parametrize("times", ["onset,offset", "start_frame,end_frame", "tmin,tmax", "from,to"])
+def test_repeated_ids_with_times_of_spans_are_refused_without_the_flag(tmp_path: pathlib.Path, times: str) -> None:
+    (tmp_path / "t.csv").write_text(f"filename,{times},event_label\na,5,9,weld\na,12.5,31,cut\nb,1,2,cut\n")
+    with pytest.raises(UsageError, match=r"line 3.*of 'a' differs.*--rows=spans;.*--columns=start=,end="):
+        understand("--table", str(tmp_path / "t.csv"), TableFlags())
+    chosen = TableFlags(columns=("start=", "end="))
+    assert "spans" not in understand("--table", str(tmp_path / "t.csv"), chosen).columns
+
+
 def test_segments_of_audioset_as_it_writes_them(tmp_path: pathlib.Path) -> None:
     draw, names = random.Random(4), ["/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk", "/m/03l9g", "/t/dd00001"]
     rows = [
@@ -136,6 +154,18 @@ def test_timeline_labels_count_frames_from_one(tmp_path: pathlib.Path) -> None:
         read(path)
     path = write_json(tmp_path / "u.json", [task("a.mp4", [timeline("weld", 1, 50, framesCount=250, duration=10.0)])])
     assert read(path) == {"a.mp4": [(0.0, 2.0, ("weld",))]}
+
+
+def test_timeline_labels_may_have_seconds_and_none_without_times_is_lost(tmp_path: pathlib.Path) -> None:
+    seconds = timeline("cut", 0, 0)
+    seconds["value"] = {"start": 10.0, "end": 20.5, "timelinelabels": ["cut"]}
+    path = write_json(tmp_path / "t.json", [task("a.mp4", [timeline("weld", 1, 50), seconds])])
+    assert read(path, frame_rate=25.0) == {"a.mp4": [(0.0, 2.0, ("weld",)), (10.0, 20.5, ("cut",))]}
+    untimed = timeline("cut", 0, 0)
+    untimed["value"] = {"timelinelabels": ["cut"]}
+    path = write_json(tmp_path / "t.json", [task("a.mp4", [timeline("weld", 1, 50)]), task("b.mp4", [untimed])])
+    with pytest.raises(UsageError, match=r't.json, task 2: a result of "timeline" has no times .*cut'):
+        read(path, frame_rate=25.0)
 
 
 def test_labels_on_sound_have_seconds_whatever_the_rate(tmp_path: pathlib.Path) -> None:

@@ -83,6 +83,11 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
         "evaluate spans of time: choose how cells are joined, print mAP at tIoU 0.3 to 0.7, and write eval/spans.json",
         needs_run=True,
     )
+    spans_from: str = path_option(
+        "evaluate spans as this eval/spans.json joins them, and choose nothing [that of the run, if it was chosen on "
+        "other videos at this step]",
+        needs="spans",
+    )
     num_gpu: int = same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
     top_k: int = option(NUM_CANDIDATES, "number of best predictions of each video that metrics use", minimum=1)

@@ -8,7 +8,7 @@ is the mean of its cells.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.eval_util.span_metrics import MatchedSpans, SpanTable
 
 _HYSTERESES, _GAPS, _LEASTS = (1.0, 0.7, 0.4), (0, 1, 2), (1, 2, 3)
+_FACTORS = (1.0, 0.7, 0.5, 0.35)  # by which all thresholds may be lowered
 
 
 class JoinRule(NamedTuple):
@@ -88,24 +89,41 @@ def table_of(videos: Sequence[tuple[Ints64, Ints64, Ints64, Floats64]]) -> SpanT
 def choose_rule(
     scores: Sequence[NDArray[np.float32]], truth: Sequence[Bools], usual: float = 0.5
 ) -> tuple[Floats64, JoinRule]:
-    """The thresholds of the classes, and the rule with the best mAP at tIoU 0.5, on validation videos.
+    """The thresholds of the classes, and the rule, that have the best mAP at tIoU 0.5 on validation videos.
 
-    The threshold of a class is the one with the best F1 over its cells; a class that no cell shows has the usual one.
+    The thresholds begin as those with the best F1 of each class over its cells; a class that no cell shows has the
+    usual one. Spans that are found with lower thresholds raise mAP if they are ranked below the right ones, so all
+    thresholds may be lowered by one factor.
 
     Args:
       scores, truth: [T, C] of each video, the scores of cells and whether they show the classes.
     """
     thresholds = _thresholds(np.concatenate(scores), np.concatenate(truth), usual)
     true_spans = table_of([(*runs_of(shown), np.zeros(len(runs_of(shown)[0]))) for shown in truth])
-    best, chosen = -1.0, JoinRule()
-    for values in itertools.product(_HYSTERESES, _GAPS, _LEASTS):
-        rule = JoinRule(*values)
-        spans = table_of([join_cells(part, thresholds, rule) for part in scores])
+
+    def figure(factor: float, rule: JoinRule) -> float:
+        spans = table_of([join_cells(part, factor * thresholds, rule) for part in scores])
         matched = MatchedSpans(true_spans, spans, (0.5,))
-        figure = float(matched.figures().aps.mean()) if matched.classes.size else 0.0
-        if figure > best + 1e-9:
-            best, chosen = figure, rule
-    return thresholds, chosen
+        return float(matched.figures().aps.mean()) if matched.classes.size else 0.0
+
+    rules = [JoinRule(*values) for values in itertools.product(_HYSTERESES, _GAPS, _LEASTS)]
+    factor, rule = _best([1.0], rules, figure)
+    factor, rule = _best(_FACTORS, [rule], figure)
+    if factor != 1.0:
+        factor, rule = _best([factor], rules, figure)
+    return factor * thresholds, rule
+
+
+def _best(
+    factors: Sequence[float], rules: Sequence[JoinRule], figure: Callable[[float, JoinRule], float]
+) -> tuple[float, JoinRule]:
+    """The first factor and rule with the best figure."""
+    best, chosen = -1.0, (factors[0], rules[0])
+    for candidate in itertools.product(factors, rules):
+        value = figure(*candidate)
+        if value > best + 1e-9:
+            best, chosen = value, candidate
+    return chosen
 
 
 def _thresholds(scores: NDArray[np.float32], shown: Bools, usual: float) -> Floats64:

@@ -54,7 +54,7 @@ class SpanFigures(NamedTuple):
 
     Attributes:
       classes: int64 [K], the classes with a true span.
-      aps: float64 [K, thresholds], for the thresholds `ALL`.
+      aps: float64 [K, thresholds], for the thresholds `ALL`; nan for a class that has no true span in a resample.
     """
 
     classes: Ints64
@@ -62,7 +62,8 @@ class SpanFigures(NamedTuple):
 
     def mean_ap(self, threshold: float) -> float:
         """mAP at a threshold of tIoU; nan without a true span."""
-        return float(self.aps[:, ALL.index(threshold)].mean()) if self.classes.size else float("nan")
+        aps = self.aps[:, ALL.index(threshold)]
+        return float(np.nanmean(aps)) if not np.isnan(aps).all() else float("nan")
 
     @property
     def average_map(self) -> float:
@@ -145,7 +146,9 @@ def _ranks_in_groups(groups: Ints64) -> Ints64:
 
 def _interpolated(is_right: Bools, weights: Floats64, total: int) -> Floats64:
     """The AP of one class at each threshold, [thresholds]; each span counts `weights` times, [N]."""
-    if not total or not weights.sum():
+    if not total:
+        return np.full(is_right.shape[0], np.nan)
+    if not weights.sum():
         return np.zeros(is_right.shape[0])
     right = np.cumsum(is_right * weights, axis=1)
     count = np.cumsum(weights)

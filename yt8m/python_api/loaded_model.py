@@ -253,9 +253,10 @@ class Model(Closing):
           RunError: a record, a video or the file of the rule is damaged.
         """
         self._refuse_closed()
-        joining = film_spans.joining_for(self._scorer, storage.expanded(os.fspath(spans_from)) if spans_from else "")
+        rule_path = storage.expanded(os.fspath(spans_from)) if spans_from else ""
         videos = [storage.expanded(path) for path in video_features.video_paths_in(data)]
         if not videos:
+            joining = film_spans.joining_for(self._scorer, rule_path)
             spans = span_finder.in_data(self._scorer, joining, cast(Data, data))
             return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
         with (
@@ -266,6 +267,7 @@ class Model(Closing):
                 max_bad_packets=max_bad_packets,
             ) as source,
         ):
+            joining = film_spans.joining_for(self._scorer, rule_path, source.per_second)
             spans = span_finder.in_videos(self._scorer, joining, source, videos)
             return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
 

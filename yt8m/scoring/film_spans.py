@@ -66,11 +66,12 @@ def path_of(folder: str) -> str:
     return storage.join(folder, "eval", NAME)
 
 
-def joining_for(scorer: Scorer, path: str = "") -> Joining:
+def joining_for(scorer: Scorer, path: str = "", per_second: float = 0.0) -> Joining:
     """How to join the cells of a model: as `yt8m eval --spans` chose, or else where a score reaches 0.5.
 
     Args:
       path: the file that it wrote; by default that of the run.
+      per_second: frames per second of the features of video files; 0 for other data.
     """
     if path:
         storage.refuse_missing(path, "spans_from", "`yt8m eval --spans` writes it")
@@ -79,7 +80,7 @@ def joining_for(scorer: Scorer, path: str = "") -> Joining:
         logging.info(
             "there is no %s, so a class is shown where its score reaches 0.5; yt8m eval --spans chooses better", path
         )
-        return default_joining(scorer)
+        return default_joining(scorer, per_second)
     with refusing(lambda error: RunError(f"{path} is damaged: {error}. Write it again by `yt8m eval --spans`.")):
         written = storage.read_json(path)
         rule = JoinRule(**written["rule"])
@@ -96,20 +97,31 @@ def joining_for(scorer: Scorer, path: str = "") -> Joining:
             or not joining.per_second > 0
         ):
             raise ValueError(f"it is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}")
+    if per_second and abs(joining.per_second - per_second) > 1e-6 * per_second:
+        raise UsageError(
+            f"{path} is for features of {joining.per_second:g} frames per second, but the extractors compute "
+            f"{per_second:g}: name the file of the model by --spans_from, or write it again by `yt8m eval --spans`."
+        )
     logging.info("spans are joined as %s says", path)
     return joining
 
 
-def default_joining(scorer: Scorer) -> Joining:
-    """The cells of the training, of which those whose score reaches 0.5 are joined."""
+def default_joining(scorer: Scorer, per_second: float = 0.0) -> Joining:
+    """The cells of the training, of which those whose score reaches 0.5 are joined; `per_second` as in `joining_for`.
+
+    Records of whole videos do not say how many frames there are in a second, but the extractors of their features do.
+    """
     data, thresholds = scorer.training_data, np.full(scorer.num_classes, _USUAL_THRESHOLD)
-    return Joining(data.segment_size, data.frames_per_second, thresholds, JoinRule(), data.segment_context)
+    rates = [float(entry["frames_per_second"]) for entry in scorer.takes.extractors if "frames_per_second" in entry]
+    rate = per_second or next(iter(rates), data.frames_per_second)
+    return Joining(data.segment_size, rate, thresholds, JoinRule(), data.segment_context)
 
 
-def write(folder: str, joining: Joining, figures: dict[str, Any], step: int) -> None:
-    """Writes the file of a run."""
+def write(folder: str, joining: Joining, figures: dict[str, Any], step: int, chosen_on: dict[str, Any]) -> None:
+    """Writes the file of a run; `chosen_on` says on which videos the rule was chosen."""
     content = {
         "step": step,
+        "chosen_on": chosen_on,
         "segment_size": joining.frames,
         "segment_context": joining.context,
         "frames_per_second": joining.per_second,

@@ -6,13 +6,14 @@ joined by what was chosen on the other half, since a choice looks better on the 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import scoring, terminal
+from yt8m import scoring, storage, terminal
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.resampling import Interval, interval
@@ -30,48 +31,91 @@ _RESAMPLES = 200
 _SHOWN_CLASSES = 10
 
 
+class ScoredCells(NamedTuple):
+    """The cells of the videos that count.
+
+    Attributes:
+      scores, truth: of each video [T, C], the scores of its cells, and whether they show the classes.
+      digest: a hash of the ids of the videos.
+    """
+
+    scores: list[NDArray[np.float32]]
+    truth: list[NDArray[np.bool_]]
+    digest: str
+
+
 def evaluate(config: EvalConfig) -> int:
-    """Chooses thresholds and a rule on the records, prints the figures, and writes eval/spans.json of the run."""
+    """Prints the figures of spans on the records.
+
+    How cells are joined is chosen on these records and written to eval/spans.json of the run, unless it was chosen on
+    other videos before: then the figures are those of spans that are joined so.
+    """
     if not config.eval_data_pattern:
         raise UsageError("--spans needs --eval_data_pattern, records of frames with spans.")
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
     ) as scorer:
-        scores, truth = _scored(scorer, config.eval_data_pattern)
-        thresholds, rule = choose_rule(scores, truth)
-        data = scorer.training_data
-        joining = Joining(data.segment_size, data.frames_per_second, thresholds, rule, data.segment_context)
-        matched = cross_fitted(scores, truth)
-        figures = figures_with_intervals(matched, len(scores))
-        by_class = matched.figures()
-        names = scorer.shown_names
-        _print(figures, by_class, names, joining)
-        aps = dict(zip(map(names.name, by_class.classes.tolist()), by_class.aps.mean(axis=1).tolist(), strict=True))
-        written = {name: list(values) for name, values in figures.items()} | {"AP of classes": aps}
-        film_spans.write(config.eval_dir or scorer.takes.folder, joining, written, scorer.step)
-        terminal.print_json({**written, **joining.rule._asdict()})
+        cells, folder = _scored(scorer, config.eval_data_pattern), config.eval_dir or scorer.takes.folder
+        given_path = config.spans_from or _choice_on_others(folder, cells, scorer.step)
+        if given_path:
+            joining = film_spans.joining_for(scorer, given_path)
+            matched = compared([join_cells(part, joining.thresholds, joining.rule) for part in cells.scores], cells)
+        else:
+            thresholds, rule = choose_rule(cells.scores, cells.truth)
+            joining = film_spans.default_joining(scorer)._replace(thresholds=thresholds, rule=rule)
+            matched = cross_fitted(cells)
+        figures = figures_with_intervals(matched, len(cells.scores))
+        _print(figures, matched.figures(), scorer.shown_names, joining)
+        if not given_path:
+            written = _as_json(figures, matched.figures(), scorer.shown_names)
+            chosen_on = {"records": config.eval_data_pattern, "videos": len(cells.scores), "ids": cells.digest}
+            film_spans.write(folder, joining, written, scorer.step, chosen_on)
     return 0
 
 
-def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]]]:
+def _choice_on_others(folder: str, cells: ScoredCells, step: int) -> str:
+    """The path of what was chosen for this step on other videos; empty if there is none."""
+    path = film_spans.path_of(folder)
+    if not storage.exists(path):
+        return ""
+    try:
+        written = storage.read_json(path)
+        chosen_on, is_of_step = written["chosen_on"], written["step"] == step
+        ids, records = str(chosen_on["ids"]), str(chosen_on["records"])
+    except (RunError, ValueError, KeyError, TypeError):
+        return ""  # it is written again
+    if not is_of_step or ids == cells.digest:
+        return ""
+    print(f"joined as {path} says, which was chosen on {records}; without that file it is chosen on these videos")
+    return path
+
+
+def _as_json(
+    figures: dict[str, tuple[float, float, float]], by_class: SpanFigures, names: Vocabulary
+) -> dict[str, Any]:
+    means = by_class.aps.mean(axis=1).tolist()
+    aps = dict(zip(map(names.name, by_class.classes.tolist()), means, strict=True))
+    return {name: list(values) for name, values in figures.items()} | {"AP of classes": aps}
+
+
+def _scored(scorer: Scorer, pattern: str) -> ScoredCells:
     """The scores of the cells of each video, and whether these show each class."""
-    size, scores, truth, passed_over = scorer.training_data.segment_size, [], [], 0
-    joining = film_spans.default_joining(scorer)
-    cells = joining.cells
+    joining, ids, scores, truth, passed_over = film_spans.default_joining(scorer), list[str](), [], [], 0
     data = open_data(pattern)
     declared = data.format.format.segment_size if data.format else None
-    if declared not in (None, size):
+    if declared not in (None, joining.frames):
         raise UsageError(
             f"--eval_data_pattern={pattern}: the records have cells of {declared} frames, and the model was trained on "
-            f"cells of {size}."
+            f"cells of {joining.frames}."
         )
-    for _, frames, raw in terminal.with_bar(film_spans.frames_of_records(scorer, data), "evaluating"):
+    for name, frames, raw in terminal.with_bar(film_spans.frames_of_records(scorer, data), "evaluating"):
         record = shards.parse(raw[0], with_lists=False)
         if not is_annotated(record, len(frames)):
             passed_over += 1
             continue
+        ids.append(name)
         scores.append(film_spans.score_cells(scorer, frames, joining))
-        truth.append(cells.shown(record, len(frames), scorer.num_classes))
+        truth.append(joining.cells.shown(record, len(frames), scorer.num_classes))
     if not scores:
         raise RunError(
             f"{pattern}: no video was annotated as a whole, so spans that are found cannot be called wrong; make the "
@@ -81,18 +125,25 @@ def _scored(scorer: Scorer, pattern: str) -> tuple[list[NDArray[np.float32]], li
         print(f"{passed_over} videos were not annotated as a whole, and do not count")
     if len(scores) == 1:
         print("one video counts: the thresholds are chosen on it too, so its figures are too high, without an interval")
-    return scores, truth
+    digest = hashlib.blake2b("\n".join(sorted(ids)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return ScoredCells(scores, truth, digest)
 
 
-def cross_fitted(scores: Sequence[NDArray[np.float32]], truth: Sequence[NDArray[np.bool_]]) -> MatchedSpans:
+def cross_fitted(cells: ScoredCells) -> MatchedSpans:
     """The spans of each half of the videos, joined by what was chosen on the other half, compared with the truth."""
+    scores, truth = cells.scores, cells.truth
     halves = [range(0, len(scores), 2), range(1, len(scores), 2)] if len(scores) > 1 else [range(1)] * 2
     spans: dict[int, Any] = {}
     for half, other in (halves, halves[::-1]):
         thresholds, rule = choose_rule([scores[video] for video in other], [truth[video] for video in other])
         spans |= {video: join_cells(scores[video], thresholds, rule) for video in half}
-    true_spans = [(*runs, np.zeros(runs[0].size)) for runs in map(runs_of, truth)]
-    return MatchedSpans(table_of(true_spans), table_of([spans[video] for video in range(len(scores))]))
+    return compared([spans[video] for video in range(len(scores))], cells)
+
+
+def compared(spans: Sequence[Any], cells: ScoredCells) -> MatchedSpans:
+    """The spans of each video, as `join_cells` returns them, compared with the truth."""
+    true_spans = [(*runs, np.zeros(runs[0].size)) for runs in map(runs_of, cells.truth)]
+    return MatchedSpans(table_of(true_spans), table_of(spans))
 
 
 def figures_with_intervals(matched: MatchedSpans, videos: int, seed: int = 0) -> dict[str, tuple[float, float, float]]:

@@ -32,7 +32,7 @@ def write_for_videos(config: PredictConfig, flags: Mapping[str, Any], paths: Seq
     """Writes the spans of video files; returns the exit status, 1 if a video is bad. `flags` as for `predict`."""
     bad: list[str] = []
     with video_predictions.opened(config, flags) as (scorer, source):
-        joining = joining_for(scorer, config.spans_from)
+        joining = joining_for(scorer, config.spans_from, source.per_second)
         _write(config, _of_videos(scorer, source, paths, joining, bad), scorer.shown_names)
     return 1 if bad else 0
 

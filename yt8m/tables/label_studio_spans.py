@@ -40,7 +40,7 @@ def _is_timed(result: Mapping[str, Any]) -> bool:
         return False
     if result.get("type") == SOUND:
         return "start" in value and "end" in value and "text" not in value
-    return (result.get("type") == TIMELINE and "ranges" in value) or (
+    return (result.get("type") == TIMELINE and ("ranges" in value or ("start" in value and "end" in value))) or (
         result.get("type") == BOXES and "sequence" in value
     )
 
@@ -91,8 +91,13 @@ def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) ->
     """The spans in the answer of one person."""
     spans: _Spans = {}
     for result in results_of(annotation):
-        if result.get("from_name") != control or not _is_timed(result):
+        if result.get("from_name") != control:
             continue
+        if not _is_timed(result):
+            raise UsageError(
+                f'a result of "{control}" has no times ({str(result.get("value"))[:80]}), so it is no span; add its '
+                "times, or remove it from the export."
+            )
         for name in names_of(result):
             spans.setdefault(name.strip(), []).extend(_times_of(result["type"], result["value"], frame_rate))
     return spans
@@ -100,7 +105,7 @@ def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) ->
 
 def _times_of(kind: str, value: Mapping[str, Any], frame_rate: float) -> Iterator[tuple[float, float]]:
     """Yields (start, end) in seconds of each span of a result."""
-    if kind == SOUND:
+    if kind == SOUND or (kind == TIMELINE and "ranges" not in value):
         yield float(value["start"]), float(value["end"])
     elif kind == TIMELINE:
         rate = _rate(value, frame_rate)

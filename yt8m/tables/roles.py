@@ -139,8 +139,17 @@ class RoleFinder:
             for meaning in ("start", "end")
             for name in ([] if meaning in self._columns.chosen else self._columns.with_meaning(meaning))
         ]
+        names += self._pairs_of_span_times()
         facts = self._columns.facts
         return [name for name in names if name in facts and facts[name].filled and are_times(facts[name].filled[:1000])]
+
+    def _pairs_of_span_times(self) -> list[str]:
+        """The columns whose names are times in tables of spans, such as onset and offset, if there are both."""
+        pair = []
+        for meaning, time_names in SPAN_TIMES.items():
+            names = [name for name in self._columns.names if normalized(name) in time_names]
+            pair += [] if meaning in self._columns.chosen else names[:1]
+        return pair if len(pair) == len(SPAN_TIMES) else []
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.facts import TRUE_WORDS
+from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Source
-from yt8m.tables.times import NotATimeError, Span, is_empty, parse_time
+from yt8m.tables.times import NotATimeError, Span, is_clock, is_empty, parse_time
 
 SPANS, PROBLEMS = "spans of all rows", "what is wrong with a span"  # columns of the merged rows
 _ROWS_AT_ONCE = 8192
@@ -61,6 +62,9 @@ class _SpanMerger(Merger):
         super().__init__(source, dataclasses.replace(roles, start="", end="", value="", clock_times=()), extra_columns)
         self._times, self._value, self._frame_rate = (roles.start, roles.end), roles.value, frame_rate
         self.columns = list(dict.fromkeys([*self.columns, *self._times, *filter(None, [roles.value])]))
+        columns = [name for name in self._times if "frame" in normalized(name).split("_")]
+        has_seconds = frame_rate or getattr(source, "has_seconds", False)
+        self._columns_of_frames = [] if has_seconds else columns
         self._spans: list[list[Span]] = []
         self._problems: list[str] = []
 
@@ -89,6 +93,12 @@ class _SpanMerger(Merger):
         """Adds the span of a row, or says what is wrong with it."""
         if not names and all(map(is_empty, times)):
             return
+        if self._columns_of_frames and not all(is_empty(cell) or is_clock(cell) for cell in times):
+            raise UsageError(
+                f'{self._source.path}: "{self._columns_of_frames[0]}" counts frames, as its name says; say how many '
+                "there are in a second by --frame_rate=25, or name columns of seconds, as in "
+                "--columns=start=COLUMN,end=COLUMN."
+            )
         problem = ""
         if not names:
             problem = "the span has no label"

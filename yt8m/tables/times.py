@@ -74,6 +74,11 @@ def _clock_seconds(cell: Any) -> float | None:
     return hours * 3600 + minutes * 60 + seconds
 
 
+def is_clock(cell: Any) -> bool:
+    """Whether a cell holds a time with colons, or a time of a workbook, which is no number of frames."""
+    return _clock_seconds(cell) is not None
+
+
 def are_times(cells: Iterable[Any]) -> bool:
     """Whether every cell holds a time."""
     try:
