@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 from typing import Any
@@ -22,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 import yt8m
 from yt8m.classifier.classifier_scores import mean_average_precision
-from yt8m.classifier.data_errors import DataError
+from yt8m.classifier.data_errors import DataError, in_python
 from yt8m.records import thresholds
 
 FEW_STEPS = {"max_steps": 40, "batch_size": 64, "base_learning_rate": 0.1, "input_transform": "standardize"}
@@ -153,16 +154,43 @@ def test_a_classifier_that_is_not_trained_says_so(method: str) -> None:
         ({}, dict(X=["a.mp4", "b.mp4"], y=Y[:2]), r"extractors=\("),
         ({}, dict(X=["a.mp4", "b.mp4"]), "X has 2 videos, but y has 240"),
         (dict(options={"train_dir": "runs/mine"}), {}, "train_dir"),
-        (dict(options={"max_stepz": 5}), {}, "max_steps"),
-        (dict(model="LogisticModle"), {}, "LogisticModel"),
-        (dict(budget=-1), {}, "budget"),
+        (dict(options={"feature_names": ["x"], "max_steps": 3}), {}, "feature_names"),
+        (dict(options={"max_stepz": 5}), {}, r'options\["max_stepz"\].*options\["max_steps"\]\?'),
+        (dict(model="LogisticModle"), {}, "^model='LogisticModle': .*LogisticModel"),
+        (dict(model=None), {}, "model is None"),
+        (dict(model="LogisticModel", options={"max_steps": "many"}), {}, r"options\[\"max_steps\"\]='many': "),
+        (dict(model="LogisticModel", options={"moe_num_mixtures": 4, "max_steps": 3}), {}, "another model"),
+        (dict(budget=-1), {}, "^budget must be at least 1"),
+        (dict(budget=float("nan")), {}, "budget='nan'"),
+        (dict(budget=[1]), {}, r"budget is \[1\]"),
+        (dict(random_state="abc"), {}, "random_state is 'abc'"),
+        (dict(random_state=-1), {}, "random_state is -1"),
+        (dict(random_state=1.5), {}, "random_state is 1.5"),
+        (dict(random_state=2**40), {}, "^random_state must be at most"),
+        (dict(options="max_steps"), {}, "options is"),
+        (dict(extractors=5), {}, "extractors is 5"),
+        (dict(extractor_settings=[1]), {}, "extractor_settings is"),
+        (dict(label_separator=""), dict(X=X[:2], y=["a", "b"]), "label_separator is ''"),
         (dict(options={"mixup": 0.2}), {}, "mixup.*name a model"),
         (dict(options={"max_steps": 9}), {}, "max_steps.*name a model"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, Any], given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(yt8m.UsageError, match=problem):
+    with pytest.raises(yt8m.UsageError, match=problem) as caught:
         yt8m.Classifier(**arguments).fit(**{"X": X, "y": Y, **given})
+    assert isinstance(caught.value, ValueError)  # as scikit-learn expects
+    assert not re.search("--(?!data=)|Config", str(caught.value))
+
+
+def test_commands_in_messages_keep_their_flags() -> None:
+    message = "--seed=-3 and --optimizer=my.module:Adam. Use `yt8m train --data=x`, or leave the flag"
+    assert in_python(message) == (
+        "random_state=-3 and options[\"optimizer\"]='my.module:Adam'. Use `yt8m train --data=x`, or leave the flag"
+    )
+    assert (
+        in_python("--vggish_model=/a.b: no file", ["vggish_model"])
+        == "extractor_settings[\"vggish_model\"]='/a.b': no file"
+    )
 
 
 def test_other_features_are_refused(fitted: yt8m.Classifier) -> None:

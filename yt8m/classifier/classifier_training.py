@@ -34,6 +34,11 @@ _OWN_OPTIONS = (
     "seed",
     "refit",
     "config",
+    "feature_names",
+    "feature_sizes",
+    "frame_features",
+    "num_classes",
+    "start_new_model",
 )
 
 

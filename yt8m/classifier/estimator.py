@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import operator
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.classifier import classifier_scores, classifier_training
-from yt8m.classifier.data_errors import DataError, not_fitted
+from yt8m.classifier.data_errors import DataError, not_fitted, refusing_arguments
 from yt8m.classifier.given_labels import GivenLabels, labels_of
 from yt8m.classifier.given_videos import paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
@@ -86,21 +89,18 @@ class Classifier:
           The classifier itself.
 
         Raises:
-          ValueError: a shape does not fit, a value is NaN, no video has a label, or an option is wrong (then it is also
-            a `yt8m.UsageError`).
-          UsageError: an option is wrong, or the process is part of a cluster.
+          ValueError: a shape does not fit, a value is NaN, no video has a label, an option is wrong, or the process is
+            part of a cluster. It is a `yt8m.UsageError` too.
           RunError: the training failed, or a video cannot be decoded.
         """
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val go together: give both, or none.")
         X = X if paths_of(X) else videos_of(X)
         labels = labels_of(y, separator=self.label_separator)
-        settings = classifier_training.TrainingSettings(
-            *(self.model, self.budget, _seed(self.random_state), dict(self.options or {})),
-            *(tuple(_as_names(self.extractors)), dict(self.extractor_settings or {}), bool(self.verbose)),
-        )
+        settings = self._settings()
         validation = None if X_val is None else (X_val, labels_of(y_val, labels.classes, self.label_separator))
-        fitted = classifier_training.train(settings, X, labels, groups, validation)
+        with refusing_arguments(settings.extractor_settings):
+            fitted = classifier_training.train(settings, X, labels, groups, validation)
         self._run, self._input = fitted.run, fitted.input
         self.classes_, self._is_single = labels.classes, labels.is_single
         self.thresholds_ = fitted.thresholds
@@ -109,6 +109,18 @@ class Classifier:
         if fitted.input.columns is not None:
             self.feature_names_in_ = np.array(fitted.input.columns, dtype=object)
         return self
+
+    def _settings(self) -> classifier_training.TrainingSettings:
+        """The arguments of the constructor; scikit-learn wants them checked in `fit`."""
+        if not isinstance(self.model, str | type):
+            raise DataError(f"model is {self.model!r}: expected 'auto', the name of a model, or a class.")
+        if self.budget is not None and (isinstance(self.budget, bool) or not isinstance(self.budget, Real | str)):
+            raise DataError(f"budget is {self.budget!r}: expected seconds, such as 60.")
+        return classifier_training.TrainingSettings(
+            *(self.model, self.budget, _seed(self.random_state), _as_dict("options", self.options)),
+            *(tuple(_as_names(self.extractors)), _as_dict("extractor_settings", self.extractor_settings)),
+            bool(self.verbose),
+        )
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The scores of videos.
@@ -125,7 +137,8 @@ class Classifier:
           RunError: a video cannot be decoded.
         """
         run, takes = self._fitted()
-        scores = classifier_scores.scores(run, takes, X, type(self).__name__)
+        with refusing_arguments(takes.extractor_settings or ()):
+            scores = classifier_scores.scores(run, takes, X, type(self).__name__)
         if not self._is_single:
             return scores
         sums = np.maximum(scores.sum(axis=1, keepdims=True, dtype=np.float64), np.finfo(np.float32).tiny)
@@ -192,7 +205,8 @@ class Classifier:
           RunError: a video cannot be decoded.
         """
         run, takes = self._fitted()
-        spans_of_videos = classifier_scores.spans(run, takes, X, type(self).__name__, self.thresholds_)
+        with refusing_arguments(takes.extractor_settings or ()):
+            spans_of_videos = classifier_scores.spans(run, takes, X, type(self).__name__, self.thresholds_)
         names = self.classes_.tolist()
         return [[(span.start, span.end, names[span.number], span.score) for span in spans] for spans in spans_of_videos]
 
@@ -302,8 +316,20 @@ def _seed(random_state: Any) -> int:
         return int(random_state.integers(2**31))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    return int(random_state)
+    with contextlib.suppress(TypeError):
+        if (seed := operator.index(random_state)) >= 0:
+            return seed
+    raise DataError(f"random_state is {random_state!r}: expected a whole number from 0 on, a generator, or None.")
 
 
 def _as_names(names: Any) -> Sequence[str]:
-    return [names] if isinstance(names, str) else list(names or ())
+    listed = [names] if isinstance(names, str) else names or ()
+    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        raise DataError(f"extractors is {names!r}: expected names, such as ('inception', 'vggish').")
+    return listed
+
+
+def _as_dict(name: str, value: Any) -> dict[str, Any]:
+    if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
+        raise DataError(f"{name} is {value!r}: expected a dict by the names of the {name.replace('_', ' ')}.")
+    return dict(value or {})

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.classifier.data_errors import DataError, refused
-from yt8m.errors import UsageError
+from yt8m.classifier.data_errors import DataError, refusing_arguments
 from yt8m.tables import label_lists, separators
 from yt8m.tables.label_forms import LabelForm, find_form, hashable, is_nothing
 
@@ -50,10 +49,8 @@ def read_texts(rows: Sequence[str | list[str]], known_names: Sequence[str], sepa
     if has_lists and separator == separators.NONE:
         return TextLabels([row if isinstance(row, list) else [row] for row in rows])
     cells = list(map(hashable, rows))
-    try:
+    with refusing_arguments():
         form = find_form(Counter(cells), separator, known_names, "y")
-    except UsageError as error:
-        raise refused(error) from error
     if form.has_times:
         raise DataError(
             f"y[0] is {shown(rows[0])}, which may be a name, or a label with its start and end. Choose by "
