@@ -50,7 +50,9 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"\x00\x00\x01[\xba\xb3]", FileKind("an MPEG video", _VIDEO_REMEDY)),
     (rb"\x47.{187}\x47.{187}\x47", FileKind("an MPEG transport stream", _VIDEO_REMEDY)),
     (rb"\x93NUMPY", FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)),
-    (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/)", FileKind("an Office document", _TABLE_REMEDY)),
+    (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/|docProps/)", FileKind(
+        "an Office document", _TABLE_REMEDY
+    )),
     (rb"PK\x03\x04.{26}[^\x00/]{1,200}\.npy", FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)),
     (rb"PK[\x03\x05\x07][\x04\x06\x08]", FileKind("compressed by zip", "unpack it (unzip)")),
     (rb"\x1f\x8b", FileKind("compressed by gzip", "unpack it (gunzip)")),

@@ -9,18 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
+from yt8m.tables import label_programs
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import MemorySource, Source
 
 _ROWS_AT_ONCE = 8192
+_DOCCANO = frozenset(("id", "text", "data", "filename", "label", "labels", "Comments", "comments", "meta"))
 _HINTS = {"id": "id", "labels": "labels"}
 _Labels = dict[str, list[str]]
+_Attributes = tuple[str, Mapping[str, Any]]  # of a file of VIA
 
 
 def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
-    """The rows of a JSON object: COCO, ActivityNet, Datumaro, FiftyOne, VIA; None if it has none of these shapes."""
-    for reader in (_coco, _activitynet, _datumaro, _fiftyone, _via):
+    """The rows of a JSON object: COCO, ActivityNet, Datumaro, FiftyOne, VIA, LabelMe; None for others."""
+    for reader in (_coco, _activitynet, _datumaro, _fiftyone, _fiftyone_samples, _via3, _via, _single):
         with refusing(functools.partial(_refusal, path, reader.__name__.strip("_"))):
             source = reader(path, value)
         if source:
@@ -29,8 +32,10 @@ def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
 
 
 def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | None:
-    """The rows of a list of JSON objects: Vertex AI, Labelbox; None if it has another shape."""
-    with refusing(functools.partial(_refusal, path, "Vertex AI's or Labelbox")):
+    """The rows of a list of JSON objects: Vertex AI, Labelbox and `label_programs`; None if it has another shape."""
+    with refusing(functools.partial(_refusal, path, "an annotation program's")):
+        if export := label_programs.read_tasks(path, values):
+            return _source(path, *export)
         if vertex := _vertex(path, values):
             return vertex
         if all("data_row" in value and "projects" in value for value in values):
@@ -119,6 +124,26 @@ def _fiftyone(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     return _source(path, "FiftyOne", labels)
 
 
+def _fiftyone_samples(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """A data set of FiftyOne in its own form: {"samples": [{"filepath", "ground_truth"}]}."""
+    labels_and_splits = label_programs.read_fiftyone_samples(path, value)
+    if not labels_and_splits:
+        return None
+    labels, splits = labels_and_splits
+    return _source(path, "FiftyOne", labels, **({"split": splits} if splits else {}))
+
+
+def _via3(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    labels = label_programs.read_via3(path, value)
+    return _source(path, "VIA 3, labels of whole videos", labels) if labels is not None else None
+
+
+def _single(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """A file of one picture or video, as LabelMe and V7 Darwin write it."""
+    export = label_programs.read_tasks(path, [value])
+    return _source(path, *export) if export else None
+
+
 def _class_of(names: Sequence[str], item: Any) -> str:
     """The class of a number, or of an object that names it."""
     if isinstance(item, int) and not 0 <= item < len(names):
@@ -152,40 +177,89 @@ def _via(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     items = list(files.values())
     if not all(isinstance(item, dict) and "filename" in item and "file_attributes" in item for item in items):
         return None
-    return _source(path, "VIA", via_labels(path, [(item["filename"], item["file_attributes"]) for item in items]))
+    regions = [
+        (item["filename"], [region["region_attributes"] for region in _listed(item.get("regions"))]) for item in items
+    ]
+    files_of_items = [(item["filename"], item["file_attributes"]) for item in items]
+    return _source(path, "VIA", via_labels(path, files_of_items, regions))
+
+
+def _listed(regions: Any) -> list[Any]:
+    """The regions of a file of VIA: a list, or in its first version an object."""
+    return list(regions.values()) if isinstance(regions, dict) else regions or []
 
 
 def from_table(source: CsvSource) -> Source:
     """The rows of a CSV file of VIA, which has the attributes of files as JSON; other files as they are."""
     if not {"filename", "file_attributes", "region_count"} <= set(source.columns):
+        source.hints = doccano_hints(source)
         return source
-    names = ("filename", "file_attributes")
-    files: dict[str, Mapping[str, Any]] = {}
-    for rows in source.batches(_ROWS_AT_ONCE, 0, names):
-        for name, text in zip(*(rows.cells[column] for column in names), strict=True):
+    files, regions = list[_Attributes](), dict[str, list[Mapping[str, Any]]]()
+    columns = ("filename", "file_attributes", "region_attributes")
+    for rows in source.batches(_ROWS_AT_ONCE, 0, columns):
+        for name, *texts in zip(*(rows.cells[column] for column in columns), strict=True):
             try:
-                files[name] = json.loads(text or "{}")
+                attributes, region = (json.loads(text or "{}") for text in texts)
             except ValueError as error:
-                raise UsageError(
-                    f"{source.path}: the file attributes of {name[:60]!r} are not JSON: {error}."
-                ) from error
-    return _source(source.path, "VIA", via_labels(source.path, list(files.items())))
+                raise UsageError(f"{source.path}: the attributes of {name[:60]!r} are not JSON: {error}.") from error
+            files.append((name, attributes))
+            regions.setdefault(name, []).append(region)
+    return _source(source.path, "VIA", via_labels(source.path, list(dict(files).items()), list(regions.items())))
 
 
-def via_labels(path: str, files: Sequence[tuple[str, Mapping[str, Any]]]) -> _Labels:
-    """{file: classes} of VIA's files and their attributes, of which one must have the classes."""
-    names = sorted({name for _, attributes in files for name, answer in attributes.items() if answer not in ("", {})})
+def doccano_hints(source: Source) -> dict[str, str]:
+    """In an export of doccano, `id` counts its examples; the text, or the name of the file, names the video."""
+    names = [name for name in ("filename", "data", "text") if name in source.columns]
+    if "id" not in source.columns or not names or set(source.columns) - _DOCCANO:
+        return {}
+    texts = dict[str, None]()
+    rows_read = 0
+    for rows in source.batches(_ROWS_AT_ONCE, 0, ("id", names[0])):
+        rows_read += rows.size
+        if not all(str(value).isdecimal() for value in rows.cells["id"]):
+            return {}
+        texts.update(dict.fromkeys(text for text in rows.cells[names[0]] if _is_name(text)))
+    return {"id": names[0]} if len(texts) == rows_read else {}
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a value is a text of one word."""
+    return isinstance(value, str) and len(value.split()) == 1
+
+
+def via_labels(
+    path: str, files: Sequence[_Attributes], regions: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]
+) -> _Labels:
+    """{file: classes} of VIA's files and their attributes, of which one must have the classes.
+
+    Files without attributes have the classes of their regions.
+    """
+    kind = "file"
+    names = _names_of_attributes(attributes for _, attributes in files)
+    pairs = list(files)
+    if not names:
+        kind, pairs = (
+            "region",
+            [(file, attributes) for file, attributes_of_regions in regions for attributes in attributes_of_regions],
+        )
+        names = _names_of_attributes(attributes for _, attributes in pairs)
     if len(names) != 1:
         raise UsageError(
-            f"{path} has the file attributes {', '.join(names) or 'none'}; expected one, whose values are the classes. "
-            "Export the project with this attribute only."
+            f"{path} has the {kind} attributes {', '.join(names) or 'none'}; expected one, whose values are the "
+            "classes. Export the project with this attribute only."
         )
-    labels: _Labels = {}
-    for file, attributes in files:
+    labels: _Labels = {str(file): [] for file, _ in files}
+    for file, attributes in pairs:
         answer = attributes.get(names[0], "")
         chosen = [name for name, is_chosen in answer.items() if is_chosen] if isinstance(answer, dict) else [answer]
-        labels.setdefault(str(file), []).extend(name for name in chosen if name)
+        labels[str(file)].extend(name for name in chosen if name)
     return labels
+
+
+def _names_of_attributes(all_attributes: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted(
+        {name for attributes in all_attributes for name, answer in attributes.items() if answer not in ("", {})}
+    )
 
 
 def _labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource:

@@ -15,6 +15,7 @@ from yt8m.tables.arrow_source import as_cell
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import Rows
 
+_CLASS_ARRAYS = ("classes", "class_names", "label_names", "target_names", "names", "vocabulary")
 # An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
 # times the bytes that they take in the file.
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
@@ -27,7 +28,7 @@ class ArraySource:
     hints: Mapping[str, str] = {}
 
     def __init__(self, path: str) -> None:
-        self.path, self._arrays = path, load_arrays(path)
+        self.path, self._arrays = path, _with_named_classes(load_arrays(path))
         check_lengths(path, self._arrays)
         self.columns: Sequence[str] = list(self._arrays)
         self.arrays: Sequence[str] = [
@@ -75,6 +76,21 @@ def as_array(loaded: object) -> NDArray[Any]:
     if loaded.size and not loaded.dtype.itemsize:
         raise ValueError("its elements have no bytes")
     return loaded
+
+
+def _with_named_classes(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays, with a column for each class in place of a matrix of 0 and 1 beside the names of its columns."""
+    names = next((name for name in _CLASS_ARRAYS if name in arrays and arrays[name].dtype.kind in "US"), "")
+    matrices = [
+        name
+        for name, array in arrays.items()
+        if names and array.ndim == 2 and array.shape[1:] == arrays[names].shape and np.isin(array, (0, 1)).all()
+    ]
+    if len(matrices) != 1 or len({array.shape[0] for array in arrays.values()} - {len(arrays[names])}) != 1:
+        return arrays
+    columns = dict(zip(map(as_cell, arrays[names].tolist()), arrays[matrices[0]].astype(np.int64).T, strict=True))
+    others = {name: array for name, array in arrays.items() if name not in (names, matrices[0])}
+    return others if set(columns) & set(others) else {**others, **columns}
 
 
 def check_lengths(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:

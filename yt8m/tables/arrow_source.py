@@ -14,6 +14,7 @@ from yt8m.errors import RunError, first_line, missing_extra
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import Rows, refuse_repeated_columns
 
+_IPC_MARK, _PARQUET_MARK = b"ARROW1", b"PAR1"  # the first bytes of the files
 _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 
 
@@ -29,7 +30,10 @@ class ArrowSource:
         except ImportError as error:
             raise missing_extra(f"--table={path}", "pyarrow", "data", ", or write the table as CSV") from error
         self.path, self._arrow = path, pyarrow
-        self._is_ipc = path.lower().endswith(_ARROW_ENDINGS)
+        with open_bytes(path) as start:
+            mark = start.read(len(_IPC_MARK))
+        self._is_ipc = mark == _IPC_MARK or (mark[:4] != _PARQUET_MARK and path.lower().endswith(_ARROW_ENDINGS))
+        self._is_stream = self._is_ipc and mark != _IPC_MARK  # as the library datasets writes it
         self.form = "Arrow" if self._is_ipc else "Parquet"
         with self._open_file() as file:
             schema = file.schema if self._is_ipc else file.schema_arrow
@@ -63,8 +67,9 @@ class ArrowSource:
         if not self._is_ipc:
             yield from file.iter_batches(batch_size=size, columns=columns)
             return
-        for number in range(file.num_record_batches):
-            batch = file.get_batch(number).select(columns)
+        numbers = () if self._is_stream else range(file.num_record_batches)
+        for batch in file if self._is_stream else map(file.get_batch, numbers):
+            batch = batch.select(columns)
             for start in range(0, len(batch), size):
                 yield batch.slice(start, size)
 
@@ -106,7 +111,9 @@ class ArrowSource:
         """Opens the file; yields a reader of pyarrow. Errors in the block are raised as `RunError`."""
         with open_bytes(self.path) as file:
             try:
-                if self._is_ipc:
+                if self._is_stream:
+                    yield self._arrow.ipc.open_stream(file)
+                elif self._is_ipc:
                     yield self._arrow.ipc.open_file(file)
                 else:
                     yield self._arrow.parquet.ParquetFile(file, pre_buffer=False)

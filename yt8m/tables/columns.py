@@ -16,7 +16,7 @@ from yt8m.tables.sources import Source
 
 FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))
 NUMBERED = re.compile(r"(.*?)[ _.\-\[]*(\d+)\]?")  # a name with a number, as columns of one kind have it
-_INVENTED = "column "  # the beginning of the names of columns of a table without a header
+INVENTED = "column "  # the beginning of the names of columns of a table without a header
 
 
 class TableColumns:
@@ -50,7 +50,7 @@ class TableColumns:
 
     def invented(self) -> list[str]:
         """The columns of a table without a header."""
-        return [name for name in self.names if name.startswith(_INVENTED)]
+        return [name for name in self.names if name.startswith(INVENTED)]
 
     def is_empty(self, name: str) -> bool:
         """Whether no cell of a column has a value."""

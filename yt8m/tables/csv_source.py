@@ -10,6 +10,8 @@ from typing import Any
 
 from yt8m.errors import RunError
 from yt8m.tables import dialects, encodings, plain_csv
+from yt8m.tables.columns import NUMBERED
+from yt8m.tables.meanings import meaning_of
 from yt8m.tables.sources import Rows, refuse_repeated_columns
 
 _SAMPLE = 1 << 18  # characters from which the dialect is found
@@ -39,6 +41,7 @@ class CsvSource:
         self._is_plain = len(sample) >= _SAMPLE and plain_csv.is_readable(self.dialect, self._encoding.name)
         self.joins_last = self.dialect.is_headerless
         self.pads_rows = self.has_long_rows = False
+        self._fewest = _fewest_fields(header)
         self.form = self._describe()
 
     def _describe(self) -> str:
@@ -88,7 +91,7 @@ class CsvSource:
             if len(row) > width and (self.joins_last or not any(row[width:])):
                 last = self.dialect.delimiter.join(row[width - 1 :]) if any(row[width:]) else row[width - 1]
                 batch[number - first] = [*row[: width - 1], last]
-            elif len(row) < width and (self.pads_rows or self.dialect.is_headerless):
+            elif len(row) < width and (self.pads_rows or self.dialect.is_headerless or len(row) >= self._fewest):
                 batch[number - first] = row + [""] * (width - len(row))
             elif len(row) != width:
                 bad[number] = (
@@ -123,6 +126,18 @@ class CsvSource:
         if not self.dialect.has_comments:
             return rows
         return itertools.filterfalse(lambda row: row[0].startswith("#"), rows)
+
+
+def _fewest_fields(header: Sequence[str]) -> int:
+    """The fields that a row needs: without the last columns if these are `label_2`, `label_3` and so on."""
+    fewest = len(header)
+    while (
+        fewest > 1
+        and NUMBERED.fullmatch(header[fewest - 1])
+        and (meaning_of(header[fewest - 1]) or "")[:1] == ("labels",)
+    ):
+        fewest -= 1
+    return fewest
 
 
 def _name_of(delimiter: str) -> str:

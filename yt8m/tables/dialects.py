@@ -18,6 +18,9 @@ _MOST_TITLE_LINES = 10
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _PARTS = re.compile(r"[;,|/#+\s]+")
 _PATH = re.compile(r"[^\s/\\]\.[A-Za-z][A-Za-z0-9]{1,4}$|/")  # the name of a file, or a path
+_BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
+_ROWS_BELOW = re.compile(r"\(\d+ rows?\)|\d+ rows? in set.*")  # what psql and mysql write below one
+_TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
 
 
@@ -26,6 +29,7 @@ class Dialect(NamedTuple):
 
     Attributes:
       delimiter: the character between two fields.
+      is_drawn: whether lines are drawn around the cells, as Markdown and the programs of databases do.
       escape: the character before a quote in a field; None if such a quote is written twice.
     """
 
@@ -38,11 +42,12 @@ class Dialect(NamedTuple):
     skips_blanks: bool = False
     has_comments: bool = False
     is_headerless: bool = False
+    is_drawn: bool = False
 
     def reader(self, lines: Iterator[str]) -> Any:
         """A reader of `csv` for lines of the file."""
         return csv.reader(
-            lines,
+            map(_without_borders, lines) if self.is_drawn else lines,
             delimiter=self.delimiter,
             quotechar=self.quote,
             escapechar=self.escape,
@@ -50,6 +55,20 @@ class Dialect(NamedTuple):
             skipinitialspace=self.skips_blanks,
             strict=True,
         )
+
+
+def _is_drawn(text: str) -> bool:
+    """Whether one of the first two lines of a text is a border between cells."""
+    lines = [line for line in text.splitlines() if line.strip()][:2]
+    return any(_BORDER.fullmatch(line) and set(line) & set("+|") for line in lines)
+
+
+def _without_borders(line: str) -> str:
+    """A line of a drawn table without the bars at its ends; an empty one for a border or a number of rows below."""
+    text = line.strip()
+    if _BORDER.fullmatch(text) or _ROWS_BELOW.fullmatch(text):
+        return "\n"
+    return text.removeprefix("|").removesuffix("|").strip() + "\n"
 
 
 def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
@@ -105,6 +124,9 @@ class _Sniffer:
     def _parse(self, delimiter: str) -> tuple[Dialect, list[list[str]]]:
         """(the dialect without its header, the rows that have any text)."""
         pattern = re.escape(delimiter)
+        if delimiter == "|" and _is_drawn(self._body):
+            drawn = Dialect(delimiter, skips_blanks=True, is_drawn=True)
+            return drawn, [row for row in _rows(self._body, drawn)[0] if any(row)]
         quote = "'" if re.match(rf"'[^'\r\n]*'\s*{pattern}\s*'", self._body) else '"'
         has_blanks = delimiter == " " or re.search(rf'{pattern} +"', self._body) is not None
         has_blanks |= re.match(rf"[^\r\n{pattern}]*({pattern} [^\r\n{pattern}]*)+[\r\n]", self._body) is not None
@@ -217,5 +239,14 @@ def invented_names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     widths = {len(row) for row in rows}
     width = widths.pop() if len(widths) == 1 else 2
     if width > 1 and all(len(row) > 2 and row[0].lower() in _SETS and _PATH.search(row[1]) for row in rows):
-        return ("split", "id", "labels")  # as Google's AutoML has it: TRAIN,gs://bucket/clip.mp4,label,label
+        # As Google's AutoML has it: TRAIN,gs://bucket/clip.mp4,label,label; of videos label,start,end.
+        if width == 5 and all(_TIME.fullmatch(cell.strip()) for row in rows for cell in row[3:]):
+            is_whole = all(row[4].strip().lower() == "inf" for row in rows)
+            return (
+                "split",
+                "id",
+                "labels",
+                *((f"{_INVENTED[:-1]}4", f"{_INVENTED[:-1]}5") if is_whole else ("start", "end")),
+            )
+        return ("split", "id", "labels")
     return (_INVENTED, *(f"column {number}" for number in range(2, width + 1)))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from yt8m.tables.label_forms import hashable, is_nothing
-from yt8m.tables.meanings import words
 from yt8m.tables.sources import Source
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
@@ -16,15 +15,18 @@ _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that ar
 _MOST_VALUES = 30_000  # different values of a column that are kept
 _ROWS_AT_ONCE = 8192
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
-TRUE_WORDS = frozenset(["1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔", "☑", "ja", "oui", "si", "sí"])
-FALSE_WORDS = frozenset(words("0 0.0 false no n f nein non -1 -1.0"))
+_WORD_PAIRS = (
+    *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("positive", "negative"), ("pos", "neg")),
+    *(("present", "absent"), ("checked", "unchecked")),
+    *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
+    *(("verdadero", "falso"), ("sim", "não"), ("vero", "falso"), ("tak", "nie"), ("да", "нет"), ("是", "否")),
+)
+TRUE_WORDS = frozenset(["1", "1.0", "x", "✓", "✔", "☑", *(yes for yes, _ in _WORD_PAIRS)])
+FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *(no for _, no in _WORD_PAIRS)])
 _PAIRS = [
     ({"1", "1.0"}, {"0", "0.0"}),
     ({"1", "1.0"}, {"-1", "-1.0"}),
-    *(
-        ({yes}, {no})
-        for yes, no in (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("ja", "nein"), ("oui", "non"))
-    ),
+    *(({yes}, {no}) for yes, no in _WORD_PAIRS),
     *(({mark}, {""}) for mark in ("x", "✓", "✔", "☑", "1", "1.0", "yes", "true", "y")),
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from yt8m import storage
@@ -67,7 +67,9 @@ def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[i
             return export
         names = list(dict.fromkeys(name for value in values for name in value))
         cells = {name: [value.get(name) for value in values] for name in names}
-        return MemorySource(path, cells, form, _doccano_hints(cells), lines)
+        source = MemorySource(path, _flattened(cells), form, lines=lines)
+        source.hints = annotators.doccano_hints(source)
+        return source
     if values and all(isinstance(value, list) for value in values):
         return _from_lists(path, values, form, lines)
     return None
@@ -83,19 +85,19 @@ def _from_lists(path: str, rows: Sequence[list[Any]], form: str, lines: Sequence
     return MemorySource(path, dict(zip(header, map(list, columns), strict=True)), form, lines=lines[has_header:])
 
 
-def _doccano_hints(cells: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """In an export of doccano, `id` counts its examples; the text, or the name of the file, names the video."""
-    if set(cells) - {"id", "text", "data", "filename", "label", "labels", "Comments", "comments", "meta"}:
-        return {}
-    name = next((name for name in ("filename", "data", "text") if name in cells), "")
-    is_count = all(isinstance(value, int) for value in cells.get("id", ["no"]))
-    return {"id": name} if name and is_count and _are_names(cells[name]) else {}
-
-
-def _are_names(values: Sequence[Any]) -> bool:
-    """Whether values are different texts of one word."""
-    texts = [value for value in values if isinstance(value, str) and value and len(value.split()) == 1]
-    return len(set(texts)) == len(values)
+def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The columns with those of objects inside of them, such as `snippet.tags`, if an id or the labels are missing."""
+    if {"id", "labels"} <= {meaning[0] for meaning in map(meaning_of, cells) if meaning}:
+        return cells
+    columns: dict[str, list[Any]] = {}
+    for name, values in cells.items():
+        keys = values[0].keys() if isinstance(values[0], dict) else ()
+        is_label = (meaning_of(name) or ("",))[0] == "labels"
+        if keys and not is_label and all(isinstance(value, dict) and value.keys() == keys for value in values):
+            columns |= {f"{name}.{key}": [value[key] for value in values] for key in keys}
+        else:
+            columns[name] = values
+    return columns
 
 
 def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource | None:

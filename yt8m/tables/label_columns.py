@@ -10,7 +10,9 @@ from yt8m.errors import UsageError
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts
 from yt8m.tables.meanings import SPLIT_WORDS, is_label_word, is_remark, meaning_of, normalized, words
+from yt8m.tables.sources import Source
 
+_FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
 JOIN = "+"  # between the columns of labels in --columns
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
@@ -63,8 +65,27 @@ class LabelFinder:
             return self._chosen(self._among(candidates))
         columns = self._class_columns()
         if len(columns) > 1:
+            self._refuse_counts(columns)
             return self._chosen(columns)
+        columns = [name for name in self._columns.names if self._repeats_its_name(name)]
+        if len(columns) > 1:
+            return LabelColumns(tuple(columns))
         return self._chosen(self._by_cells()) if is_needed else LabelColumns()
+
+    def _refuse_counts(self, classes: Sequence[str]) -> None:
+        """Refuses counts such as 0, 2 and 3 in a column between those of classes: votes, of which some are 0 or 1."""
+        names = list(self._columns.names)
+        first, last = names.index(classes[0]), names.index(classes[-1])
+        for name in names[max(first - 1, 0) : last + 2]:
+            facts = self._columns.facts.get(name)
+            if facts and self._columns.is_free(name) and not facts.is_binary:
+                spellings = facts.spellings - {""}
+                if "0" in spellings and len(spellings) > 1 and all(re.fullmatch("[0-9]", text) for text in spellings):
+                    raise UsageError(
+                        f'{self._where}: beside the columns of 0 and 1, "{name}" has counts up to {max(spellings)}. '
+                        "Write 1 or 0 into all of them, or name the columns of the classes, as in "
+                        f"--columns=labels={JOIN.join(classes[:3])}."
+                    )
 
     def _class_or_number(self, name: str, columns: Sequence[str]) -> UsageError:
         return UsageError(
@@ -103,6 +124,13 @@ class LabelFinder:
             if not is_remark(name) and self._is_class(name, facts):
                 columns_found.append(name)
         return columns_found
+
+    def _repeats_its_name(self, name: str) -> bool:
+        """Whether the cells of a column have its name or are empty, so that each says that the video has the class."""
+        facts = self._columns.facts.get(name)
+        if not facts or not self._columns.is_free(name):
+            return False
+        return {str(value).strip() for value in facts.filled} == {name.strip()}
 
     def _is_class(self, name: str, facts: Facts) -> bool:
         words = facts.spellings
@@ -163,12 +191,25 @@ class LabelFinder:
         headerless = [name for name in columns if name in self._columns.invented()]
         if len(columns) == 1 or (headerless == columns and len(columns) > 1 and self._share_values(columns)):
             return columns
-        problem = (
-            "no column has a name or cells of labels" if not columns else f"several columns may: {', '.join(columns)}"
-        )
+        problem = self._problem(columns)
         raise UsageError(
             f"{self._where} has no column 'labels'; it has: {self._columns.list_names()}, and {problem}. Name the "
             "column, as in --columns=labels=COLUMN; a column for each class needs cells of 0 and 1, or of yes and no."
+        )
+
+    def _problem(self, columns: Sequence[str]) -> str:
+        """What is wrong with a table none of whose columns surely has the labels."""
+        if columns:
+            return f"several columns may: {', '.join(columns)}"
+        numeric = [
+            name for name, facts in self._columns.facts.items() if self._columns.is_free(name) and facts.is_numeric
+        ]
+        if len(numeric) < 2:
+            return "no column has a name or cells of labels"
+        cells = sorted({str(cell) for name in numeric for cell in self._columns.facts[name].filled[:9]})[:4]
+        return (
+            f"the cells of {', '.join(numeric[:4])} are numbers such as {', '.join(cells)}, which do not say whether a "
+            "video has a class (scores, votes or unknown answers?): write 1 or 0"
         )
 
     def _may_have_labels(self, name: str) -> bool:
@@ -186,6 +227,17 @@ class LabelFinder:
     def _share_values(self, names: Sequence[str]) -> bool:
         values = [set(map(str, self._columns.facts[name].filled)) for name in names]
         return all(2 * len(column_facts & values[0]) > len(column_facts) for column_facts in values[1:])
+
+
+def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:
+    """Raises `UsageError` if no two cells of a column are alike, so that it holds titles or remarks and no classes."""
+    if len(counts) < _FEWEST_REMARKS or set(counts.values()) != {1} or not facts.is_unique or facts.is_numeric:
+        return
+    raise UsageError(
+        f'{source.path}: no two cells of "{name}" are alike, such as {str(next(iter(counts)))[:60]!r}, so they are '
+        f"hardly classes. Choose the column of the classes by --columns=labels=COLUMN, which may be {name}; it has: "
+        f"{', '.join(source.columns)[:300]}."
+    )
 
 
 def _class_names(columns: Sequence[str]) -> dict[str, str]:

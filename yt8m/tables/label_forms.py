@@ -38,9 +38,20 @@ _NOTHING = frozenset(
 )
 _WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_SCORED = re.compile(r".*[^\s\d].*[:= (][ ]?[01]?\.\d+\)?", re.ASCII)  # a label with its score, as in `cat:0.9`
+_SCORED = re.compile(
+    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%)\)?", re.ASCII
+)  # as in `cat:0.9`, `cat (95%)`
+_PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
 _WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
+# What may stand around each label of a cell: quotes, as Python writes bytes, and the marks of lists in lines.
+_QUOTES = tuple(
+    map(
+        re.compile,
+        (r'"(.+)"', r"'(.+)'", "[\u201c\u201e](.+)[\u201d\u201c]", "\u00ab(.+)\u00bb", r"b'(.+)'", r'b"(.+)"'),
+    )
+)
+_BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
 _MOST_CACHED = 1 << 17  # different cells or names whose reading is kept
 
 Split = Callable[[Any], Sequence[str]]
@@ -181,15 +192,50 @@ class _Splitter:
         return [text] if text in self.whole else text.split(self._separator)
 
 
+class _Undecorated:
+    """Splits texts, and takes away what stands around each label."""
+
+    def __init__(self, split: Split, pattern: re.Pattern[str]) -> None:
+        self._split, self._pattern = split, pattern
+
+    def __call__(self, cell: Any) -> Sequence[str]:
+        names = [str(name).strip() for name in self._split(cell)]
+        return [match[1] if (match := self._pattern.fullmatch(name)) else name for name in names]
+
+
+def _decoration(pieces: Sequence[Sequence[str]], separator: str) -> re.Pattern[str] | None:
+    """The quotes or bullets around every label of the cells that have several, or of all; None if there are none."""
+    several = [names for names in pieces if len(names) > 1] or pieces
+    patterns = (*_QUOTES, _BULLETS) if separator == "\n" else _QUOTES
+    for pattern in patterns:
+        if several and all(pattern.fullmatch(name) for names in several for name in names):
+            return pattern
+    return None
+
+
+def _decorated(pattern: re.Pattern[str], separator: str, pieces: Sequence[Sequence[str]]) -> LabelForm:
+    """The form of labels with quotes or bullets around each."""
+    marks = "with bullets" if pattern is _BULLETS else "in quotes"
+    separated = f", separated by {separators.show(separator)}" if separator else ""
+    split = _Undecorated(_Splitter(separator) if separator else _whole, pattern)
+    checked = frozenset(name for names in pieces for name in split(separator.join(names)))
+    return LabelForm(f"{marks}{separated}", split, separator, checked=checked)
+
+
 def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: str) -> LabelForm:
     """The form of texts that are names, perhaps with a separator."""
     if _are_hashtags(texts):
         return LabelForm("as hashtags", _hashtags)
+    if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
+        _refuse_scores(texts, source, always=True)
     separator = separators.find_separator(texts, known_names, source)
     _refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
+    pieces = [separators.split(text, separator) if separator else [text] for text in texts]
+    is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
+    if (pattern := _decoration(pieces, separator)) and not is_known:
+        return _decorated(pattern, separator, pieces)
     if not separator:
         return LabelForm("", _whole, checked=frozenset(texts) | frozenset(known_names))
-    pieces = [separators.split(text, separator) for text in texts]
     if vector := _vector_form(pieces, source):
         return vector(_Splitter(separator), f" separated by {separators.show(separator)}")
     checked = frozenset(part for names in pieces for part in names) | frozenset(known_names)
@@ -217,9 +263,9 @@ def _refuse_digits(texts: Mapping[str, int], source: str) -> None:
             )
 
 
-def _refuse_scores(names: Collection[str], source: str) -> None:
+def _refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:
     """Refuses labels that all have a score, as in `cat:0.9`."""
-    if names and all(map(_SCORED.fullmatch, names)):
+    if always or (names and all(map(_SCORED.fullmatch, names))):
         raise UsageError(
             f"{source}: each label has a score, such as {min(names)[:60]!r}, which does not say whether the video has "
             f"the class. Keep only the labels that count, without scores, or choose "
@@ -264,6 +310,8 @@ def _of_lists(
         return None
     if len(items) == len(lists) == len(texts) and (vector := _vector_form(list(items.values()), source)):
         return vector(_list_items)
+    if inner := _inside_lists(items, others, known_names, source):
+        return inner
     names = {str(item).strip() for pieces in items.values() for item in pieces} | set(known_names)
     if any(text in names for text in lists) or (others and not _may_stand_alone(items, others, names)):
         example = next((text for text in others if text not in names), lists[0])
@@ -274,6 +322,21 @@ def _of_lists(
     checked = frozenset(map(str.strip, map(str, names)))
     has_floats = all(_NUMBER.fullmatch(name) for name in checked)
     return LabelForm("lists", _list_items, has_whole_floats=has_floats, checked=checked)
+
+
+def _inside_lists(
+    items: Mapping[str, Sequence[Any]], others: Sequence[str], known_names: Collection[str], source: str
+) -> LabelForm | None:
+    """The form of lists such as `[cat dog]`, whose labels have neither commas nor quotes; None for other lists."""
+    if others or not all(len(pieces) == 1 and text[1:-1] == pieces[0] for text, pieces in items.items()):
+        return None
+    separator = separators.find_separator({str(pieces[0]): 1 for pieces in items.values()}, known_names, source)
+    if not separator:
+        return None
+    splitter = _Splitter(separator)
+    checked = frozenset(name for pieces in items.values() for name in splitter(pieces[0])) | frozenset(known_names)
+    description = f"lists of labels separated by {separators.show(separator)}"
+    return LabelForm(description, lambda cell: splitter(str(cell).strip()[1:-1]), separator, checked=checked)
 
 
 def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], names: set[str]) -> bool:

@@ -17,7 +17,8 @@ _LIST_KEYS = (*words("choices taxonomy labels tags classes"), *CLASS_TYPES)
 _SCORES = words("score confidence probability prob")
 # How NumPy 2 writes the items of a list, and any NumPy an array.
 _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\)""")
-_NUMPY_ARRAY = re.compile(r"(?:np\.)?array\((\[.*\])(?:, *dtype=[^\[\]]*)?\)", re.DOTALL)
+_NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
+_TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
 
@@ -31,8 +32,19 @@ class NotAListError(ValueError):
 
 def looks_like_list(text: str) -> bool:
     """Whether a text has the brackets of a list."""
+    text = without_second_quotes(text)
     text = _without_numpy(text).removeprefix("c") if text.startswith("c(") else _without_numpy(text)
     return len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
+
+
+def without_second_quotes(text: str) -> str:
+    """The text of a list that was written as JSON twice, as in `"[\\"cat\\"]"`; any other text as it is."""
+    if not text.startswith('"['):
+        return text
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text
 
 
 def _without_numpy(text: str) -> str:
@@ -40,11 +52,12 @@ def _without_numpy(text: str) -> str:
     if "(" not in text:
         return text
     array = _NUMPY_ARRAY.fullmatch(text)
-    return _NUMPY_ITEM.sub(r"\1", array[1] if array else text)
+    return _NUMPY_ITEM.sub(r"\1", _TORCH_NUMBER.sub(".0", array[1]) if array else text)
 
 
 def parse_text(text: str) -> list[Any]:
     """The items of a list in a text, such as `['cat', 'dog']`, `[0 3]`, `{cat,"red fox"}`, `c("cat")`."""
+    text = without_second_quotes(text)
     text = text[1:] if text.startswith("c(") else _without_numpy(text)
     if not looks_like_list(text):
         raise NotAListError(text)
@@ -63,7 +76,13 @@ def _python(text: str) -> Any:
         text = re.sub(r"""(['"])\s+(?=['"])""", r"\1, ", text)
     text = re.sub(r"\bnan\b", "None", text) if "nan" in text else text
     value = ast.literal_eval(text)
-    return sorted(value, key=str) if isinstance(value, set | frozenset) else value
+    value = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+    return [text_of_bytes(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def text_of_bytes(value: Any) -> Any:
+    """The text of bytes, as TensorFlow gives them; anything else as it is."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def _bare_items(text: str) -> list[str]:

@@ -29,7 +29,10 @@ _ID_NAMES = words(
     "fname file slice_file_name image_id imageid image_name image img img_id img_name audio_id audio "
     "recording recording_id sample_id sample sample_name track_id track item_id item_name item media_id media "
     "asset asset_id tconst movie movie_id film_id external_id data_id segment_id uid uuid guid key "
-    "ids video_ids clip_ids file_names filenames names"
+    "ids video_ids clip_ids file_names filenames names vid_name observation_id media_file_name sample_key image_index "
+    "image_url video_url media_url audio_url source_ref input_video_url input_image_url input_audio_url "
+    "datei dateiname bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл видео "
+    "文件 文件名 视频 ファイル ファイル名 動画 파일"
 )
 _PATH_NAMES = words(
     "path feature_path features_path feat_path filepath file_path feature_file features_file npy npy_path "
@@ -41,7 +44,11 @@ _LABELS_NAMES = words(
     "class_label class_labels topics topic keywords keyword concepts concept species actions action "
     "activities activity attribute_ids label_ids label_id category_id category_ids class_ids class_id classid "
     "choices choice annotations annotation ground_truth gt truth multi_label multilabel event_label "
-    "event_labels sound_class y"
+    "event_labels sound_class behavior behaviour y "
+    "schlagwort schlagwörter schlagworte klasse klassen kategorie kategorien etikett etiketten "
+    "étiquette étiquettes etiquette etiquettes classe mot_clé mots_clés catégorie catégories étiqueta etiqueta "
+    "etiquetas clase clases categoría categorías rótulo rótulos etichetta etichette categoria categorie "
+    "метка метки теги класс 标签 类别 ラベル タグ 라벨"
 )
 _SPLIT_NAMES = words(
     "split subset is_valid is_validation valid is_val is_test is_train partition usage phase data_split "

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.facts import TRUE_WORDS
 from yt8m.tables.meanings import normalized
 from yt8m.tables.roles import Roles
-from yt8m.tables.sources import MemorySource, Source
+from yt8m.tables.sources import MemorySource, Rows, Source
 
 LABELS = "labels of all rows"  # the column of the merged rows
 _ROWS_AT_ONCE = 8192
 _FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are a mistake rather than a form
+# Columns of boxes: rows with them may repeat a label, since a picture shows several cats.
+_BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "xc", "cx"])
 _SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
 
 
@@ -35,16 +37,30 @@ def merge(
     """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row."""
     merger = Merger(source, roles, [*extra_columns])
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
-        merger.add(rows.first, {name: rows.cells[name] for name in merger.columns}, split_cell)
+        merger.add(rows, split_cell)
     return merger.finish()
 
 
 class _MergedSource(MemorySource):
-    """Rows in memory, each of which stands for several rows of another source."""
+    """Rows in memory, each of which stands for several rows of another source.
 
-    def __init__(self, source: Source, cells: Mapping[str, Sequence[Any]], numbers: Sequence[int]) -> None:
+    Args:
+      bad: {number of a row here: what is wrong with the row of the other source that it stands for}.
+    """
+
+    def __init__(
+        self, source: Source, cells: Mapping[str, Sequence[Any]], numbers: Sequence[int], bad: Mapping[int, str]
+    ) -> None:
         super().__init__(source.path, cells, source.form)
-        self._source, self._numbers = source, numbers
+        self._source, self._numbers, self._bad = source, numbers, bad
+
+    def batches(
+        self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
+    ) -> Iterator[Rows]:
+        """See `Source`."""
+        for rows in super().batches(size, skip, columns, arrays):
+            numbers = range(rows.first, rows.first + size)
+            yield rows._replace(bad={number: self._bad[number] for number in numbers if number in self._bad})
 
     def line_of(self, row: int) -> int:
         """See `Source`: the line of the first of the rows that were merged."""
@@ -64,23 +80,34 @@ class Merger:
         self._cells: dict[str, list[Any]] = {name: [] for name in [roles.id, *self._others]}
         self._labels: list[dict[str, None]] = []
         self._numbers: list[int] = []
+        self._bad: dict[int, str] = {}
         self._last, self._rows, self._repeats = "", 0, 0
         self._is_scattered = self._is_mistake = False
+        self._repeats_labels = not _BOXES.isdisjoint(map(normalized, roles.unused))
 
-    def add(self, first: int, cells: dict[str, Sequence[Any]], split_cell: Callable[[Any], tuple[str, ...]]) -> None:
-        """Adds rows, of which the first has the number `first`."""
+    def add(self, rows: Rows, split_cell: Callable[[Any], tuple[str, ...]]) -> None:
+        """Adds rows; a bad one stays a row of its own."""
+        cells = rows.cells
+        self._bad |= rows.bad
         labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
         values = cells[self._roles.value] if self._roles.value else [1] * len(cells[self._roles.id])
         for index, (cell_id, row, value) in enumerate(zip(cells[self._roles.id], labels, values, strict=True)):
-            name = str(cell_id)
-            place = self.find_place(name, first + index, cells, index)
+            name, number = str(cell_id), rows.first + index
+            if number in rows.bad:
+                continue
+            if self._rows and cell_id in (None, ""):
+                raise UsageError(
+                    f"{self._source.path}, {self.where(number)}: the id is empty; each row needs the id of its video, "
+                    "also where it goes on with the labels of the row above."
+                )
+            place = self.find_place(name, number, cells, index)
             counts = str(value).strip().lower() in TRUE_WORDS
             for label in (label for cell in row if counts and cell not in (None, "") for label in split_cell(cell)):
-                self._is_mistake |= label in self._labels[place]
+                self._is_mistake |= label in self._labels[place] and not self._repeats_labels
                 self._labels[place][label] = None
             self._last, self._rows = name, self._rows + 1
 
-    def find_place(self, name: str, number: int, cells: dict[str, Sequence[Any]], index: int) -> int:
+    def find_place(self, name: str, number: int, cells: Mapping[str, Sequence[Any]], index: int) -> int:
         """The place of the video of a row; a new one if the row is its first."""
         place = self._place.setdefault(name, len(self._labels))
         if place == len(self._labels):
@@ -130,5 +157,14 @@ class Merger:
         return Merged(merged, self._rows, self._is_scattered)
 
     def merged_source(self, columns: Mapping[str, Sequence[Any]]) -> MemorySource:
-        """The rows of the videos, with further columns."""
-        return _MergedSource(self._source, {**self._cells, **columns}, self._numbers)
+        """The rows of the videos, with further columns, and then the bad rows, which are empty."""
+        videos = len(self._labels)
+        cells = {name: [*values, *[_empty(values)] * len(self._bad)] for name, values in columns.items()}
+        cells |= {name: [*values, *[""] * len(self._bad)] for name, values in self._cells.items()}
+        bad = dict(enumerate(self._bad.values(), videos + 1))
+        return _MergedSource(self._source, cells, [*self._numbers, *self._bad], bad)
+
+
+def _empty(values: Sequence[Any]) -> Any:
+    """What an empty cell of a column is: an empty text, or an empty sequence of labels or spans."""
+    return type(values[0])() if values else ()

@@ -1,16 +1,17 @@
-"""Opens a file of rows: the ending of its name, or else its content, says what it is."""
+"""Opens a file of rows: the ending of its name says what it is, unless its first bytes say something else."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 
-from yt8m import storage
+from yt8m import file_kinds, storage
 from yt8m.errors import UsageError, refusing
 from yt8m.tables import annotators, json_source, workbook_source
 from yt8m.tables.array_source import ArraySource
 from yt8m.tables.arrow_source import ArrowSource
 from yt8m.tables.csv_source import CsvSource
+from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import Source, odd_table, refuse_unreadable
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".tab", ".lst", ".list")
@@ -18,6 +19,18 @@ _ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _GZIP = ".gz"
 # The endings of the files that `open_source` takes, without `.gz`.
 ENDINGS = (*_TEXT_ENDINGS, *_ARROW_ENDINGS, *workbook_source.ENDINGS, *json_source.ENDINGS, ".npz", ".xml")
+# The ending that files have by their kind; see `file_kinds`.
+_ENDING_OF = {
+    "an Office document": ".xlsx",
+    "an archive of NumPy arrays (.npz)": ".npz",
+    "a Parquet table": ".parquet",
+    "an Arrow table": ".arrow",
+}
+_EXPECTED = f"expected a file that ends in {', '.join(ENDINGS)}"
+_JSON_STARTS = (b'{"', b"[{", b'[["', b"{\n", b"[\n", b"{\r\n", b"[\r\n")
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+_LAST_CONTROL = 8  # the last of the control characters that no text has
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UNSAFE = (".pkl", ".pickle", ".rds", ".rdata", ".mat", ".h5", ".hdf5")
 
 
@@ -30,10 +43,13 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
     """Opens a table, whatever its form."""
     path, sheet = _split_sheet(path)
     ending = _ending(path)
+    if ending in _UNSAFE:
+        raise UsageError(f"{flag}={path}: {_EXPECTED}. Save the table as CSV, Parquet or JSON.")
+    if ending in ENDINGS or storage.exists(path):
+        refuse_unreadable(flag, path)
+        ending = _true_ending(flag, path, ending)
     if ending not in ENDINGS:
-        remedy = " Save the table as CSV, Parquet or JSON." if ending in _UNSAFE else ""
-        raise UsageError(f"{flag}={path}: expected a file that ends in {', '.join(ENDINGS)}.{remedy}")
-    refuse_unreadable(flag, path)
+        raise UsageError(f"{flag}={path}: {_EXPECTED}.")
     with refusing(functools.partial(odd_table, path)):
         return _open(path, ending, sheet, column_names, control)
 
@@ -48,6 +64,34 @@ def _open(path: str, ending: str, sheet: str, column_names: Sequence[str], contr
     if ending in json_source.ENDINGS:
         return json_source.read_json_table(path, control)
     return ArraySource(path) if ending == ".npz" else annotators.read_cvat(path)
+
+
+def _true_ending(flag: str, path: str, ending: str) -> str:
+    """The ending that the first bytes of a file say: people rename files, and programs write CSV as .xls."""
+    with open_bytes(path) as file:
+        start = file.read(file_kinds.SAMPLE_BYTES)
+    is_text = bool(start) and (min(start) > _LAST_CONTROL or start[:2] in _UTF16_MARKS)
+    if is_text and start.lstrip(_BLANKS).startswith(_JSON_STARTS):
+        return ending if ending in json_source.ENDINGS else ".json"
+    if is_text and ending in workbook_source.ENDINGS:
+        return _text_in_workbook(flag, path, start)
+    kind = None if is_text else file_kinds.find_kind(start)
+    true_ending = _ENDING_OF.get(kind.description, "") if kind else ""
+    if kind and not true_ending and ending not in workbook_source.ENDINGS:
+        raise UsageError(f"{flag}={path}: expected a table, but {kind}.")
+    if not true_ending or (true_ending == ".xlsx" and ending in workbook_source.ENDINGS):
+        return ending
+    return ending if true_ending == ".parquet" and ending in _ARROW_ENDINGS else true_ending
+
+
+def _text_in_workbook(flag: str, path: str, start: bytes) -> str:
+    """The ending of a text that is named as a workbook: CSV, unless it is a page of HTML."""
+    if start.lstrip(_BLANKS).startswith(b"<"):
+        raise UsageError(
+            f"{flag}={path}: this is HTML or XML that some program has named as a workbook; open it in Excel or "
+            "LibreOffice, and save it as .xlsx, or as CSV in UTF-8."
+        )
+    return ".csv"
 
 
 def _ending(path: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yt8m.errors import UsageError, suggestion
-from yt8m.tables.columns import NUMBERED, TableColumns
+from yt8m.tables.columns import INVENTED, NUMBERED, TableColumns
 from yt8m.tables.label_columns import JOIN, LabelFinder
-from yt8m.tables.meanings import MEANINGS, SPAN_TIMES, SPLIT_WORDS, is_label_word, normalized, words
+from yt8m.tables.meanings import MEANINGS, SPAN_TIMES, SPLIT_WORDS, is_label_word, meaning_of, normalized, words
 from yt8m.tables.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
@@ -17,6 +18,10 @@ _GENERIC_PREFIXES = frozenset(
     words("f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values")
 )
 _VALUE_NAMES = frozenset(words("confidence value present is_present presence relevance positive is_positive"))
+_FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
+_NO_NAME = re.compile(
+    r"\s|\d:\d\d|^\d+[-/.]\d+[-/.]\d+|[;,|]"
+)  # what names of files hardly hold, but times and lists do
 _CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
 
 
@@ -116,6 +121,10 @@ class RoleFinder:
             fits = self._columns.facts[name].is_binary if is_flag and name in self._columns.facts else values <= words
             if normalized(name) in ("split", "subset") or (values and fits):
                 return name
+        for name in self._columns.invented():  # of a table without a header
+            values = self._columns.facts[name].spellings if name in self._columns.facts else set()
+            if len(values) > 1 and values <= words:
+                return name
         return ""
 
     def _find_time(self, meaning: str) -> str:
@@ -166,7 +175,8 @@ class RoleFinder:
         columns_found = {}
         for prefix, columns in families.items():
             numbers = sorted(columns)
-            is_whole = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            fewest = _FEWEST_WITHOUT_HEADER if prefix == INVENTED.strip() else 2
+            is_whole = len(numbers) >= fewest and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
             if is_whole and not is_label_word(prefix) and self._are_features(prefix, list(columns.values())):
                 columns_found[prefix] = [columns[number] for number in numbers]
         if len(columns_found) == 1 and normalized(next(iter(columns_found))) in _GENERIC_PREFIXES | {""}:
@@ -227,10 +237,23 @@ class RoleFinder:
             facts = self._columns.facts.get(name)
             if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
                 return name
+        names = [name for name in self._columns.names if self._names_files(name)]
+        if len(names) == 1:
+            return names[0]
         raise UsageError(
             f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. Name the column of the "
             "ids, as in --columns=id=COLUMN."
         )
+
+    def _names_files(self, name: str) -> bool:
+        """Whether a column may name the videos: different texts of one word, which are neither numbers nor times."""
+        facts = self._columns.facts.get(name)
+        if facts is None or not self._columns.is_free(name) or not facts.is_unique or facts.has_lists:
+            return False
+        texts = [str(value) for value in facts.filled]
+        if 2 * sum(map(str.isdecimal, texts)) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
+            return False
+        return not any(map(_NO_NAME.search, texts))
 
     def _find_value(self) -> str:
         for name in self._columns.names:

@@ -23,6 +23,7 @@ _WEAK = (
     "\u3001",
     "\uff0c",
     "\uff1b",
+    *("\u060c", "\u061b", "\u2022", "\u00b7", "\u30fb"),  # Arabic marks, bullets and dots
     "/",
     "#",
     "+",
@@ -36,6 +37,7 @@ _WEAK = (
     " and ",
     " ",
     "\\",
+    ">",
     "-",
     "_",
     ".",
@@ -46,13 +48,14 @@ USUAL = (
     "\u3001",
     "\uff0c",
     "\uff1b",
+    *("\u060c", "\u061b", "\u2022", "\u00b7", "\u30fb"),  # Arabic marks, bullets and dots
     "/",
     "#",
     "+",
 )  # separators that are looked for in all names of a table
 _NAMES = {"\n": "line breaks", "\t": "tabs", " ": "blanks"}
 _SPOKEN = ("&", ":", " - ", " and ", " ")  # separators that many names have
-_INNER = ("\\", "-", "_", ".")  # signs inside of names: where they seem to stand between labels, the user chooses
+_INNER = ("\\", ">", "-", "_", ".")  # signs inside of names: where they seem to stand between labels, the user chooses
 _CONTROL = ("\n", "\t")  # what no name has, so that cells with them are split or refused later
 _MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels of their own
 _FEW_OF = 1 / 3  # below this share, the cells are names

@@ -11,7 +11,7 @@ from yt8m.tables.facts import TRUE_WORDS
 from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles
-from yt8m.tables.sources import MemorySource, Source
+from yt8m.tables.sources import MemorySource, Rows, Source
 from yt8m.tables.times import NotATimeError, Span, is_clock, is_empty, parse_time
 
 SPANS, PROBLEMS = "spans of all rows", "what is wrong with a span"  # columns of the merged rows
@@ -51,7 +51,7 @@ def merge_spans(
         )
     merger = _SpanMerger(source, roles, [*extra_columns], frame_rate)
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
-        merger.add(rows.first, {name: rows.cells[name] for name in merger.columns}, split_cell)
+        merger.add(rows, split_cell)
     return merger.spans()
 
 
@@ -68,8 +68,10 @@ class _SpanMerger(Merger):
         self._spans: list[list[Span]] = []
         self._problems: list[str] = []
 
-    def add(self, first: int, cells: dict[str, Sequence[Any]], split_cell: Callable[[Any], tuple[str, ...]]) -> None:
-        """Adds rows, of which the first has the number `first`."""
+    def add(self, rows: Rows, split_cell: Callable[[Any], tuple[str, ...]]) -> None:
+        """Adds rows; a bad one stays a row of its own."""
+        cells = rows.cells
+        self._bad |= rows.bad
         labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
         counts = (
             [_says_yes(cell) for cell in cells[self._value]] if self._value else [True] * len(cells[self._roles.id])
@@ -77,8 +79,10 @@ class _SpanMerger(Merger):
         for index, (cell_id, row, *times) in enumerate(
             zip(cells[self._roles.id], labels, *(cells[name] for name in self._times), strict=True)
         ):
-            name = str(cell_id)
-            place = self.find_place(name, first + index, cells, index)
+            name, number = str(cell_id), rows.first + index
+            if number in rows.bad:
+                continue
+            place = self.find_place(name, number, cells, index)
             if place == len(self._spans):
                 self._spans.append([])
                 self._problems.append("")
@@ -86,7 +90,7 @@ class _SpanMerger(Merger):
             names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
             self._labels[place].update(dict.fromkeys(names))
             if is_span:
-                self._add_span(place, names, times, first + index)
+                self._add_span(place, names, times, number)
             self._last, self._rows = name, self._rows + 1
 
     def _add_span(self, place: int, names: tuple[str, ...], times: Sequence[Any], row: int) -> None:

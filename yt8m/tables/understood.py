@@ -18,6 +18,7 @@ from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts, examine
+from yt8m.tables.label_columns import refuse_remarks
 from yt8m.tables.label_forms import LabelForm, NameCleaner, find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
@@ -156,7 +157,14 @@ class UnderstoodTable:
             else LabelForm("", lambda cell: (cell,))
         )
         self._let_last_join(form.separator == self._delimiter() or "list" in form.description)
+        self._refuse_remarks(form, counts)
         return form
+
+    def _refuse_remarks(self, form: LabelForm, counts: Mapping[Any, int]) -> None:
+        """Refuses a column of remarks, unless the user or the vocabulary says that they are labels."""
+        names, is_chosen = self._roles.labels, any(word.startswith("labels=") for word in self._flags.columns)
+        if len(names) == 1 and form.is_plain and not (form.separator or is_chosen or self._flags.vocabulary):
+            refuse_remarks(self._original, names[0], self._facts[names[0]], counts)
 
     def _delimiter(self) -> str:
         return self._original.dialect.delimiter if isinstance(self._original, CsvSource) else ""

@@ -1,0 +1,134 @@
+"""Cells of labels as languages, libraries and people write them, beside those of test_understood_texts.py."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pytest
+from table_files import NAMES, SHORT, read, truth, write
+
+from yt8m.errors import UsageError
+
+
+class Cells(NamedTuple):
+    show: Callable[[list[str]], str]
+    names: Sequence[str] = NAMES
+    fewest: int = 1
+    most: int = 3
+
+
+def in_braces(labels: list[str], quote: Callable[[str], str], brackets: str) -> str:
+    return brackets[0] + ", ".join(map(quote, labels)) + brackets[1]
+
+
+FORMS = {
+    "sets of Python": Cells(lambda x: in_braces(x, repr, "{}")),
+    "tuples of Python": Cells(lambda x: repr(tuple(x))),
+    "a list with nan": Cells(lambda x: in_braces([*map(repr, x), "nan"], str, "[]")),
+    "bytes of TensorFlow": Cells(lambda x: repr([name.encode() for name in x])),
+    "one text of bytes": Cells(lambda x: repr(x[0].encode()), most=1),
+    "slices of Go": Cells(lambda x: "[" + " ".join(x) + "]", SHORT),
+    "cells of MATLAB": Cells(lambda x: in_braces(x, repr, "{}").replace(", ", ",")),
+    "vectors of R beside single names": Cells(lambda x: f"c({', '.join(map(json.dumps, x))})" if len(x) > 1 else x[0]),
+    "numbers of NumPy": Cells(lambda x: "[" + " ".join(x) + "]", ["0", "3", "11", "25"]),
+    "tensors of PyTorch": Cells(
+        lambda x: "tensor([" + ", ".join("1." if str(n) in x else "0." for n in range(5)) + "])",
+        ["0", "1", "2", "3", "4"],
+    ),
+    "JSON in JSON": Cells(lambda x: json.dumps(json.dumps(x))),
+    "objects of true and false": Cells(lambda x: json.dumps({name: name in x for name in NAMES}), fewest=0),
+    "objects of 0 and 1": Cells(lambda x: repr({name: int(name in x) for name in NAMES}), fewest=0),
+    "objects with names": Cells(lambda x: json.dumps([{"id": len(n), "name": n} for n in x]), fewest=0),
+    "names in quotes": Cells(lambda x: ", ".join(f'"{name}"' for name in x)),
+    "names in single quotes": Cells(lambda x: ",".join(f"'{name}'" for name in x)),
+    "names in quotes of books": Cells(lambda x: "; ".join(f"\u201c{name}\u201d" for name in x)),
+    "lines with dashes": Cells(lambda x: "\n".join(f"- {name}" for name in x)),
+    "numbered lines": Cells(lambda x: "\n".join(f"{k}. {name}" for k, name in enumerate(x, 1))),
+    "bullets between": Cells(" \u2022 ".join),
+    "dots between": Cells(" \u00b7 ".join),
+    "Arabic commas": Cells("\u060c ".join, ["\u0642\u0637", "\u0643\u0644\u0628", "\u0637\u0627\u0626\u0631"]),
+    "blanks around slashes": Cells(" / ".join),
+    "a separator at the end": Cells(lambda x: ";".join(x) + ";"),
+    "separators at both ends": Cells(lambda x: "|" + "|".join(x) + "|"),
+    "uneven blanks": Cells(lambda x: " ,  ".join(x).replace("  ", "", 1)),
+    "a label twice": Cells(lambda x: ", ".join([*x, x[0]])),
+    "steps of a tree": Cells("; ".join, ["Animals > cat", "Animals > dog", "Animals > otter"]),
+    "paths of a tree": Cells(",".join, ["animals/cat", "animals/dog", "animals/otter"]),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_read_as_it_is_meant(name: str, tmp_path: pathlib.Path) -> None:
+    form = FORMS[name]
+    made = truth(form.names, form.most, form.fewest)
+    table = write(tmp_path / "t.csv", [("id", "labels"), *((video, form.show(x)) for video, x in made.items())])
+    assert read(table) == {video: sorted(set(labels)) for video, labels in made.items()}
+
+
+WORDS = [
+    ("positive", "negative"),
+    ("present", "absent"),
+    ("ja", "nee"),
+    ("oui", "non"),
+    ("\u0434\u0430", "\u043d\u0435\u0442"),
+    ("\u662f", "\u5426"),
+]
+
+
+@pytest.mark.parametrize(("yes", "no"), WORDS)
+def test_columns_of_classes_say_yes_in_other_words(yes: str, no: str, tmp_path: pathlib.Path) -> None:
+    made = truth(fewest=0)
+    rows = [(video, *(yes if name in x else no for name in NAMES)) for video, x in made.items()]
+    assert read(write(tmp_path / "t.csv", [("id", *NAMES), *rows])) == {n: sorted(x) for n, x in made.items()}
+
+
+def test_columns_may_repeat_their_names(tmp_path: pathlib.Path) -> None:
+    made = truth(fewest=0)
+    rows = [(video, *(name if name in x else "" for name in NAMES)) for video, x in made.items()]
+    assert read(write(tmp_path / "t.csv", [("id", *NAMES), *rows])) == {n: sorted(x) for n, x in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("show", "message"),
+    [
+        (">".join, "--label_separator=none .*--label_separator='>'"),
+        (lambda x: " ".join(f"{name} 0.9" for name in x), "'.* 0.9'"),
+        (lambda x: ", ".join(f"{name} (95%)" for name in x), "(95%)"),
+    ],
+)
+def test_cells_with_two_readings_or_scores(
+    show: Callable[[list[str]], str], message: str, tmp_path: pathlib.Path
+) -> None:
+    rows = [(video, show(labels)) for video, labels in truth(SHORT).items()]
+    with pytest.raises(UsageError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+
+
+@pytest.mark.parametrize(("most", "message"), [(3, '"bird" has counts up to 2'), (1, "numbers such as 0, 2, 3, 5")])
+def test_votes_are_no_classes(most: int, message: str, tmp_path: pathlib.Path) -> None:
+    """For `most` 3, some classes have no more than one vote."""
+    votes = (
+        {"cat": 1, "dog": 1, "fox": 1, "bird": 2, "otter": 3}
+        if most == 3
+        else dict(zip(SHORT, (2, 3, 5, 2, 3), strict=True))
+    )
+    rows = [(video, *(votes[name] * (name in x) for name in SHORT)) for video, x in truth(SHORT).items()]
+    with pytest.raises(UsageError, match=message):
+        read(write(tmp_path / "t.csv", [("id", *SHORT), *rows]))
+
+
+def test_remarks_are_no_classes(tmp_path: pathlib.Path) -> None:
+    rows = [(video, f"remark {k}", x[0]) for k, (video, x) in enumerate(truth(most=1).items())]
+    table = write(tmp_path / "t.csv", [("id", "label", "kind"), *rows])
+    with pytest.raises(UsageError, match=r"--columns=labels=COLUMN.*id, label, kind"):
+        read(table)
+    assert len(read(table, columns=["labels=label"])) == 40
+
+
+def test_an_empty_id_does_not_go_on_with_the_video_above(tmp_path: pathlib.Path) -> None:
+    rows = [("id", "label"), ("a", "cat"), ("a", "dog"), ("", "otter"), ("b", "cat")]
+    with pytest.raises(UsageError, match=r"row 3 \(line 4\).*empty"):
+        read(write(tmp_path / "t.csv", rows))

@@ -1,0 +1,158 @@
+"""Exports of programs that label pictures and videos one by one, known by their keys; see also `annotators`.
+
+Prodigy, SageMaker Ground Truth, LabelMe, V7 Darwin, FiftyOne and VIA 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import UsageError
+from yt8m.tables.meanings import SPLIT_WORDS, words
+
+Labels = dict[str, list[str]]
+Task = Mapping[str, Any]
+_MEDIA_KEYS = words("video image audio path text")
+_ANSWERS = frozenset(words("accept reject ignore"))
+_SPAN_KEYS = words("audio_spans spans")
+
+
+def read_tasks(path: str, tasks: Sequence[Task]) -> tuple[str, Labels] | None:
+    """(the name of the program, {id: classes}) of a list of JSON objects; None if no program is known by their keys."""
+    readers: tuple[tuple[str, Callable[[Task], Any], Callable[[str, Sequence[Task]], Labels]], ...] = (
+        ("Prodigy", lambda task: task.get("answer") in _ANSWERS and "_task_hash" in task, _prodigy),
+        ("SageMaker Ground Truth", lambda task: "source-ref" in task, _ground_truth),
+        ("LabelMe", lambda task: {"imagePath", "shapes"} <= task.keys(), _labelme),
+        ("V7 Darwin", lambda task: isinstance(task.get("item"), Mapping) and "annotations" in task, _darwin),
+    )
+    for program, fits, reader in readers:
+        if all(map(fits, tasks)):
+            return program, reader(path, tasks)
+    return None
+
+
+def _prodigy(path: str, tasks: Sequence[Task]) -> Labels:
+    """The accepted choices, or the labels that were accepted one by one. What was ignored is left out."""
+    key = _media_key(path, tasks)
+    labels: Labels = {}
+    for task in tasks:
+        name, answer = str(task[key]), task["answer"]
+        if "accept" in task:
+            if answer == "accept":  # to reject or to ignore a choice says nothing of its classes
+                labels[name] = list(map(str, task["accept"]))
+        elif answer != "ignore":
+            chosen = labels.setdefault(name, [])
+            names = [task["label"]] if "label" in task else [span["label"] for span in _spans(task)]
+            chosen += [label for label in map(str, names) if answer == "accept" and label not in chosen]
+    return labels
+
+
+def _media_key(path: str, tasks: Sequence[Task]) -> str:
+    """The key whose texts name what was labelled: media may stand in the file as data instead."""
+    for key in _MEDIA_KEYS:
+        values = [task.get(key) for task in tasks]
+        if all(isinstance(value, str) and value and not value.startswith("data:") for value in values):
+            return key
+    raise UsageError(f"{path}: no key of Prodigy's tasks names each video; expected {', '.join(_MEDIA_KEYS[:4])}.")
+
+
+def _spans(task: Task) -> Iterator[Task]:
+    for key in _SPAN_KEYS:
+        yield from task.get(key) or ()
+
+
+def _ground_truth(path: str, tasks: Sequence[Task]) -> Labels:
+    """The answers of the only job of an augmented manifest, by the names in its metadata."""
+    jobs = {key.removesuffix("-metadata") for task in tasks for key in task if key.endswith("-metadata")}
+    if len(jobs) != 1:
+        listed = ", ".join(sorted(jobs)) or "none"
+        raise UsageError(f"{path} has the answers of several jobs: {listed}; expected one job, so keep one of them.")
+    (job,) = jobs
+    return {str(task["source-ref"]): _names_of_job(task[job], task[f"{job}-metadata"]) for task in tasks if job in task}
+
+
+def _names_of_job(answer: Any, metadata: Task) -> list[str]:
+    if "class-name" in metadata:
+        return [str(metadata["class-name"])]
+    names = metadata["class-map"]
+    if isinstance(answer, Mapping):  # boxes
+        answer = [box["class_id"] for box in answer["annotations"]]
+    return list(dict.fromkeys(str(names[str(number)]) for number in answer))
+
+
+def _labelme(_: str, tasks: Sequence[Task]) -> Labels:
+    """The flags that are set, and the labels of the shapes."""
+    return {
+        str(task["imagePath"]): [
+            *(name for name, is_set in (task.get("flags") or {}).items() if is_set),
+            *(str(shape["label"]) for shape in task["shapes"]),
+        ]
+        for task in tasks
+    }
+
+
+def _darwin(_: str, tasks: Sequence[Task]) -> Labels:
+    return {
+        f"{task['item'].get('path', '')}/{task['item']['name']}".lstrip("/"): [
+            str(annotation["name"]) for annotation in task["annotations"]
+        ]
+        for task in tasks
+    }
+
+
+def read_fiftyone_samples(path: str, value: Task) -> tuple[Labels, list[str]] | None:
+    """({file: classes}, the split of each) of the samples of a data set of FiftyOne; None for other objects."""
+    samples = value.get("samples")
+    if not isinstance(samples, list) or not all(
+        isinstance(sample, Mapping) and "filepath" in sample for sample in samples
+    ):
+        return None
+    fields = {name for sample in samples for name, field in sample.items() if _has_labels(field)}
+    field = "ground_truth" if "ground_truth" in fields else next(iter(fields), "")
+    if not field or (len(fields) > 1 and field != "ground_truth"):
+        listed = ", ".join(sorted(fields)) or "none"
+        raise UsageError(
+            f"{path}: the samples of FiftyOne have the label fields {listed}; expected one, or one called ground_truth."
+        )
+    labels = {str(sample["filepath"]): _field_labels(sample.get(field)) for sample in samples}
+    splits = [_split_of(sample.get("tags") or ()) for sample in samples]
+    return labels, splits if any(splits) else []
+
+
+def _has_labels(field: Any) -> bool:
+    kind = str(field.get("_cls", "")) if isinstance(field, Mapping) else ""
+    return kind.removesuffix("s") in ("Classification", "Detection", "TemporalDetection", "Polyline")
+
+
+def _field_labels(field: Task | None) -> list[str]:
+    if not field:
+        return []
+    entries = [field] if "label" in field else next((item for item in field.values() if isinstance(item, list)), [])
+    return list(dict.fromkeys(str(entry["label"]) for entry in entries if entry.get("label") is not None))
+
+
+def _split_of(tags: Iterable[Any]) -> str:
+    splits = [str(tag) for tag in tags if str(tag).lower() in SPLIT_WORDS]
+    return splits[0] if len(splits) == 1 else ""
+
+
+def read_via3(path: str, value: Task) -> Labels | None:
+    """{file: classes} of a project of VIA 3, whose marks have the number of an option; None for other objects."""
+    if not all(isinstance(value.get(key), Mapping) for key in words("project attribute file metadata view")):
+        return None
+    used = {number for mark in value["metadata"].values() for number, text in mark["av"].items() if text != ""}
+    if len(used) != 1:
+        listed = ", ".join(str(value["attribute"][number]["aname"]) for number in sorted(used)) or "none"
+        raise UsageError(
+            f"{path}: marks of VIA 3 have the attributes {listed}; expected one, whose options are classes."
+        )
+    (attribute,) = used
+    options = value["attribute"][attribute].get("options") or {}
+    labels: Labels = {str(file["fname"]): [] for file in value["file"].values()}
+    for mark in value["metadata"].values():
+        (file,) = value["view"][str(mark["vid"])]["fid_list"]
+        numbers = str(mark["av"].get(attribute, "")).split(",") if options else [mark["av"].get(attribute, "")]
+        names = [str(options[number.strip()]) if options else str(number) for number in numbers if number]
+        labels[str(value["file"][str(file)]["fname"])] += names
+    return labels
