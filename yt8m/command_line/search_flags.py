@@ -67,7 +67,7 @@ def for_training(
             raise UsageError(
                 f"--budget={flags['budget']:g} limits the choice of a model, but {reasons[0]}; leave it out."
             )
-        return dict(flags), ModelSearchConfig()
+        return dict(flags), ModelSearchConfig(follows=_followed(flags, discovered))
     free = [name for name in (RATE, BATCH, STEPS, EPOCHS) if flags.get(name) is None]
     free += [name for name in (TRANSFORM, PENALTY) if name not in hyper_parameters]
     completed = dict(flags)
@@ -85,6 +85,19 @@ def _context_of(format: DataFormat) -> int:
     return max(format.segment_size or SEGMENT_SIZE, round(_CONTEXT_SECONDS * (format.frames_per_second or 1.0)))
 
 
+def _followed(flags: Mapping[str, Any], discovered: DiscoveredFormat | None) -> tuple[str, ...]:
+    """The options that follow one's own data though nothing is searched."""
+    is_alone = not (os.environ.get("TF_CONFIG") or os.environ.get("CLUSTER_SPEC"))
+    if discovered is None or discovered.format.segment_labels or flags.get("segment_labels"):
+        return ()
+    return (BATCH,) if is_alone and _is_own(discovered) and flags.get(BATCH) is None else ()
+
+
+def _is_own(discovered: DiscoveredFormat) -> bool:
+    """Whether data are one's own: their features are not those of YouTube-8M."""
+    return bool(discovered.extractors) or not any(f.name in KNOWN_SIZES for f in discovered.format.features)
+
+
 def _reasons_against(
     flags: Mapping[str, Any], config_path: str, discovered: DiscoveredFormat | None, is_asked: bool
 ) -> Iterator[str]:
@@ -97,7 +110,7 @@ def _reasons_against(
             yield f"--{name}={shown(flags[name])} is given"
     if discovered is None or (discovered.format.segment_labels and not are_spans and not is_asked):
         yield "the training data are not whole videos of a known format"
-    elif not is_asked and not discovered.extractors and any(f.name in KNOWN_SIZES for f in discovered.format.features):
+    elif not is_asked and not _is_own(discovered):
         yield "the data have features of YouTube-8M, for which the published defaults stay"
     if not is_asked:
         values, goes_on = {"config": config_path, **flags}, _was_chosen(flags)

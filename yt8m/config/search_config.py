@@ -31,6 +31,8 @@ class ModelSearchConfig(Checked, shapes="nothing"):
     )
     # Which of the options above the search may set; empty if there is no search.
     free: tuple[str, ...] = option((), "options that follow the data", is_flag=False, is_compared=False)
+    # Which options follow the data though nothing is searched.
+    follows: tuple[str, ...] = option((), "options that follow the data", is_flag=False, is_compared=False)
     # {option, value, reason} of each option that was set so.
     origins: tuple[Mapping[str, Any], ...] = option((), "origins of options", is_flag=False, is_compared=False)
     # {candidates, steps, batch_size} of each round.

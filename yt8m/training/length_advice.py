@@ -23,7 +23,7 @@ def log(config: TrainConfig, data: OpenedData) -> None:
     """
     if config.max_steps is not None or config.search.trials or config.data.num_epochs is None:
         return
-    if config.data.segment_labels or config.data.reader or not (videos := _count(data)):
+    if config.data.segment_labels or config.data.reader or not (videos := count_videos(data)):
         return
     towers = count_towers(config.devices.num_gpu)
     batch_size = config.data.batch_size * towers
@@ -40,7 +40,7 @@ def log(config: TrainConfig, data: OpenedData) -> None:
     )
 
 
-def _count(data: OpenedData) -> int:
+def count_videos(data: OpenedData) -> int:
     """The number of records; 0 if the files are too large to be counted, or if it is not known."""
     if sum(stamp.bytes for stamp in storage.stamps(data.files).values()) > _MOST_BYTES:
         return 0

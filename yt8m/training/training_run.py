@@ -34,7 +34,7 @@ from yt8m.runner.validation_history import Best
 from yt8m.runs import best_checkpoint
 from yt8m.runs.default_data import default_to_sample_data
 from yt8m.storage import copies
-from yt8m.training import length_advice, splits, training_workload
+from yt8m.training import length_advice, own_data_batch, splits, training_workload
 from yt8m.training.search import outcome as search_outcome
 from yt8m.video.workload import Workload
 
@@ -128,6 +128,8 @@ def train(
 
         _refuse_data_without_labels(data, config.data, config.distillation)
         config, data = choice.choose(config, data)
+    elif config.search.follows and cluster is None:
+        config = own_data_batch.with_batch(config, data)
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)
@@ -203,6 +205,8 @@ def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
     if not outcome.exit_code:
         if config.search.trials:
             _show_choice(config)
+        elif config.search.origins:
+            print("\n".join(search_outcome.origin_lines(config)), flush=True)
         print(_describe_results(config, outcome.global_step), flush=True)
     return outcome.exit_code
 

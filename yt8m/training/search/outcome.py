@@ -253,11 +253,16 @@ def _kept_validation(config: TrainConfig, saved: TrainConfig) -> ValidationConfi
     return dataclasses.replace(of_run, eval_data_pattern=pattern or of_run.eval_data_pattern)
 
 
+def origin_lines(config: TrainConfig) -> Iterator[str]:
+    """A line for each option that follows the data: its value and the reason."""
+    for origin in config.search.origins:
+        yield f"{origin['option']} {_shown(origin['value'])}: {origin['reason']}"
+
+
 def lines(config: TrainConfig) -> Iterator[str]:
     """The lines about a choice that a training prints at its end: what was set and why, and the candidates."""
     search = config.search
-    for origin in search.origins:
-        yield f"{origin['option']} {_shown(origin['value'])}: {origin['reason']}"
+    yield from origin_lines(config)
     yield f"{'mAP':>8} {'':>9} {'GAP':>7} {'Hit@1':>7} {'s':>6}  candidate"
     for row in search.trials:
         mark = "  <- chosen" if row["is_chosen"] else ""

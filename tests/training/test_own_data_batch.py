@@ -1,0 +1,54 @@
+"""A training on one's own data whose length is given searches nothing, but its batch follows the number of videos."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from reader_records import video_record, write_shard
+
+from yt8m import train
+from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
+
+
+def shard(path: pathlib.Path, videos: int, feature: str = "clip") -> str:
+    records = [video_record(id=[b"v%d" % k], labels=[k % 3], **{feature: [0.1 * (k % 7)] * 4}) for k in range(videos)]
+    return str(write_shard(path, records))
+
+
+def config_of(folder: pathlib.Path) -> TrainConfig:
+    saved = run_dir.read(str(folder))
+    assert saved is not None
+    return saved.config
+
+
+@pytest.mark.long
+def test_the_batch_is_chosen_said_saved_and_kept(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--model=LogisticModel", "--export_model_steps=0", "--num_classes=3"]
+    run = [*words, f"--train_dir={tmp_path}/run"]
+    many, few = shard(tmp_path / "many.tfrecord", 2000), shard(tmp_path / "few.tfrecord", 200)
+    assert train.main([*run, f"--train_data_pattern={many}", "--num_epochs=1"]) == 0
+    assert "batch_size 64: 2000 videos" in capfd.readouterr().out
+    config = config_of(tmp_path / "run")
+    assert config.data.batch_size == 64
+    assert config.search.origins == ({"option": "batch_size", "value": 64, "reason": "2000 videos"},)
+    assert not config.search.trials
+
+    assert train.main([*run, f"--train_data_pattern={few}", "--num_epochs=1"]) == 0, "a resumed run"
+    assert config_of(tmp_path / "run").data.batch_size == 64
+    assert config_of(tmp_path / "run").search.origins == config.search.origins
+    assert train.main([*run, f"--train_data_pattern={few}", "--max_steps=1", "--start_new_model"]) == 0
+    assert config_of(tmp_path / "run").data.batch_size == 32
+    assert train.main([*run, f"--train_data_pattern={few}", "--max_steps=1", "--batch_size=7"]) == 0
+    assert config_of(tmp_path / "run").data.batch_size == 7
+
+
+@pytest.mark.long
+def test_the_published_batch_stays_for_features_of_youtube_8m(tmp_path: pathlib.Path) -> None:
+    pattern = shard(tmp_path / "a.tfrecord", 100, "mean_rgb")
+    words = ["--feature_names=mean_rgb", "--feature_sizes=4", "--num_classes=3", "--max_steps=1"]
+    words += [f"--train_data_pattern={pattern}", f"--train_dir={tmp_path}/run", "--export_model_steps=0"]
+    assert train.main(words) == 0
+    config = config_of(tmp_path / "run")
+    assert (config.data.batch_size, config.search.origins) == (1024, ())
