@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
@@ -68,6 +69,18 @@ def test_the_files_of_all_shards_together_are_the_file_of_inference(
         lines += text[bool(lines) :]
     assert same_rows(lines, whole.read_text().splitlines())
     assert len(lines) == 17
+
+
+def test_a_worker_reads_the_manifest_that_is_named(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    """Without it, a worker does not know of which range the bytes are, nor how many records there must be."""
+    run, pattern = video
+    (shard, *_) = shards_of(pattern, tmp_path / "out")
+    content = {"records": 99, "bytes": 1, "crc32c": "00000000"}
+    shards = {os.path.relpath(shard.path, tmp_path): content}
+    (tmp_path / "elsewhere.json").write_text(json.dumps({"format": "yt8m manifest 1", "shards": shards}))
+    config = InferBulk(model=run, data=pattern, out=str(tmp_path / "out"), manifest=str(tmp_path / "elsewhere.json"))
+    with pytest.raises(RunError, match="99"):
+        shard_work.predict(config, shard)
 
 
 @pytest.mark.heavy

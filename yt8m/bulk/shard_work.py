@@ -118,7 +118,7 @@ class _LoadedModel:
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Videos]:
         """The records of a shard in batches, up to the first bad record."""
-        data = open_data(None).of_files([path])
+        data = open_data(None, manifest=self.config.manifest).of_files([path])
         if self.config.cache:
             self.require_run("--cache").refuse_other_data(read_records(data))
             return self._cached_batches(data, bad)

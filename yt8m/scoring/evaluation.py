@@ -147,7 +147,7 @@ def _evaluate_export(config: EvalConfig, data: OpenedData | None) -> int:
     ):
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
-        data = data or open_data(config.eval_data_pattern)
+        data = data or open_data(config.eval_data_pattern, manifest=config.manifest)
         batches = scorer.batches(data, size, label_check.LABELS)
         result = evaluate_with(scorer, batches, EvaluationSettings(config.top_k), config.metrics)
         evaluation_results.write(folder, events, result, scorer.model)

@@ -55,7 +55,10 @@ def evaluate(config: EvalConfig) -> int:
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
     ) as scorer:
-        cells, folder = _scored(scorer, config.eval_data_pattern), config.eval_dir or scorer.takes.folder
+        cells, folder = (
+            _scored(scorer, config.eval_data_pattern, config.manifest),
+            config.eval_dir or scorer.takes.folder,
+        )
         given_path = config.spans_from or _choice_on_others(folder, cells, scorer.step)
         if given_path:
             joining = film_spans.joining_for(scorer, given_path)
@@ -98,10 +101,10 @@ def _as_json(
     return {name: list(values) for name, values in figures.items()} | {"AP of classes": aps}
 
 
-def _scored(scorer: Scorer, pattern: str) -> ScoredCells:
+def _scored(scorer: Scorer, pattern: str, manifest: str) -> ScoredCells:
     """The scores of the cells of each video, and whether these show each class."""
     joining, ids, scores, truth, passed_over = film_spans.default_joining(scorer), list[str](), [], [], 0
-    data = open_data(pattern)
+    data = open_data(pattern, manifest=manifest)
     declared = data.format.format.segment_size if data.format else None
     if declared not in (None, joining.frames):
         raise UsageError(

@@ -12,7 +12,7 @@ from yt8m.config.data_fit import Takes
 from yt8m.errors import UsageError
 from yt8m.records import batches, input_statistics
 from yt8m.records.input_statistics import InputStatistics
-from yt8m.records.opened_data import open_data
+from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import DamagedError
 
@@ -31,10 +31,14 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
         )
     frames = data.max_frames if data.frame_features else 1
     size = max(1, min(1024, _BATCH_VALUES // (frames * sum(data.feature_sizes))))
-    data, files = _fitted(data, pattern)
-    for path in files:
+    data, opened = _fitted(data, pattern)
+    zeroes_unfit = data.nan_policy == "zero"
+    for path in opened.files:
         records = batches.Records(
-            [path], Takes(data).format, size, data.max_frames, dequantize=True, allows_unfit=data.nan_policy == "zero"
+            *([path], Takes(data).format, size, data.max_frames),
+            dequantize=True,
+            allows_unfit=zeroes_unfit,
+            opened=opened.of_files([path]),
         )
         try:
             yield from records.epoch(0)
@@ -43,19 +47,19 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
                 raise
 
 
-def _fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, list[str]]:
-    """(the config by which the videos of a pattern are read, their files): videos to compare on may have other ranges.
+def _fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:
+    """(the config by which the videos of a pattern are read, the files): videos to compare on may have other ranges.
 
     Videos to compare on that do not fit to the training data, or number the classes differently, are refused.
     """
     if pattern == data.data_pattern:
-        return data, data_fit.open_for(data, "train_data_pattern").files
+        return data, data_fit.open_for(data, "train_data_pattern")
     opened = open_data(pattern, flag="eval_data_pattern")
     remedy = f"Validate on data with the same format as those of --train_data_pattern={data.data_pattern}."
     takes = Takes(data, data_fit.open_for(data).vocabulary, data.data_pattern)
     takes.names_on(opened, remedy)
     fitted = data_fit.fit(takes, opened, {}, flag="eval_data_pattern", is_rated=data.segment_labels, remedy=remedy)
-    return fitted, opened.files
+    return fitted, opened
 
 
 def statistics_of(data: DataConfig) -> InputStatistics:
