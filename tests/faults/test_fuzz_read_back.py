@@ -22,20 +22,24 @@ from golden_data import golden
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import examples
+from reports import report_runs
 
 from yt8m.config import run_dir
 from yt8m.datasets.extract.shard_extraction import FinishedShard
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import eval_samples
 from yt8m.export import model_card
 from yt8m.graph import restore
 from yt8m.labels import folds, video_copies
 from yt8m.labels.folds import AuditedVideos
 from yt8m.reports import run_list
-from yt8m.runner import failed_input, validation_history
+from yt8m.runner import checkpoints, failed_input, validation_history
 from yt8m.runner.cluster import exchange
 from yt8m.runs import best_checkpoint
 from yt8m.runs.opened_run import open_run
+from yt8m.storage import state_files
+from yt8m.training.search import choice
 
 Reader = Callable[[pathlib.Path], object]
 HISTORY = {
@@ -122,10 +126,32 @@ def meta_graph(path: pathlib.Path) -> None:
     shutil.copy(golden("run_format_1/model.ckpt-6.meta"), path)
 
 
+def state(path: pathlib.Path) -> None:
+    shutil.copy(golden("run_format_1/checkpoint"), path)
+
+
+def trials(path: pathlib.Path) -> None:
+    rows = {"a, 3 steps": {"candidate": "a, 3 steps", "steps": 3, "folds": 1, "map": 0.5, "number": 0}}
+    state_files.write(str(path), {"fingerprint": "ab", "rows": rows})
+
+
+def read_trials(path: pathlib.Path) -> None:
+    """The trials are those that were written, or none: the search then trains them again."""
+    rows = choice._SavedRows(str(path), "ab").rows
+    assert rows in ({}, {"a, 3 steps": {"candidate": "a, 3 steps", "steps": 3, "folds": 1, "map": 0.5, "number": 0}})
+
+
+def evaluated(path: pathlib.Path) -> None:
+    report_runs.make_run(path.parent.parent, seed=0, num_classes=12)
+
+
 # {name of a file: (writes it; reads it)}
 BINARY: dict[str, tuple[Callable[[pathlib.Path], None], Reader]] = {
     "videos.npz": (videos, lambda path: folds.read_videos(str(path))),
     "pairs.npz": (pairs, lambda path: video_copies.read_pairs(str(path))),
+    "checkpoint": (state, lambda path: checkpoints.read_state(str(path.parent))),
+    "search.json": (trials, read_trials),
+    "eval/videos.npz": (evaluated, lambda path: eval_samples.read(str(path.parent.parent))),
     "model.ckpt-6.meta": (meta_graph, lambda path: restore.signature_of(str(path))),
 }
 
@@ -180,6 +206,7 @@ def test_changed_bytes_of_text(place: pathlib.Path, name: str, change: Any) -> N
 @examples(25, **REUSED)
 def test_changed_bytes(tmp_path: pathlib.Path, name: str, change: Any) -> None:
     write, read = BINARY[name]
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     write(tmp_path / name)
     (tmp_path / name).write_bytes(change.of((tmp_path / name).read_bytes()))
     ask(read, tmp_path / name)

@@ -34,7 +34,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import audited_videos, findings, folds, video_copies
 from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
-from yt8m.labels.label_noise import LabelNoise
+from yt8m.labels.label_noise import LabelNoise, RankingBasis
 from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors
 from yt8m.records import label_check, vocabulary
 from yt8m.records.batches import read_records
@@ -289,7 +289,7 @@ class LabelAudit:
             "share of wrong labels by the confident joint": round(noise.joint.wrong, 4),
             "share of missing labels by the confident joint": round(noise.joint.missing, 4),
             "shares that are in doubt": ", ".join(noise.contradictions()) or "none",
-            "order of the list": "by chance" if noise.is_comparable else "by score",
+            "order of the list": "by chance" if noise.ranking is RankingBasis.RATES else "by score",
             "listed as wrong": int((~issues.is_missing).sum()),
             "listed as missing": int(issues.is_missing.sum()),
             "decisions kept": num_kept,

@@ -19,14 +19,17 @@ labels are expected where the videos that do not show the class are, each counte
 labelling confuses two classes that look alike, the models learn to expect the wrong labels, and hardly any seems wrong.
 `confident_joint` does not assume it, but takes doubtful labels for wrong ones. So both shares are given. Where they are
 of nearly the same size, each class has its own a; else all have nearly the same. Where that of the confident joint is
-many times as large, nothing says which is right, and the chances of wrong and missing labels cannot be compared. Then
-both are ranked by their scores alone, whatever the class, wrong ones as if they were _LESS_WRONG less probable (as
-log-odds), since labels are more often left out than false. The chances that labels are wrong then add up to the
-geometric mean of both shares, in proportion to how much the curves doubt each label.
+many times as large, nothing says which is right, and the chances of wrong and missing labels cannot be compared. The
+chances that labels are wrong then add up to the geometric mean of both shares, in proportion to how much the curves
+doubt each label. One list then ranks both kinds alike, by z; so it does if the two shares of missing labels differ by
+more than _NEAR, since perhaps none is missing. If by the curves hardly any label is wrong, both are ranked by their
+scores alone, whatever the class, wrong ones as if they were _LESS_WRONG less probable (as log-odds), since labels are
+more often left out than false.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,8 +49,21 @@ _LEAST = 1e-9  # keeps divisors off 0
 # If the confident joint gives a share of wrong labels that is larger by at most _AGREES, the two shares agree; if it is
 # larger by more than _CONTRADICTS, nothing says which is right (see the top of this file).
 _AGREES, _CONTRADICTS = 1.75, 7.0
+_HARDLY_ANY = 30.0  # if the confident joint's share is so many times as large, the curves see hardly any wrong label
 _LESS_WRONG = 1.0
+# Only if the confident joint's share of missing labels is at most so many times as large does the list of both kinds
+# follow the share of the curves. Where classes are hard to tell apart, that is up to 13 % although no label is missing
+# (benchmarks/label_worlds.py, the kind `added`), and the joint then says at least 2.8 times as much.
+_NEAR = 2.5
 _LEAST_TOLD = 0.005  # if both shares are below this, it does not matter that they differ
+
+
+class RankingBasis(enum.Enum):
+    """By what wrong and missing labels are ranked in one list; see the top of this file."""
+
+    RATES = enum.auto()  # the log-odds of the error: those of the curves, with the shares of errors
+    CURVES = enum.auto()  # the log-odds that the class is present, whichever kind is the more frequent
+    SCORES = enum.auto()  # the scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +76,8 @@ class LabelNoise:
       joint: both shares by the confident joint.
       class_wrong, class_missing: float64 [C], the shares for each class.
       curves: the curves of the classes, with the shares a and b that the rates have corrected.
+      is_comparable: whether the chances of wrong and missing labels can be compared.
+      ranking: by what both kinds are ranked in one list.
       doubt: how many times as large as the doubts of the curves the chances of wrong labels are, if they cannot be
         compared.
     """
@@ -71,6 +89,7 @@ class LabelNoise:
     class_missing: Floats64
     curves: ClassCurves
     is_comparable: bool
+    ranking: RankingBasis
     doubt: float
 
     def wrong_odds(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
@@ -79,11 +98,11 @@ class LabelNoise:
         Args:
           scores: the scores of the labels, of the same shape.
         """
-        return (
-            _wrong_odds(self.curves, classes, scores)
-            if self.is_comparable
-            else np.asarray(-_LESS_WRONG - scores, float)
-        )
+        if self.ranking is RankingBasis.RATES:
+            return _wrong_odds(self.curves, classes, scores)
+        if self.ranking is RankingBasis.CURVES:
+            return np.asarray(-self.curves.log_odds(classes, scores))
+        return np.asarray(-_LESS_WRONG - scores, float)
 
     def missing_odds(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
         """The log-odds by which labels are ranked as missing.
@@ -91,7 +110,11 @@ class LabelNoise:
         Args:
           scores: the scores of these classes, of the same shape.
         """
-        return _missing_odds(self.curves, classes, scores) if self.is_comparable else np.asarray(scores, np.float64)
+        if self.ranking is RankingBasis.RATES:
+            return _missing_odds(self.curves, classes, scores)
+        return np.asarray(
+            self.curves.log_odds(classes, scores) if self.ranking is RankingBasis.CURVES else scores, float
+        )
 
     def wrong_chances(self, classes: Ints64, scores: Floats32 | Floats64) -> Floats64:
         """The chances that labels are wrong; the arguments are those of `wrong_odds`."""
@@ -202,6 +225,7 @@ def _noise(counts: ScoreCounts, curves: ClassCurves, rates: _Rates, joint: Joint
         false=np.clip(curves.false * rates.wrong.factor, _LEAST, _LARGEST_SHARE),
         missing=np.clip(curves.missing * rates.missing.factor, _LEAST, _LARGEST_SHARE),
     )
+    is_comparable = rates.wrong.is_known and rates.missing.is_known and joint.wrong <= _CONTRADICTS * rates.wrong.share
     return LabelNoise(
         wrong=rates.wrong.share,
         missing=rates.missing.share,
@@ -209,11 +233,20 @@ def _noise(counts: ScoreCounts, curves: ClassCurves, rates: _Rates, joint: Joint
         class_wrong=np.minimum(rates.wrong_labels.sum(1) / np.maximum(labels, 1), 1),
         class_missing=corrected.missing,
         curves=corrected,
-        is_comparable=rates.wrong.is_known
-        and rates.missing.is_known
-        and joint.wrong <= _CONTRADICTS * rates.wrong.share,
+        is_comparable=is_comparable,
+        ranking=_ranking_basis(rates, joint, is_comparable),
         doubt=between * float(labels.sum()) / max(doubts, _LEAST),
     )
+
+
+def _ranking_basis(rates: _Rates, joint: JointShares, is_comparable: bool) -> RankingBasis:
+    """By what both kinds of errors are ranked in one list."""
+    is_sure = joint.missing <= _NEAR * rates.missing.share or joint.wrong <= _AGREES * rates.wrong.share
+    if is_comparable and is_sure:
+        return RankingBasis.RATES
+    if rates.wrong.is_known and joint.wrong <= _HARDLY_ANY * rates.wrong.share:
+        return RankingBasis.CURVES
+    return RankingBasis.SCORES
 
 
 def _expected_wrong_labels(counts: ScoreCounts, curves: ClassCurves, present: Floats64) -> Floats64:
