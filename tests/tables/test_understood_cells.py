@@ -50,11 +50,18 @@ FORMS = {
     "bullets between": Cells(" \u2022 ".join),
     "dots between": Cells(" \u00b7 ".join),
     "Arabic commas": Cells("\u060c ".join, ["\u0642\u0637", "\u0643\u0644\u0628", "\u0637\u0627\u0626\u0631"]),
+    "line breaks of HTML": Cells("<br>".join),
     "blanks around slashes": Cells(" / ".join),
     "a separator at the end": Cells(lambda x: ";".join(x) + ";"),
     "separators at both ends": Cells(lambda x: "|" + "|".join(x) + "|"),
     "uneven blanks": Cells(lambda x: " ,  ".join(x).replace("  ", "", 1)),
     "a label twice": Cells(lambda x: ", ".join([*x, x[0]])),
+    "hashtags without blanks": Cells(lambda x: "".join(f"#{name}" for name in x)),
+    "quotes around names with blanks": Cells(lambda x: "|".join(f'"{name}"' if name != "cat" else name for name in x)),
+    "a list of one text": Cells(lambda x: json.dumps([";".join(x)])),
+    "a list of one list": Cells(lambda x: json.dumps([x])),
+    "signs without a width": Cells(lambda x: ";".join(f"{name}\u200b" for name in x)),
+    "words for nothing": Cells(lambda x: ";".join(x) or "NONE", fewest=0),
     "steps of a tree": Cells("; ".join, ["Animals > cat", "Animals > dog", "Animals > otter"]),
     "paths of a tree": Cells(",".join, ["animals/cat", "animals/dog", "animals/otter"]),
 }
@@ -95,6 +102,10 @@ def test_columns_may_repeat_their_names(tmp_path: pathlib.Path) -> None:
     ("show", "message"),
     [
         (">".join, "--label_separator=none .*--label_separator='>'"),
+        ("@".join, "--label_separator='@'"),
+        ("__".join, "--label_separator='__'"),
+        ("\uff5c".join, "--label_separator='\uff5c'"),
+        (lambda x: json.dumps(x if len(x) < 3 else [x[0], ";".join(x[1:])]), "--label_separator=';'"),
         (lambda x: " ".join(f"{name} 0.9" for name in x), "'.* 0.9'"),
         (lambda x: ", ".join(f"{name} (95%)" for name in x), "(95%)"),
     ],
@@ -132,3 +143,39 @@ def test_an_empty_id_does_not_go_on_with_the_video_above(tmp_path: pathlib.Path)
     rows = [("id", "label"), ("a", "cat"), ("a", "dog"), ("", "otter"), ("b", "cat")]
     with pytest.raises(UsageError, match=r"row 3 \(line 4\).*empty"):
         read(write(tmp_path / "t.csv", rows))
+
+
+def test_marks_of_nothing_stand_beside_columns_of_classes(tmp_path: pathlib.Path) -> None:
+    rows = [("id", "cat", "dog"), ("a", "x", "-"), ("b", "-", "x"), ("c", "NA", "x")]
+    assert read(write(tmp_path / "t.csv", rows)) == {"a": ["cat"], "b": ["dog"], "c": ["dog"]}
+
+
+@pytest.mark.parametrize("error", ["#VALUE!", "#REF!", "NaT", "\u2013", "n.a."])
+def test_errors_of_spreadsheets_are_no_labels(error: str, tmp_path: pathlib.Path) -> None:
+    rows = [("id", "labels"), ("a", "cat;dog"), ("b", error), ("c", "dog")]
+    assert read(write(tmp_path / "t.csv", rows)) == {"a": ["cat", "dog"], "b": [], "c": ["dog"]}
+
+
+def test_a_class_of_the_vocabulary_may_be_called_none(tmp_path: pathlib.Path) -> None:
+    table = write(tmp_path / "t.csv", [("id", "labels"), ("a", "none"), ("b", "cat"), ("c", "cat")])
+    assert read(table)["a"] == []
+    assert read(table, vocabulary=["cat", "none"])["a"] == ["none"]
+
+
+def test_columns_called_as_splits_are_no_classes(tmp_path: pathlib.Path) -> None:
+    rows = [("id", "cat", "dog", "train", "val"), ("a", 1, 0, 1, 0), ("b", 0, 1, 0, 1), ("c", 1, 1, 1, 0)]
+    with pytest.raises(UsageError, match='"train"'):
+        read(write(tmp_path / "t.csv", rows))
+
+
+def test_an_id_and_a_label_in_one_field_are_refused(tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{k} {k % 3}", *([] if k % 2 else [k % 5])) for k in range(20)]
+    with pytest.raises(UsageError, match="'v0 0'"):
+        read(write(tmp_path / "t.txt", rows))
+
+
+def test_answers_of_several_people_are_not_united(tmp_path: pathlib.Path) -> None:
+    header = ("video", "id", "tags", "annotator", "annotation_id")
+    rows = [(f"v{k // 2}", k // 2, ("cat", "dog")[k % 2], k % 2, k) for k in range(8)]
+    with pytest.raises(UsageError, match="JSON"):
+        read(write(tmp_path / "t.csv", [header, *rows]))

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from yt8m.tables.label_forms import hashable, is_nothing
+from yt8m.tables.class_names import is_nothing
+from yt8m.tables.label_forms import hashable
 from yt8m.tables.sources import Source
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it

@@ -122,6 +122,12 @@ class LabelFinder:
             if not facts or not self._columns.is_free(name) or _UNNAMED.fullmatch(name):
                 continue
             if not is_remark(name) and self._is_class(name, facts):
+                if normalized(name) in SPLIT_WORDS:
+                    raise UsageError(
+                        f'{self._where}: the column "{name}" of 0 and 1 may say in which split a video is, or be a '
+                        "class. Write a column split with train, validate and test in its place, or name the columns "
+                        f"of the classes, as in --columns=labels=COLUMN{JOIN}COLUMN."
+                    )
                 columns_found.append(name)
         return columns_found
 

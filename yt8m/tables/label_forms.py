@@ -5,38 +5,18 @@ The form is found from the cells, and then each cell is read by it. A cell that 
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables import label_lists, separators
+from yt8m.tables.class_names import WHOLE_FLOAT, is_nothing
 from yt8m.tables.label_lists import NotAListError
 
-# Cells that say that there is no label, as pandas, Python, R, SQL, spreadsheets and people write it.
-_NOTHING = frozenset(
-    (
-        "",
-        "(no genres listed)",
-        "nan",
-        "NaN",
-        "None",
-        "null",
-        "NULL",
-        "NA",
-        "N/A",
-        "n/a",
-        "<NA>",
-        "#N/A",
-        "-",
-        "--",
-        "—",
-        r"\N",
-        "[]",
-    )
-)
-_WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SCORED = re.compile(
     r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%)\)?", re.ASCII
@@ -52,7 +32,6 @@ _QUOTES = tuple(
     )
 )
 _BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
-_MOST_CACHED = 1 << 17  # different cells or names whose reading is kept
 
 Split = Callable[[Any], Sequence[str]]
 
@@ -80,46 +59,6 @@ class LabelForm(NamedTuple):
     def is_plain(self) -> bool:
         """Whether each text is a name, or is cut at each separator, whatever its parts are."""
         return self.split is _whole or (isinstance(self.split, _Splitter) and not self.split.whole)
-
-
-class NameCleaner(dict[Any, str]):
-    """{a name as a cell has it: the name of the class}; empty for what says that there is no label.
-
-    Blanks around a name do not count, and composed and decomposed letters are one.
-    """
-
-    def __init__(self, has_whole_floats: bool = False) -> None:
-        super().__init__()
-        self._has_whole_floats = has_whole_floats
-
-    def __missing__(self, name: Any) -> str:
-        if len(self) > _MOST_CACHED:
-            self.clear()
-        text = self[name] = self._clean(name)
-        return text
-
-    def _clean(self, name: Any) -> str:
-        if isinstance(name, bool) or name is None:
-            return str(name).lower() if name is not None else ""
-        if isinstance(name, float):
-            return "" if name != name else _float_text(name)
-        text = str(name)
-        text = (text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
-        if text in _NOTHING:
-            return ""
-        match = _WHOLE_FLOAT.fullmatch(text) if self._has_whole_floats else None
-        return match[1] if match else text
-
-
-def _float_text(number: float) -> str:
-    return str(int(number)) if number.is_integer() else str(number)
-
-
-def is_nothing(value: Any) -> bool:
-    """Whether a cell says that there is no label."""
-    if isinstance(value, list | tuple | dict):
-        return not value
-    return value is None or value != value or str(value).strip() in _NOTHING
 
 
 def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
@@ -204,11 +143,16 @@ class _Undecorated:
 
 
 def _decoration(pieces: Sequence[Sequence[str]], separator: str) -> re.Pattern[str] | None:
-    """The quotes or bullets around every label of the cells that have several, or of all; None if there are none."""
+    """The quotes or bullets around the labels of the cells that have several, or of all; None if there are none.
+
+    Some programs write quotes around most names alone, such as those with blanks.
+    """
     several = [names for names in pieces if len(names) > 1] or pieces
     patterns = (*_QUOTES, _BULLETS) if separator == "\n" else _QUOTES
+    names_in_cells = [name for names in several for name in names]
     for pattern in patterns:
-        if several and all(pattern.fullmatch(name) for names in several for name in names):
+        count = sum(pattern.fullmatch(name) is not None for name in names_in_cells)
+        if count and (count == len(names_in_cells) or (pattern is not _BULLETS and 2 * count > len(names_in_cells))):
             return pattern
     return None
 
@@ -247,8 +191,8 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
 
 def _of_numbers(texts: Mapping[str, int]) -> LabelForm:
     """The form of numbers, which pandas writes as 3.0 if some are missing."""
-    is_float = any(map(_WHOLE_FLOAT.fullmatch, texts))
-    has_whole_floats = is_float and all(_WHOLE_FLOAT.fullmatch(text) or text.isdigit() for text in texts)
+    is_float = any(map(WHOLE_FLOAT.fullmatch, texts))
+    has_whole_floats = is_float and all(WHOLE_FLOAT.fullmatch(text) or text.isdigit() for text in texts)
     return LabelForm("", _whole, has_whole_floats=has_whole_floats, checked=frozenset(texts))
 
 
@@ -275,7 +219,7 @@ def _refuse_scores(names: Collection[str], source: str, always: bool = False) ->
 
 def _are_hashtags(texts: Mapping[str, int]) -> bool:
     """Whether each label begins with `#`, as in `#cat #dog`."""
-    return bool(texts) and all(re.fullmatch(r"#[^#]*[^#\s][^#]*(\s+#[^#]*[^#\s][^#]*)*", text) for text in texts)
+    return bool(texts) and all(re.fullmatch(r"(#[^#]*[^#\s][^#]*)+", text) for text in texts)
 
 
 def _hashtags(cell: Any) -> Sequence[str]:
@@ -312,6 +256,8 @@ def _of_lists(
         return vector(_list_items)
     if inner := _inside_lists(items, others, known_names, source):
         return inner
+    if joined := _joined_in_lists(items, others, known_names, source):
+        return joined
     names = {str(item).strip() for pieces in items.values() for item in pieces} | set(known_names)
     if any(text in names for text in lists) or (others and not _may_stand_alone(items, others, names)):
         example = next((text for text in others if text not in names), lists[0])
@@ -337,6 +283,29 @@ def _inside_lists(
     checked = frozenset(name for pieces in items.values() for name in splitter(pieces[0])) | frozenset(known_names)
     description = f"lists of labels separated by {separators.show(separator)}"
     return LabelForm(description, lambda cell: splitter(str(cell).strip()[1:-1]), separator, checked=checked)
+
+
+def _joined_in_lists(
+    items: Mapping[str, Sequence[Any]], others: Sequence[str], known_names: Collection[str], source: str
+) -> LabelForm | None:
+    """The form of lists such as `["cat;dog"]`, whose only item has several labels; None for other lists."""
+    counts = Counter(str(item).strip() for pieces in items.values() for item in pieces)
+    for separator in separators.USUAL:
+        verdict = separators.judge(separator, counts, known_names)
+        if verdict.kind != "split":
+            continue
+        if others or not all(len(pieces) == 1 for pieces in items.values()):
+            raise separators.two_readings(source, separator, verdict.example, "")
+        splitter = _Splitter(separator)
+        checked = frozenset(name for item in counts for name in separators.split(item, separator))
+        description = f"lists of texts separated by {separators.show(separator)}"
+        split = functools.partial(_split_items, splitter)
+        return LabelForm(description, split, separator, checked=checked | frozenset(known_names))
+    return None
+
+
+def _split_items(splitter: _Splitter, cell: Any) -> Sequence[str]:
+    return [name for item in _list_items(cell) for name in splitter(item)]
 
 
 def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], names: set[str]) -> bool:

@@ -153,6 +153,12 @@ class Merger:
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
                 "only the rows whose labels count, and leave out this column."
             )
+        names = set(map(normalized, self._source.columns))
+        if self._repeats and {"annotation_id", "annotator"} <= names:
+            raise UsageError(
+                f"{self._source.path} has the answers of several people for a video. Export the project as JSON, "
+                "whose answers are joined by their majority, or keep one row for each video."
+            )
         merged = self.merged_source({LABELS: [tuple(names) for names in self._labels]})
         return Merged(merged, self._rows, self._is_scattered)
 

@@ -19,6 +19,8 @@ _GENERIC_PREFIXES = frozenset(
 )
 _VALUE_NAMES = frozenset(words("confidence value present is_present presence relevance positive is_positive"))
 _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
+_ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
+_MOST_OF = 0.9
 _NO_NAME = re.compile(
     r"\s|\d:\d\d|^\d+[-/.]\d+[-/.]\d+|[;,|]"
 )  # what names of files hardly hold, but times and lists do
@@ -236,6 +238,7 @@ class RoleFinder:
         for place, name in enumerate(self._columns.invented()):
             facts = self._columns.facts.get(name)
             if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
+                self._refuse_id_with_label(name, [str(value) for value in facts.filled])
                 return name
         names = [name for name in self._columns.names if self._names_files(name)]
         if len(names) == 1:
@@ -244,6 +247,16 @@ class RoleFinder:
             f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. Name the column of the "
             "ids, as in --columns=id=COLUMN."
         )
+
+    def _refuse_id_with_label(self, name: str, texts: Sequence[str]) -> None:
+        """Refuses fields such as `v00 cat`, an id and a label, where a comma stands between the labels."""
+        pairs = [match.groups() for text in texts if (match := _ID_WITH_LABEL.fullmatch(text))]
+        ids, labels = {part for part, _ in pairs}, {label for _, label in pairs}
+        if len(pairs) > _MOST_OF * len(texts) and len(ids) == len(pairs) > 1 and 2 * len(labels) <= len(pairs):
+            raise UsageError(
+                f"{self._columns.path}: the first fields, such as {texts[0][:60]!r}, seem to be an id and a label. "
+                "Write a tab between the id and the labels, and a header such as id and labels above them."
+            )
 
     def _names_files(self, name: str) -> bool:
         """Whether a column may name the videos: different texts of one word, which are neither numbers nor times."""

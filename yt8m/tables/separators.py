@@ -36,6 +36,9 @@ _WEAK = (
     " - ",
     " and ",
     " ",
+    "<br>",
+    "<br/>",
+    "<br />",
     "\\",
     ">",
     "-",
@@ -61,6 +64,7 @@ _MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels
 _FEW_OF = 1 / 3  # below this share, the cells are names
 _FEWEST_CELLS, _ENOUGH_CELLS = 2, 3  # different cells that prove a separator: of nearly all cells, or of some
 _UNUSUAL = 0.1  # share of the cells that may be names, where others prove a separator
+_SIGNS = re.compile(r"(?<=[\w)\s])(?:<br ?/?>|__+|[^\w\s]+)(?=[\w(\s])")  # between words
 _NUMBER, _NUMBERS = re.compile(r"\d{1,18}", re.ASCII), re.compile(r"[\d\s;|,]+", re.ASCII)
 
 
@@ -120,8 +124,23 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
     for separator, first_verdict in unclear:
         verdict = judge(separator, cells, known_names) if chosen else first_verdict
         if verdict.kind != "names":
-            raise _two_readings(source, separator, verdict.example, chosen)
+            raise two_readings(source, separator, verdict.example, chosen)
+    _refuse_unlisted(cells, known_names, source, chosen)
     return chosen
+
+
+def _refuse_unlisted(cells: Mapping[str, int], known_names: Collection[str], source: str, chosen: str) -> None:
+    """Raises `UsageError` if a sign that is no usual separator cuts cells into labels that stand alone elsewhere."""
+    alone = set(cells) | set(known_names)
+    examples: dict[str, list[str]] = {}
+    for text in alone - set(known_names):
+        for sign in set(_SIGNS.findall(text)) - {*_STRONG, *_WEAK}:
+            pieces = split(text, sign)
+            if len(pieces) > 1 and alone.issuperset(pieces):
+                examples.setdefault(sign, []).append(text)
+    for sign, texts in examples.items():
+        if len(texts) >= _FEWEST_CELLS:
+            raise two_readings(source, sign, min(texts), chosen)
 
 
 def refuse_combinations(names: Collection[str], checked: Collection[str], source: str) -> None:
@@ -131,7 +150,7 @@ def refuse_combinations(names: Collection[str], checked: Collection[str], source
         for separator in USUAL:
             pieces = split(name, separator) if separator in name else []
             if len(pieces) > 1 and everything.issuperset(pieces):
-                raise _two_readings(source, separator, name, "")
+                raise two_readings(source, separator, name, "")
 
 
 def refuse_unused(separator: str, cells: Mapping[str, int], known_names: Collection[str], source: str) -> None:
@@ -299,7 +318,8 @@ def _parts(cells: Mapping[str, int], separator: str, known_names: Collection[str
     return dict(counts)
 
 
-def _two_readings(source: str, separator: str, example: str, chosen: str) -> UsageError:
+def two_readings(source: str, separator: str, example: str, chosen: str) -> UsageError:
+    """The error for a text that is one name, or several with a separator between them."""
     pieces = " and ".join(repr(part[:40]) for part in split(example, separator)[:3])
     other = f"--label_separator={flag_value(chosen) if chosen else NONE}"
     return UsageError(

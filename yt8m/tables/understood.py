@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from yt8m.errors import UsageError, refusing
 from yt8m.tables import merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
+from yt8m.tables.class_names import NameCleaner, is_nothing
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts, examine
 from yt8m.tables.label_columns import refuse_remarks
-from yt8m.tables.label_forms import LabelForm, NameCleaner, find_form
+from yt8m.tables.label_forms import LabelForm, find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
 from yt8m.tables.opening import open_source
@@ -137,7 +138,7 @@ class UnderstoodTable:
         ]
         self.source_columns: Sequence[str] = source.columns
         self.features: Sequence[str] = [*roles.families, *roles.lists]
-        self._names = NameCleaner(self.form.has_whole_floats)
+        self._names = NameCleaner(self.form.has_whole_floats, flags.vocabulary)
         self._labels_of: dict[Any, tuple[Any, ...]] = {}
 
     def _find_form(self) -> LabelForm:
@@ -205,7 +206,7 @@ class UnderstoodTable:
         return merged.source
 
     def _label_names(self, cell: Any) -> tuple[str, ...]:
-        names = NameCleaner(self.form.has_whole_floats)
+        names = NameCleaner(self.form.has_whole_floats, self._flags.vocabulary)
         return tuple(name for name in (names[part] for part in self.form.split(cell)) if name)
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -323,7 +324,7 @@ class UnderstoodTable:
                 word = "" if cell is None else str(cell).strip().lower()
                 if word in TRUE_WORDS:
                     labels_of_rows[place].append(name)
-                elif word not in FALSE_WORDS and (is_marked or word not in ("", "nan")):
+                elif word not in FALSE_WORDS and (is_marked or not is_nothing(cell)):
                     number = rows.first + place
                     bad.setdefault(
                         number, f"the cell of {column} is {str(cell)[:40]!r}; expected yes or no, as 1 and 0"

@@ -1,0 +1,62 @@
+"""The name of the class that a cell means, without what nobody sees; empty for `nan` and other words for nothing."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from typing import Any
+
+# Cells that say that there is no label, in lower case, as pandas, Python, R, SQL and people write it; and the errors of
+# spreadsheets.
+_NOTHING = frozenset(
+    [
+        *("", "(no genres listed)", "nan", "none", "null", "na", "n/a", "n.a.", "nat", "<na>", "#n/a", r"\n"),
+        *("-", "--", "\u2014", "\u2013", "?", "''", '""', "[]", "{}", "()", "set()", "[ ]", "['']", "[none]", "[nan]"),
+        *("#value!", "#ref!", "#name?", "#div/0!", "#num!", "#null!", "#nv", "#wert!", "#bezug!"),
+    ]
+)
+# Signs without a width, which texts from web pages and spreadsheets carry.
+_WITHOUT_WIDTH = re.compile("[\u200b\u200e\u200f\u2060\ufeff\u00ad]")
+WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
+_MOST_CACHED = 1 << 17  # different names whose reading is kept
+
+
+class NameCleaner(dict[Any, str]):
+    """{a name as a cell has it: the name of the class}; empty for what says that there is no label.
+
+    Blanks around a name do not count, and composed and decomposed letters are one.
+    """
+
+    def __init__(self, has_whole_floats: bool = False, known_names: Collection[str] = ()) -> None:
+        super().__init__()
+        self._has_whole_floats, self._known = has_whole_floats, frozenset(known_names)
+
+    def __missing__(self, name: Any) -> str:
+        if len(self) > _MOST_CACHED:
+            self.clear()
+        text = self[name] = self._clean(name)
+        return text
+
+    def _clean(self, name: Any) -> str:
+        if isinstance(name, bool) or name is None:
+            return str(name).lower() if name is not None else ""
+        if isinstance(name, float):
+            return "" if name != name else _float_text(name)
+        text = str(name)
+        text = (text if text.isascii() else _WITHOUT_WIDTH.sub("", unicodedata.normalize("NFC", text))).strip()
+        if text.lower() in _NOTHING and text not in self._known:
+            return ""
+        match = WHOLE_FLOAT.fullmatch(text) if self._has_whole_floats else None
+        return match[1] if match else text
+
+
+def _float_text(number: float) -> str:
+    return str(int(number)) if number.is_integer() else str(number)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether a cell says that there is no label."""
+    if isinstance(value, list | tuple | dict):
+        return not value
+    return value is None or value != value or str(value).strip().lower() in _NOTHING
