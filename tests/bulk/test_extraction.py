@@ -110,7 +110,7 @@ def test_either_command_goes_on_with_what_the_other_has_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = ExtractBulk(videos=str(clips), labels="folder", out=str(tmp_path), extractors=EXTRACTORS, max_bad_videos=0)
-    with pytest.raises(RunError, match=r"[12] of 16 videos are bad, the last one .*; finished shards are kept"):
+    with pytest.raises(RunError, match=r"[12] of 16 videos"):
         extraction.run(config, {}, HERE)
     begun = len(list((tmp_path / ".extract").glob("*.json")))
     assert 1 <= begun < 8  # no worker begins a shard after too many videos were bad
@@ -136,10 +136,10 @@ def test_other_weights_on_a_worker_are_refused(clips: pathlib.Path, tmp_path: pa
     job = extraction._DistributedExtraction(config, {}, HERE)
     other = {"weights": "0" * 64}
     job._located = [one._replace(weights=one.weights._replace(sha256=other)) for one in job._located]
-    with pytest.raises(RunError, match=r"the weights of the extractor own_extractors:Colours have the sha256 \{\}"):
+    with pytest.raises(RunError, match=r"own_extractors:Colours.*sha256 \{\}"):
         job.run()
 
 
 def test_flags_of_one_machine_are_refused() -> None:
-    with pytest.raises(UsageError, match="--fetch_weights is a flag of yt8m extract"):
+    with pytest.raises(UsageError, match=r"--fetch_weights.* yt8m extract"):
         ExtractBulk(fetch_weights=True)

@@ -27,16 +27,12 @@ def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_pa
     (tmp_path / ".lock").touch()
     jobs._claim_folder(InferBulk(model="m", data="i", out=str(tmp_path), resume=True), {"model": "m"})
     assert (tmp_path / "job.json").exists()
-    with pytest.raises(UsageError, match="holds files already; add --resume"):
+    with pytest.raises(UsageError, match="--resume"):
         jobs._claim_folder(InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"})
 
 
 @pytest.mark.parametrize(
-    ("begun", "given", "remedy"),
-    [
-        (4, None, r"batch_size is 4, but this job has None; give --batch_size=4, or name another folder"),
-        (None, 8, r"batch_size is None, but this job has 8; leave out --batch_size, or name another folder"),
-    ],
+    ("begun", "given", "remedy"), [(4, None, r"4.*None.*--batch_size=4"), (None, 8, r"None.*8.*--batch_size,")]
 )
 def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
     begun: int | None, given: int | None, remedy: str, tmp_path: pathlib.Path
@@ -68,10 +64,7 @@ def test_the_report_has_the_classes_and_the_step_of_a_run_an_export_and_an_archi
 
 @pytest.mark.parametrize(
     ("model", "data", "refusal"),
-    [
-        ("export.onnx", "a.tfrecord", "--cache needs the folder of a run"),
-        ("model.tgz", "gs://b/a.tfrecord", "needs local shards, but gs://b/a.tfrecord is in a bucket"),
-    ],
+    [("export.onnx", "a.tfrecord", "--cache"), ("model.tgz", "gs://b/a.tfrecord", "gs://b/a.tfrecord")],
 )
 def test_a_cache_that_cannot_serve_is_refused_before_the_work(
     model: str, data: str, refusal: str, tmp_path: pathlib.Path
@@ -88,16 +81,10 @@ def test_a_cache_that_cannot_serve_is_refused_before_the_work(
 @pytest.mark.parametrize(
     ("config", "refusal"),
     [
-        (
-            InferBulk(model="a.onnx", data="d", out="o", max_bad_records=2),
-            "--max_bad_records needs the folder of a run",
-        ),
-        (
-            EvalBulk(model="a.onnx", data="d", out="o", segment_labels=True),
-            "--segment_labels needs the folder of a run",
-        ),
-        (InferBulk(model="a.onnx", data="d", out="o", checkpoint="best"), "a.onnx is not a run"),
-        (InferBulk(model="a.tgz", data="d", out="o", checkpoint="5"), "a.tgz is not a run"),
+        (InferBulk(model="a.onnx", data="d", out="o", max_bad_records=2), "--max_bad_records"),
+        (EvalBulk(model="a.onnx", data="d", out="o", segment_labels=True), "--segment_labels"),
+        (InferBulk(model="a.onnx", data="d", out="o", checkpoint="best"), r"a\.onnx"),
+        (InferBulk(model="a.tgz", data="d", out="o", checkpoint="5"), r"a\.tgz"),
     ],
 )
 def test_what_needs_a_run_is_refused_before_the_work(
@@ -118,7 +105,7 @@ def test_what_cannot_rank_segments_is_refused_before_the_work(tmp_path: pathlib.
     words = ["--model=FrameLevelLogisticModel", f"--train_data_pattern={frame_shards(tmp_path, (9,), is_rated=True)}"]
     words += [*FRAME, "--segment_labels", "--film_mean", "--max_steps=1", "--batch_size=4"]
     assert train.main([*words, f"--train_dir={tmp_path}/run", f"--export_dir={tmp_path}/export"]) == 0
-    refusals = {"run": "a run with --film_mean needs the mean of the video", "export": "rank needs the folder of a run"}
+    refusals = {"run": "--film_mean", "export": "rank needs"}
     for model, refusal in refusals.items():
         config = RankBulk(model=f"{tmp_path}/{model}", data=f"{tmp_path}/rated/part*.tfrecord", out=f"{tmp_path}/out")
         with pytest.raises(UsageError, match=refusal):

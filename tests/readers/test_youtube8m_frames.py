@@ -137,7 +137,7 @@ def test_ranges_say_what_is_stored_and_what_bytes_stand_for() -> None:
 
 
 def test_as_many_ranges_as_features() -> None:
-    with pytest.raises(UsageError, match="for each of the features rgb,audio"):
+    with pytest.raises(UsageError, match="rgb,audio"):
         YT8MFrameFeatureReader(feature_ranges=[(-1, 1)])
 
 

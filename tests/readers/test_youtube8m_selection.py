@@ -195,5 +195,5 @@ def test_segments_are_cut_from_youtube_8m_records_only(folder: pathlib.Path) -> 
     from yt8m.scoring.inference import segment_reader
 
     data = own("LabelInId", frame_features=True, data_pattern="own.tfrecord")
-    with pytest.raises(UsageError, match="the run's reader is layout:LabelInId"):
+    with pytest.raises(UsageError, match="layout:LabelInId"):
         segment_reader(data, 0, ())

@@ -59,7 +59,7 @@ def test_refused_and_nothing_written(tmp_path: pathlib.Path, hostile: tuple[tarf
     room = tmp_path / "room"
     room.mkdir()
     source = pack(tmp_path / "hostile.tgz", entry("innocent"), hostile)
-    with pytest.raises(UsageError, match=r"hostile.tgz is refused"):
+    with pytest.raises(UsageError, match=r"hostile\.tgz"):
         archive.safe_extract(str(source), str(room / "out"))
     assert os.listdir(room) == []
     assert sorted(os.listdir(tmp_path)) == ["hostile.tgz", "room"]
@@ -168,7 +168,7 @@ def test_a_pipe_is_read(tmp_path: pathlib.Path) -> None:
 def test_damage_is_named(tmp_path: pathlib.Path, cut: int) -> None:
     source = pack(tmp_path / "whole.tgz", entry("a", os.urandom(500)), entry("b", os.urandom(500)))
     (tmp_path / "cut.tgz").write_bytes(source.read_bytes()[:cut])
-    with pytest.raises(RunError, match=r"cut.tgz is not a complete .tgz"):
+    with pytest.raises(RunError, match=r"cut\.tgz"):
         archive.safe_extract(str(tmp_path / "cut.tgz"), str(tmp_path / "out"))
     assert sorted(os.listdir(tmp_path)) == ["cut.tgz", "whole.tgz"]
 
@@ -211,7 +211,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: pathlib.Path) -> None:
     (tmp_path / "out").mkdir()
     assert archive.safe_extract(str(source), str(tmp_path / "out")) == ["a"]
     (tmp_path / "out" / "a").write_bytes(b"mine")
-    with pytest.raises(UsageError, match="it exists and is not an empty folder"):
+    with pytest.raises(UsageError, match=f"{tmp_path}/out"):
         archive.safe_extract(str(source), str(tmp_path / "out"))
     with pytest.raises(UsageError, match="local folder"):
         archive.safe_extract(str(source), "gs://b/out")
@@ -244,7 +244,7 @@ def test_no_folder_through_a_link_of_another_user(tmp_path: pathlib.Path, monkey
     (tmp_path / "good").symlink_to(tmp_path / "home")
     give_away(tmp_path / "theirs/link", 12345, monkeypatch)
     for folder in ("theirs/link", "theirs/link/out", "mine", "mine/out"):
-        with pytest.raises(UsageError, match=r"theirs/link is a symbolic link of another user \(id 12345\)"):
+        with pytest.raises(UsageError, match=r"theirs/link .*12345"):
             archive.safe_extract(str(source), str(tmp_path / folder))
     assert os.listdir(tmp_path / "there") == []
     assert archive.safe_extract(str(source), str(tmp_path / "good/out")) == ["a"]

@@ -74,7 +74,7 @@ def test_a_checkpoint_that_is_gone_takes_nobodys_place(tmp_path: pathlib.Path) -
     before = kept(tmp_path)
     gone = checkpoint(tmp_path, 6)
     (tmp_path / "model.ckpt-6.index").unlink()
-    with pytest.raises(storage.NotFoundError, match=rf"{gone} was deleted while it was copied to {tmp_path}/best"):
+    with pytest.raises(storage.NotFoundError, match=rf"{gone} .*{tmp_path}/best"):
         keep_best(str(tmp_path), gone, 6, 0.6)
     assert kept(tmp_path).items() >= before.items()
     assert keep_best(str(tmp_path), checkpoint(tmp_path, 9), 9, 0.6)

@@ -301,9 +301,10 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         )
 
 
-# The constructor of a reader must have the parameters `_REQUIRED`, and may have the other `_ARGUMENTS`.
+# The constructor of a reader must have the parameters `_REQUIRED`, and may have the other `_ARGUMENTS`, also those of
+# frames alone that shape the model too.
 _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
-_REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables")
+_REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables", needs="")
 _readers = Catalogue("reader", passed=_ARGUMENTS, group="yt8m.readers")
 
 # The methods that the class of a user's reader must have.
