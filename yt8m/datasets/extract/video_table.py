@@ -15,6 +15,7 @@ from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
+from yt8m.tables.meanings import SPLIT_WORDS, split_name
 from yt8m.tables.opening import is_table
 from yt8m.tables.sources import Rows, folder_of
 from yt8m.tables.understood import TableFlags, UnderstoodTable, understand
@@ -138,7 +139,11 @@ class _VideoFiles:
                 f"--videos={videos}: none of the {len(files.paths)} videos can be used: {_CONTROL_CHARACTER_PROBLEM}. "
                 "Rename them."
             )
-        self.columns: Sequence[str] = ["id", "labels", "path"]
+        splits = (
+            [] if has_earlier_ids or not has_folder_labels else _splits_of_folders(videos, list(self._ids.values()))
+        )
+        self._splits = dict(zip(self._ids, splits, strict=True)) if splits else {}
+        self.columns: Sequence[str] = ["id", "labels", "path", *(["split"] if splits else [])]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
@@ -146,7 +151,8 @@ class _VideoFiles:
             paths = list(self._ids)[start : start + size]
             folders = [_folder_label(path) if self._has_folder_labels else () for path in paths]
             ids = [self._ids[path] for path in paths]
-            yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths}, {}, {})
+            splits = {"split": [self._splits[path] for path in paths]} if self._splits else {}
+            yield Rows(start + 1, {"id": ids, "labels": folders, "path": paths, **splits}, {}, {})
 
     def clean_label(self, name: Any) -> str:
         """See `Table`."""
@@ -158,10 +164,29 @@ class _VideoFiles:
 
     def describe(self) -> list[str]:
         """See `UnderstoodTable`."""
-        return [f"{self.path}: video files", *(["labels from their folders"] if self._has_folder_labels else [])]
+        folders = ["labels from their folders"] if self._has_folder_labels else []
+        splits = ["split from the folders above these"] if self._splits else []
+        return [f"{self.path}: video files", *folders, *splits]
 
     def refuse_combinations(self, names: Collection[str]) -> None:
         """Each folder is one class."""
+
+
+def _splits_of_folders(videos: str, ids: Sequence[str]) -> list[str]:
+    """The split of each video, if folders such as `train` and `val` stand above those of the classes; else nothing.
+
+    Raises `UsageError` if such folders would be the classes.
+    """
+    steps = [name.split("/") for name in ids]
+    firsts = {names[0] for names in steps if len(names) > 1}
+    if len(firsts) < 2 or not all(name.lower() in SPLIT_WORDS for name in firsts) or min(map(len, steps)) < 2:
+        return []
+    if min(map(len, steps)) == 2:
+        raise UsageError(
+            f"--videos={videos}: the folders {', '.join(sorted(firsts))} are splits, but --labels=folder makes classes "
+            "of the folders that videos lie in. Put a folder for each class into them, or name a table as --videos."
+        )
+    return [split_name("split", names[0]) for names in steps]
 
 
 def _earlier_ids(paths: Sequence[str], left_out: Collection[str]) -> list[str]:

@@ -1,0 +1,52 @@
+"""What the folders of videos say: classes, and splits above them."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import pytest
+
+from yt8m.datasets.extract.video_table import open_videos
+from yt8m.errors import UsageError
+from yt8m.tables.understood import TableFlags
+
+
+def make(folder: pathlib.Path, names: Sequence[str]) -> str:
+    for name in names:
+        path = folder / "clips" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return str(folder / "clips")
+
+
+def test_folders_above_the_classes_are_splits(tmp_path: pathlib.Path) -> None:
+    videos = make(tmp_path, ["Train/cat/1.mp4", "val/cat/2.mp4", "val/dog/deep/3.mp4", "test/dog/4.mp4"])
+    table = open_videos(videos, "folder", TableFlags())
+    (rows,) = table.batches(10)
+    read = {
+        name: (*labels, split)
+        for name, labels, split in zip(rows.cells["id"], rows.cells["labels"], rows.cells["split"], strict=True)
+    }
+    assert read == {
+        "Train/cat/1.mp4": ("cat", "train"),
+        "val/cat/2.mp4": ("cat", "validate"),
+        "val/dog/deep/3.mp4": ("deep", "validate"),
+        "test/dog/4.mp4": ("dog", "test"),
+    }
+    assert "split" in " ".join(table.describe())
+
+
+@pytest.mark.parametrize("names", [["train/cat/1.mp4", "other/cat/2.mp4"], ["train/cat/1.mp4", "train/dog/2.mp4"]])
+def test_other_folders_say_nothing_of_splits(names: list[str], tmp_path: pathlib.Path) -> None:
+    assert "split" not in open_videos(make(tmp_path, names), "folder", TableFlags()).columns
+
+
+def test_splits_are_no_classes(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="test, train"):
+        open_videos(make(tmp_path, ["train/1.mp4", "test/2.mp4"]), "folder", TableFlags())
+
+
+def test_data_sets_with_earlier_ids_keep_their_splits(tmp_path: pathlib.Path) -> None:
+    videos = make(tmp_path, ["train/cat/1.mp4", "val/cat/2.mp4"])
+    assert "split" not in open_videos(videos, "folder", TableFlags(), has_earlier_ids=True).columns
