@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reader_records import video_record, write_shard
 
-from yt8m import file_kinds
+from yt8m import file_kinds, storage
+from yt8m.command_line import cli
 from yt8m.records.shards import framed
 
 
@@ -81,6 +83,104 @@ def test_records_with_a_letter_of_a_transport_stream_are_records() -> None:
     assert file_kinds.find_kind((b"G" + bytes(187)) * 3) is not None
 
 
-@pytest.mark.parametrize("text", [b"", b"id,labels\na,b\n", b"{}", b"PK", b"\x1f"])
-def test_text_and_beginnings_say_nothing(text: bytes) -> None:
-    assert file_kinds.find_kind(text) is None
+@pytest.mark.parametrize("start", [b"", b"PK", b"\x1f", b"\xff\xfei\0d\0"])
+def test_short_beginnings_and_other_encodings_say_nothing(start: bytes) -> None:
+    assert file_kinds.find_kind(start) is None
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"id,labels\na,b\n",
+        b"{}",
+        b"PAR1,PAR2\n1,2",
+        b"GIF8,a\n",
+        b"x^a,b\n",
+        b"abcdftyp,1\n",
+        "id\nGr\u00f6".encode()[:-1],
+    ],
+)
+def test_text_is_text_whatever_it_begins_with(start: bytes) -> None:
+    assert file_kinds.find_kind(start) is file_kinds.TEXT
+
+
+@given(st.binary(max_size=2000))
+def test_records_are_known_where_they_are_not_expected(payload: bytes) -> None:
+    start = framed(b"\n" + payload)[: file_kinds.SAMPLE_BYTES]
+    assert file_kinds.find_kind(start, may_be_records=True) is file_kinds.RECORDS
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with a file of each kind, an export, a run and a folder of videos."""
+    folder = tmp_path_factory.mktemp("kinds")
+    made_videos.write(folder / "a.mp4", made_videos.shape(made_videos.KINDS[0], seed=0), None, 1.0)
+    (folder / "a.mp4").rename(folder / "video")
+    np.save(folder / "array.npy", np.ones((2, 3)))
+    (folder / "array.npy").rename(folder / "array")
+    (folder / "onnx").write_bytes(b"\x08\x07\x12\x07tf2onnx\x1a\x0b1.17.0 None" + bytes(range(256)))
+    (folder / "page").write_bytes(KINDS["html"][0])
+    write_shard(folder / "records", [video_record(id=[b"a"], labels=[0], mean_rgb=[1.0])])
+    (folder / "table").write_text("id,labels\na,x\nb,y\n")
+    for name, files in (("export", ["saved_model.pb"]), ("run", ["config.json"])):
+        (folder / name).mkdir()
+        for file in files:
+            (folder / name / file).write_text("{}")
+    (folder / "videos").mkdir()
+    (folder / "videos/a.mp4").write_bytes((folder / "video").read_bytes())
+    return folder
+
+
+NAMED = {"video": "MP4", "array": "NumPy", "onnx": "ONNX", "page": "HTML", "records": "TFRecord", "table": "text"}
+FOLDERS = {"export": ("SavedModel", "--model"), "run": ("run", "--model"), "videos": ("videos", "--videos=")}
+# {door: (the words of a command with FILE for the file, the kind that it takes, the ending that it wants)}
+DOORS = {
+    "records": ("score --predictions=table --data=FILE", "records", ""),
+    "predictions": ("score --predictions=FILE --data=records", "table", ""),
+    "table": ("make-records --table=FILE --array=array --out=out", "table", ".csv"),
+    "array": ("make-records --table=table.csv --array=FILE --out=out", "array", ""),
+    "vocabulary": ("make-records --table=table.csv --array=array --out=out --vocabulary=FILE", "table", ""),
+    "answers": ("make-records --table=table.csv --array=array --out=out --labels=FILE", "table", ""),
+    "model": ("predict --model=FILE records", "onnx", ""),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+@pytest.mark.parametrize("door", DOORS)
+def test_each_door_says_what_another_file_is(
+    door: str, kind: str, kinds: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, taken, ending = DOORS[door]
+    if kind == taken:
+        return
+    monkeypatch.chdir(kinds)
+    for file in ("table.csv", f"{kind}{ending}"):
+        pathlib.Path(file).write_bytes((kinds / file.partition(".")[0]).read_bytes())
+    assert cli.main(words.replace("FILE", f"{kind}{ending}").split()) in (1, 2)
+    assert NAMED[kind] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_in_place_of_records_is_named(
+    folder: str, kinds: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(kinds)
+    for words in (["score", "--predictions=table"], ["train"], ["audit", "--out=out"], ["verify"], ["inspect"]):
+        assert cli.main([*words, f"--data={folder}"]) == 2
+        said = capsys.readouterr().err
+        assert all(word in said for word in FOLDERS[folder]), said
+
+
+def test_the_name_of_a_checkpoint_is_no_model(
+    kinds: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.ckpt-20.index").write_text("")
+    assert cli.main(["predict", f"--model={tmp_path}/model.ckpt-20", f"{kinds}/records"]) == 2
+    assert "checkpoint" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_has_no_kind(tmp_path: pathlib.Path) -> None:
+    assert storage.kind_of(tmp_path) is None
+    assert storage.kind_of(tmp_path / "missing") is None
+    assert storage.kind_of("/dev/zero") is None
+    assert storage.folder_kind(tmp_path) is None

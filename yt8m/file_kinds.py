@@ -1,8 +1,12 @@
-"""What a file is, by its first bytes: one place for the messages about files of another kind than a command takes."""
+"""What a file or a folder is, by the first bytes of files: one place for messages about what a command does not take.
+
+`storage.kind_of` and `storage.folder_kind` read these bytes.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 
@@ -28,7 +32,7 @@ class FileKind(NamedTuple):
         return self.description.startswith("compressed")
 
     def __str__(self) -> str:
-        return f"it is {self.description}: {self.remedy}"
+        return f"it is {self.description}; {self.remedy}"
 
 
 _VIDEO_REMEDY = (
@@ -36,6 +40,9 @@ _VIDEO_REMEDY = (
     "the model was trained on such records"
 )
 _TABLE_REMEDY = "yt8m make-records --table=FILE takes tables"
+_MODEL_REMEDY = "name it by --model"
+TEXT = FileKind("a text file", _TABLE_REMEDY)
+RECORDS = FileKind("a file of records (TFRecord)", "--data takes records")
 _ARRAY_REMEDY = "yt8m make-records --array=FILE, with a --table of labels, makes records of arrays"
 # The kind of the first box of a file of the mp4 family, in its bytes 4 to 7.
 _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp")
@@ -45,7 +52,7 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"RIFF....AVI ", FileKind("an AVI video", _VIDEO_REMEDY)),
     (rb"RIFF....WAVE", FileKind("a WAVE sound file", _VIDEO_REMEDY)),
     (rb"FLV\x01", FileKind("an FLV video", _VIDEO_REMEDY)),
-    (rb"OggS", FileKind("an Ogg video or sound file", _VIDEO_REMEDY)),
+    (rb"OggS\x00", FileKind("an Ogg video or sound file", _VIDEO_REMEDY)),
     (rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11", FileKind("a Windows Media video", _VIDEO_REMEDY)),
     (rb"\x00\x00\x01[\xba\xb3]", FileKind("an MPEG video", _VIDEO_REMEDY)),
     (rb"\x47.{187}\x47.{187}\x47", FileKind("an MPEG transport stream", _VIDEO_REMEDY)),
@@ -57,29 +64,74 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"PK[\x03\x05\x07][\x04\x06\x08]", FileKind("compressed by zip", "unpack it (unzip)")),
     (rb"\x1f\x8b", FileKind("compressed by gzip", "unpack it (gunzip)")),
     (rb"\x28\xb5\x2f\xfd", FileKind("compressed by zstd", "unpack it (unzstd)")),
-    (rb"BZh[1-9]", FileKind("compressed by bzip2", "unpack it (bunzip2)")),
+    (rb"BZh[1-9][\x17\x31]", FileKind("compressed by bzip2", "unpack it (bunzip2)")),
     (rb"\xfd7zXZ\x00", FileKind("compressed by xz", "unpack it (unxz)")),
     (rb"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file", "write its arrays as .npy, and its labels as CSV")),
     (rb"PAR1", FileKind("a Parquet table", _TABLE_REMEDY)),
-    (rb"ARROW1", FileKind("an Arrow table", _TABLE_REMEDY)),
+    (rb"ARROW1\x00", FileKind("an Arrow table", _TABLE_REMEDY)),
     (rb"\x80[\x02-\x05][^\x00]", FileKind("a Python pickle", "write its arrays as .npy; a pickle can run code")),
     (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8", FileKind("a picture", "give the video that it is of, or its features")),
-    (rb"%PDF-", FileKind("a PDF document", "give the file that it describes")),
-    (rb"\xef?\xbb?\xbf?\s*<(!doctype html|html|head|\?xml|body)", FileKind(
-        "a page of HTML or XML, which servers send in place of a missing file", "fetch the file again"
-    )),
-    (rb"version https://git-lfs", FileKind("a pointer of Git LFS", "fetch the file itself by git lfs pull")),
     (rb"[\x08]\x01?.\x12.{0,40}(pytorch|tf2onnx|skl2onnx|onnx|yt8m)", FileKind(
-        "an ONNX file of a model", "name it by --model"
+        "an ONNX file of a model", _MODEL_REMEDY
     )),
     (rb"\x78[\x01\x5e\x9c\xda][^\x00]", FileKind(
         "compressed by zlib", "write the records again without compression"
     )),
 )  # fmt: skip
-_COMPILED = tuple((re.compile(pattern, re.DOTALL | re.IGNORECASE), kind) for pattern, kind in _KINDS)
+# Files that begin as text, whatever follows.
+_TEXT_KINDS: tuple[tuple[bytes, FileKind], ...] = (
+    (rb"%PDF-", FileKind("a PDF document", "give the file that it describes")),
+    (rb"\xef?\xbb?\xbf?\s*<(!doctype html|html|head|\?xml|body)", FileKind(
+        "a page of HTML or XML, which servers send in place of a missing file", "fetch the file again"
+    )),
+    (rb"version https://git-lfs", FileKind("a pointer of Git LFS", "fetch the file itself by git lfs pull")),
+)  # fmt: skip
+_RECORDS = rb".{4}\x00{4}.{4}\n"  # the length of the first record, its checksum, the first field of an Example
+
+
+def _compiled(kinds: Iterable[tuple[bytes, FileKind]]) -> tuple[tuple[re.Pattern[bytes], FileKind], ...]:
+    return tuple((re.compile(pattern, re.DOTALL | re.IGNORECASE), kind) for pattern, kind in kinds)
+
+
+_OF_TEXTS, _OF_BYTES = _compiled(_TEXT_KINDS), _compiled(_KINDS)
+_OF_RECORDS = _compiled([(_RECORDS, RECORDS)])
 SAMPLE_BYTES = 512  # as many first bytes are needed
 
 
-def find_kind(start: bytes) -> FileKind | None:
-    """The kind of a file with these first bytes; None if they say nothing."""
-    return next((kind for pattern, kind in _COMPILED if pattern.match(start)), None)
+def find_kind(start: bytes, may_be_records: bool = False) -> FileKind | None:
+    """The kind of a file with these first bytes, such as `TEXT`; None if they say nothing.
+
+    Args:
+      may_be_records: whether bytes that look like a record are called `RECORDS`. A reader of records, which asks about
+        a damaged file, does not want this.
+    """
+    kinds = (*_OF_TEXTS, *(() if is_text(start) else _OF_BYTES), *(_OF_RECORDS if may_be_records else ()))
+    kind = next((kind for pattern, kind in kinds if pattern.match(start)), None)
+    return TEXT if kind is None and is_text(start) else kind
+
+
+def is_text(start: bytes) -> bool:
+    """Whether the first bytes of a file are UTF-8 text with a line end or a separator of fields."""
+    try:
+        text = start.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if len(start) - error.start > 3:  # else the last letter is cut
+            return False
+        text = start[: error.start].decode("utf-8-sig")
+    is_readable = all(letter.isprintable() or letter.isspace() for letter in text)
+    return is_readable and any(mark in text for mark in "\n\r,;\t{")
+
+
+# The names of files by which a folder is known.
+_SAVED_MODEL, _OF_RUN = "saved_model.pb", frozenset(("config.json", "model_flags.json", "checkpoint"))
+
+
+def find_folder_kind(names: Collection[str], kinds: Iterable[FileKind | None]) -> FileKind | None:
+    """What a folder is, by the names of its files and the kinds of some of these; None if they say nothing."""
+    if _SAVED_MODEL in names:
+        return FileKind("the folder of an exported model (SavedModel)", _MODEL_REMEDY)
+    if not _OF_RUN.isdisjoint(names):
+        return FileKind("the folder of a run", _MODEL_REMEDY)
+    if any(kind is not None and kind.is_video for kind in kinds):
+        return FileKind("a folder of videos", _VIDEO_REMEDY.replace("=FILE", "=FOLDER"))
+    return None

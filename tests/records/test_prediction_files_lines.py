@@ -38,7 +38,10 @@ def test_line_ends_and_the_byte_order_mark_of_windows_are_no_part_of_lines(file:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"\x1f\x8b\x08\n", "line 1: the file is compressed by gzip; unpack it first (gunzip)."),
+        (
+            b"\x1f\x8b\x08\n",
+            "line 1: the file holds no lines of predictions: it is compressed by gzip; unpack it (gunzip).",
+        ),
         (
             b"a\nb",
             "line 2: the last line has no line end, so the file may be cut short; write it again, or add the line end "

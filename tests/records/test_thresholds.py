@@ -65,7 +65,7 @@ def test_a_file_of_a_spreadsheet_is_read_and_one_that_is_not_utf8_is_refused(tmp
     path.write_bytes("\ufeffindex,name,threshold\r\n0,café,0.5\r\n".encode())
     assert thresholds.read(str(path), 1).thresholds.tolist() == [0.5]
     path.write_bytes("index,name,threshold\n0,café,0.5\n".encode("latin-1"))
-    with pytest.raises(RunError, match="is not UTF-8 text"):
+    with pytest.raises(RunError, match=r"thresholds\.csv is damaged, or is not text in UTF-8"):
         thresholds.read(str(path), 1)
 
 

@@ -140,7 +140,7 @@ def test_labels_of_a_segment_table_are_those_of_the_whole_video_if_asked(tmp_pat
 
 def test_arrays_that_need_pickle_are_refused(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "t.npz", id=np.array(["a"]), labels=np.array([["cat"], None], object)[:1])
-    with pytest.raises(RunError, match=r"t.npz is not an NPZ file that can be read"):
+    with pytest.raises(RunError, match=r"t.npz is not a .npy or .npz file"):
         read(tmp_path / "t.npz")
 
 

@@ -146,7 +146,8 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, Opened
     names = {flag.name for flag in flags} - set(AuditConfig.__dataclass_fields__)
     values = {name: value for name, value in start.values(typed).items() if name in names}
     values["train_data_pattern"] = config.data
-    training, data = _make_training_config(start, {**values, "train_dir": config.out}, hyper_parameter_values)
+    values["train_dir"] = config.out
+    training, data = _make_training_config(start, values, hyper_parameter_values, data_flag="data")
     return config, training, data or data_fit.open_for(training.data)
 
 
@@ -157,8 +158,12 @@ def _make_training_config(
     files_are_here: bool = True,
     *,
     may_choose: bool = False,
+    data_flag: str = "train_data_pattern",
 ) -> tuple[TrainConfig, OpenedData | None]:
     """Makes the config of a training from values of flags, after checking them against the data; see `train_config`.
+
+    Args:
+      data_flag: the flag of the command that names the files, for messages.
 
     Returns:
       The config; and the opened data, None if no files are named or this machine cannot read them.
@@ -166,7 +171,7 @@ def _make_training_config(
     pattern = flags.get("train_data_pattern", "")
     config_section(StorageConfig, flags).use()
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
-    data = _open_training_data(flags, start.vocabulary) if files_are_here else open_data(None)
+    data = _open_training_data(flags, start.vocabulary, data_flag) if files_are_here else open_data(None)
     search = ModelSearchConfig()
     if may_choose:
         flags, search = search_flags.for_training(flags, hyper_parameter_values, start.path, data, files_are_here)
@@ -339,15 +344,15 @@ def _read_class_weights(values: Mapping[str, Any], data: OpenedData) -> tuple[fl
     return read_class_weights(path, data.vocabulary.shown(num_classes), num_classes) if path else ()
 
 
-def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str) -> OpenedData:
+def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str, flag: str) -> OpenedData:
     """Opens the data of a training. If they have no vocabulary, they get that of the run in --train_dir or in --config.
 
     Args:
       start_vocabulary: path of the vocabulary of the run that --config names; empty if there is none.
+      flag: the flag that names the files, for messages.
     """
     vocabulary, manifest = flags.get("vocabulary", ""), flags.get("manifest", "")
-    pattern, flag = flags.get("train_data_pattern") or None, "train_data_pattern"
-    data = open_data(pattern, vocabulary=vocabulary, manifest=manifest, flag=flag)
+    data = open_data(flags.get("train_data_pattern") or None, vocabulary=vocabulary, manifest=manifest, flag=flag)
     if not data.vocabulary:
         resumes = data.files and "train_dir" in flags and not flags.get("start_new_model")
         names = run_dir.own_names(flags["train_dir"], None) if resumes else None

@@ -77,7 +77,10 @@ def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
             "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
         )
     with call_scope():
-        config, outcome = training_run.train(*flags.training(command_line(flag_values)))
+        config, data = flags.training(command_line(flag_values))
+        if not config.data.data_pattern:
+            raise UsageError("no data are named: give train_data_pattern, or data for short.")
+        config, outcome = training_run.train(config, data)
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     validations = tuple(map(NamedFigures, outcome.results.get("validations", ())))

@@ -327,23 +327,23 @@ def _shards_among(paths: list[str]) -> list[str]:
     """
     # Paths in buckets are not checked: each check would be a request.
     if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
-        raise UsageError(f"{paths[0]} is a folder; name the files in it: {_patterns_in(paths[0])}.")
+        if kind := storage.folder_kind(paths[0]):
+            raise UsageError(f"{paths[0]} is no file of records: {kind}.")
+        if patterns := _patterns_in(paths[0]):
+            raise UsageError(f"{paths[0]} is a folder; name the files in it: {patterns}.")
+        raise UsageError(f"{paths[0]} is a folder, and neither it nor the folders in it hold a *.tfrecord file.")
     for path in filter(storage.is_special, paths):
         raise UsageError(f"{path} is a pipe or a device; shards are read more than once, so name regular files.")
     return [path for path in paths if os.path.basename(path) != manifest.NAME]
 
 
 def _patterns_in(folder: str) -> str:
-    """Up to three quoted patterns that match shards in a folder, for an error message.
-
-    If the folder has no shards, the patterns are for the folders below it, up to two levels deep. If there are no
-    shards either, the result is a pattern for the folder itself.
-    """
+    """Up to three quoted patterns that match shards in a folder, or up to two levels below it; empty without shards."""
     for deeper in ("", "*/", "*/*/"):
         folders = {os.path.dirname(path) for path in storage.glob_in(folder, f"{deeper}*.tfrecord")}
         if folders:
             break
-    return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders or {folder})[:3])
+    return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders)[:3])
 
 
 def _refuse_renumbering(renamed: Vocabulary, beside: Vocabulary) -> None:

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from yt8m import storage
+from yt8m import file_kinds, storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
@@ -90,9 +90,9 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
       number: the line number, from 1.
     """
     line = TextLine(path, number, _without_marks(number, text))
-    if number == 1 and text.startswith(b"\x1f\x8b"):
-        line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
-
+    kind = file_kinds.find_kind(text[: file_kinds.SAMPLE_BYTES], may_be_records=True) if number == 1 else None
+    if kind and kind is not file_kinds.TEXT:
+        line.refuse(f"the file holds no lines of predictions: {kind}.")
     if not text.endswith(b"\n"):
         line.refuse(
             "the last line has no line end, so the file may be cut short; write it again, or add the line end if the "

@@ -75,7 +75,7 @@ class DamagedError(RunError):
     Args:
       path: the path of the shard.
       record: number of the damaged record, from 0; 0 for a shard without records.
-      problem: what is wrong with the record, for the message, which adds a remedy unless this text names a flag.
+      problem: what is wrong with the record, for the message, which adds a remedy unless this text has one.
 
     Attributes:
       path: the path of the shard.
@@ -84,8 +84,8 @@ class DamagedError(RunError):
     """
 
     def __init__(self, path: str, record: int, problem: str) -> None:
-        # A text that names a flag already says what to do.
-        remedy = "" if "--" in problem else "; fetch the file again, or leave it out"
+        # A text that names a flag, or has a second part, already says what to do.
+        remedy = "" if "--" in problem or "; " in problem else "; fetch the file again, or leave it out"
         super().__init__(f"{path}: record {record}: {problem}{remedy}.")
         self.path, self.record, self.what = path, record, problem
 

@@ -178,7 +178,7 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
 
 def _read_text(path: str) -> str:
     remedy = "Save the file as CSV in UTF-8."
-    with refusing(lambda error: RunError(f"{path} is not UTF-8 text: {error.__cause__}. {remedy}")):
+    with refusing(lambda error: RunError(f"{error}. {remedy}")):
         return storage.read_text(path).removeprefix("\ufeff")
 
 

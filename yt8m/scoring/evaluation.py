@@ -34,7 +34,7 @@ from yt8m.reports import media_links, report_writer, verdicts
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
 from yt8m.runs.best_checkpoint import keep_best
-from yt8m.runs.default_data import default_to_sample_data
+from yt8m.runs.default_data import sample_data_of_run
 from yt8m.runs.opened_run import FittedData, OpenedRun, find_folder, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring import EvaluationSettings, evaluation_results, film_thresholds
@@ -311,7 +311,8 @@ def _tag_scope(is_of_segments: bool) -> str:
 def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, where: str, remedy: str) -> FittedData:
     segments = _is_of_segments(config, run.config)
     data = run.data_for(config, config.eval_data_pattern, segments)
-    data = data if config.eval_data_pattern else default_to_sample_data(data, "validate")
+    if not config.eval_data_pattern:
+        data = sample_data_of_run(run.folder, run.config.data, data, "validate", "eval_data_pattern")
     flags = dict(num_classes=config.num_classes, segment_labels=config.segment_labels)
     fitted = run.fit(data, "eval_data_pattern", flags, opened=opened, is_rated=segments, where=where, remedy=remedy)
     if not data.reader:

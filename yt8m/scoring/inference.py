@@ -24,7 +24,7 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary, read_segment_classes
 from yt8m.runs import archive, trained_model
-from yt8m.runs.default_data import default_to_sample_data
+from yt8m.runs.default_data import sample_data_of_run
 from yt8m.runs.opened_run import FittedData, OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
@@ -131,8 +131,8 @@ def _announce_replacement(path: str) -> None:
 def _fit_data(config: InferenceConfig, run: OpenedRun, opened: OpenedData | None) -> FittedData:
     """Opens the data of the inference; raises `UsageError` if they do not fit the run."""
     data = run.data_for(config, config.input_data_pattern, config.segment_labels)
-    is_read = config.output_file and not config.input_data_pattern
-    data = default_to_sample_data(data, "test") if is_read else data
+    if config.output_file and not config.input_data_pattern:
+        data = sample_data_of_run(run.folder, run.config.data, data, "test", "input_data_pattern")
     flags = {"num_classes": config.num_classes}
     return run.fit(data, "input_data_pattern", flags, opened=opened, where=config.input_model_tgz)
 

@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager
 from glob import escape
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from yt8m.errors import DamagedFileError, UsageError, refusing
+from yt8m import file_kinds
+from yt8m.errors import DamagedFileError, RunError, UsageError, refusing
 from yt8m.storage import identity, local
 from yt8m.storage.base import WILD, Stamp
 from yt8m.storage.base import Locked as Locked
@@ -25,6 +26,8 @@ from yt8m.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from yt8m.storage.gcs import GcsStore
+
+_SAMPLED_FILES = 20  # so many files of a folder are looked into, to say what it holds
 
 Path = str | os.PathLike[str]
 Patterns = Path | Sequence[Path]  # patterns with commas between them, or a list of such texts; see `named_files`
@@ -170,7 +173,25 @@ def is_dir(path: Path) -> bool:
 
 def why_no_folder(path: Path) -> str:
     """Says, for an error message, why a path that is not a folder is none: it is a file, or does not exist."""
-    return "this is a file" if exists(path) else "there is no such folder"
+    if exists(path):
+        kind = kind_of(path)
+        return f"this is {kind.description if kind else 'a file'}"
+    return "this is a checkpoint in the folder of a run" if exists(f"{path}.index") else "there is no such folder"
+
+
+def kind_of(path: Path) -> file_kinds.FileKind | None:
+    """What a file is, by its first bytes; None if they say nothing, or cannot be read."""
+    try:
+        start = b"" if is_special(path) else read_start(path, file_kinds.SAMPLE_BYTES)
+    except (RunError, UsageError):
+        return None
+    return file_kinds.find_kind(start, may_be_records=True)
+
+
+def folder_kind(folder: Path) -> file_kinds.FileKind | None:
+    """What a folder is, by its files; None if they say nothing."""
+    names = sorted(names_in(folder))
+    return file_kinds.find_folder_kind(names, (kind_of(join(folder, name)) for name in names[:_SAMPLED_FILES]))
 
 
 def refuse_unusable_folder(folder: Path, flag: str) -> None:
@@ -211,8 +232,11 @@ def read_start(path: Path, count: int) -> bytes:
 
 def read_text(path: Path) -> str:
     """Reads a UTF-8 text file, with its line ends unchanged; raises `DamagedFileError` if it is not UTF-8."""
-    with refusing(lambda error: DamagedFileError(f"{path} is damaged, or is not text in UTF-8 ({error})")):
-        return read_bytes(path).decode("utf-8")
+    content = read_bytes(path)
+    kind = file_kinds.find_kind(content[: file_kinds.SAMPLE_BYTES], may_be_records=True)
+    hint = f": {kind}" if kind and kind is not file_kinds.TEXT else ""
+    with refusing(lambda error: DamagedFileError(f"{path} is damaged, or is not text in UTF-8{hint or f' ({error})'}")):
+        return content.decode("utf-8")
 
 
 def read_json(path: Path) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.tables.arrow_source import as_cell
 from yt8m.tables.encodings import open_bytes
@@ -53,6 +54,14 @@ class ArraySource:
         return iter(())
 
 
+def describe_no_array(path: str) -> str:
+    """The part of a message about a file that NumPy cannot load; it says what the file is, if its bytes do."""
+    kind = storage.kind_of(path)
+    if kind and "NumPy" not in kind.description:
+        return f"{path} is not a .npy or .npz file of numbers: {kind}"
+    return f"{path} is not a .npy or .npz file of numbers, or is damaged"
+
+
 def load_arrays(path: str) -> dict[str, NDArray[Any]]:
     """Loads {name: array} of an NPZ file; raises `RunError` if it is damaged, no NPZ file, or a zip bomb."""
     with open_bytes(path) as file, refusing(functools.partial(_refusal, path)):
@@ -63,7 +72,7 @@ def load_arrays(path: str) -> dict[str, NDArray[Any]]:
 
 
 def _refusal(path: str, error: Exception) -> RunError:
-    return RunError(f"{path} is not an NPZ file that can be read: {first_line(error)}.")
+    return RunError(f"{describe_no_array(path)} ({first_line(error)}).")
 
 
 def as_array(loaded: object) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 
-from yt8m import storage
+from yt8m import file_kinds, storage
 from yt8m.errors import RunError
 from yt8m.storage import copies
 
@@ -73,6 +73,7 @@ def read_text(path: str) -> str:
 def decode(content: bytes, path: str) -> str:
     """The text of the content of a file; raises `RunError`, with the path and a line, if its encoding is not known."""
     start = content[:_BLOCK]
+    _refuse_other_kind(start, path)
     name = next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), "") or _utf16_without_mark(start)
     try:
         return content.decode(name or "utf-8")
@@ -84,6 +85,7 @@ def detect(path: str) -> Encoding:
     """Finds the encoding of a file of text; reads all of it."""
     with open_bytes(path) as file:
         start = file.read(_BLOCK)
+        _refuse_other_kind(start, path)
         for mark, name in _BYTE_ORDER_MARKS:
             if start.startswith(mark) and name != "utf-8-sig":
                 return Encoding(name, "in UTF-16")
@@ -94,6 +96,13 @@ def detect(path: str) -> Encoding:
         return Encoding("utf-8-sig")
     with open_bytes(path) as file:
         return _western(file.read(), path, line)
+
+
+def _refuse_other_kind(start: bytes, path: str) -> None:
+    """Raises `RunError` if the first bytes are those of a file without rows of text, such as a video."""
+    kind = file_kinds.find_kind(start[: file_kinds.SAMPLE_BYTES], may_be_records=True)
+    if kind and kind is not file_kinds.TEXT:
+        raise RunError(f"{path} holds no rows of text: {kind}.")
 
 
 def _utf16_without_mark(start: bytes) -> str:

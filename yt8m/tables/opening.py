@@ -43,6 +43,8 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
     """Opens a table, whatever its form."""
     path, sheet = _split_sheet(path)
     ending = _ending(path)
+    if storage.is_dir(path):
+        raise UsageError(f"{flag}={path} is a folder; name the table in it.")
     if ending in _UNSAFE:
         raise UsageError(f"{flag}={path}: {_EXPECTED}. Save the table as CSV, Parquet or JSON.")
     if ending in ENDINGS or storage.exists(path):
@@ -75,7 +77,7 @@ def _true_ending(flag: str, path: str, ending: str) -> str:
         return ending if ending in json_source.ENDINGS else ".json"
     if is_text and ending in workbook_source.ENDINGS:
         return _text_in_workbook(flag, path, start)
-    kind = None if is_text else file_kinds.find_kind(start)
+    kind = None if is_text else file_kinds.find_kind(start, may_be_records=True)
     true_ending = _ENDING_OF.get(kind.description, "") if kind else ""
     if kind and not true_ending and ending not in workbook_source.ENDINGS:
         raise UsageError(f"{flag}={path}: expected a table, but {kind}.")

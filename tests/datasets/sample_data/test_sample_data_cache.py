@@ -11,7 +11,7 @@ import pytest
 from datasets.sample_data.sample_shards import read_split
 
 from yt8m import eval_util, storage
-from yt8m.datasets.sample_data import SampleConfig, default_sample_data, generate, generate_once, synthetic_videos
+from yt8m.datasets.sample_data import SampleConfig, cached_sample_data, generate, generate_once, synthetic_videos
 
 SMALL = {"train": 400, "validate": 10, "test": 10, "shards": 2}
 
@@ -64,13 +64,13 @@ def test_the_default_folder_is_in_the_cache_of_the_user(
     made = []
     monkeypatch.setattr("yt8m.datasets.sample_data.generate", made.append)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folders = [default_sample_data(level) for level in ("video", "frame", "video")]
+    folders = [generate_once(cached_sample_data(level)) for level in ("video", "frame", "video")]
     assert folders[0] == folders[2] != folders[1]
     assert [config.level for config in made] == ["video", "frame"]
     assert all(pathlib.Path(folder).parent == tmp_path / "yt8m" for folder in folders)
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert default_sample_data("video").startswith(str(tmp_path / "home/.cache/yt8m/sample-data-"))
+    assert cached_sample_data("video").out.startswith(str(tmp_path / "home/.cache/yt8m/sample-data-"))
 
 
 def _matrices(split: int, count: int, num_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ from yt8m.errors import RunError, UsageError, first_line
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
-from yt8m.tables.array_source import as_array, describe_zip_bomb
+from yt8m.tables.array_source import as_array, describe_no_array, describe_zip_bomb
 from yt8m.tables.sources import Rows, folder_of
 from yt8m.tables.understood import Table
 
@@ -436,4 +436,4 @@ def _load_arrays(path: str) -> Arrays:
     except (RunError, UsageError) as error:
         raise BadRowError(str(error)) from error
     except Exception as error:  # whatever a damaged file makes a parser raise
-        raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
+        raise BadRowError(describe_no_array(path)) from error

@@ -198,10 +198,11 @@ def _class_lookup(classes: Classes) -> Callable[[str], int]:
 def read_answers(path: str) -> dict[str, Answer]:
     """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out."""
     storage.refuse_missing(path, "labels", "expected Label Studio's JSON export")
+    text = storage.read_text(path).removeprefix("\ufeff")
     try:
-        tasks = storage.parse_json(storage.read_text(path).removeprefix("\ufeff"))
+        tasks = storage.parse_json(text)
     except ValueError as error:
-        raise RunError(f"{path} is not JSON: {error}.") from error
+        raise RunError(f"{path} is not JSON: {storage.kind_of(path) or error}.") from error
     if not isinstance(tasks, list):
         raise RunError(f"{path} is not Label Studio's JSON export: expected a list of tasks.")
     answers: dict[str, Answer] = {}

@@ -15,7 +15,7 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.records.row_file import ArrayFile
 from yt8m.storage import copies
-from yt8m.tables.array_source import as_array, check_lengths, describe_zip_bomb, load_arrays
+from yt8m.tables.array_source import as_array, check_lengths, describe_no_array, describe_zip_bomb, load_arrays
 from yt8m.tables.sources import Rows, refuse_unreadable
 from yt8m.tables.understood import Table, TableFlags, UnderstoodTable, understand
 
@@ -206,7 +206,7 @@ class TableWithArray:
 
 def _open_array(path: str) -> ArrayFile:
     """Opens the array of a .npy file; a file in a bucket is fetched first."""
-    with refusing(lambda _: UsageError(f"--array={path} is not a .npy or .npz file of numbers, or is damaged.")):
+    with refusing(lambda _: UsageError(f"--array={describe_no_array(path)}.")):
         array = ArrayFile(copies.file_copy(path))
     if len(array.shape) < 2:
         raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")

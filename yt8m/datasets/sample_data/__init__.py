@@ -218,19 +218,21 @@ def _encode_video(video: Video, level: str, config: SampleConfig, is_labelled: b
     return shards.sequence_example(context, lists)
 
 
-def default_sample_data(level: str) -> str:
-    """The folder of the sample data that are used if the user names no data. The first call generates them.
+CACHE_PREFIX = "/yt8m/sample-data-"  # a part of the path of sample data that were generated because none were named
 
-    The folder is in XDG_CACHE_HOME or, if that is not set, in ~/.cache. If another process is generating the same data,
-    the call waits for it.
+
+def cached_sample_data(level: str) -> SampleConfig:
+    """The sample data that are used if the user names no data; `generate_once` generates them.
+
+    Their folder is in XDG_CACHE_HOME or, if that is not set, in ~/.cache.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     config = SampleConfig("cached", level)
     if level == "video":  # about 70 steps with two towers (copies of the model) and default flags
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
     settings = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
-    folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *settings])))
-    return generate_once(dataclasses.replace(config, out=folder))
+    folder = os.path.join(cache, f"{CACHE_PREFIX.strip('/')}{'-'.join(map(str, settings))}")
+    return dataclasses.replace(config, out=folder)
 
 
 def generate_once(config: SampleConfig) -> str:
