@@ -105,6 +105,15 @@ def test_a_saved_classifier_is_a_run(fitted: yt8m.Classifier, tmp_path: pathlib.
             assert {one.name: one.score for one in video.classes} == dict(
                 zip(NAMES, map(pytest.approx, scores.tolist()), strict=True)
             )
+        for same in (X[:5], X[:5].tolist(), list(X[:5]), pd.DataFrame(X[:5]), {"features": X[:5].tolist()}):
+            assert list(model.predict(same, top_k=3)) == videos  # the X of `fit`
+        for wrong, problem in ((X[:, :2], "features of 6"), (X[0], r"\[videos, size\]"), (["a"], "found a str")):
+            with pytest.raises(yt8m.UsageError, match=problem):
+                model.predict(wrong)
+        with pytest.raises(yt8m.UsageError, match="no labels"):
+            model.evaluate(X)
+        with pytest.raises(yt8m.UsageError, match="row 1"):
+            model.predict(np.vstack([X[:1], np.full((1, 6), np.nan)]))
     with pytest.raises(ValueError, match="mine exists already"):
         fitted.save(tmp_path / "mine")
     with pytest.raises(ValueError, match="gs://films/mine"):
@@ -198,6 +207,7 @@ def test_other_features_are_refused(fitted: yt8m.Classifier) -> None:
         (X[:, :5], "X has 5 features, but Classifier is expecting 6 features"),
         (X[:, np.newaxis], "X is of frames"),
         ({"a": X, "b": X}, "expecting {'features': 6}"),
+        ({"foo": X}, r"the features {'foo': 6}, .*{'features': array}"),
         (["a.mp4"], "was trained on arrays"),
     ):
         with pytest.raises(DataError, match=problem):
@@ -226,7 +236,7 @@ def test_one_class_a_video() -> None:
         classifier.predict(pd.DataFrame(X, columns=list("fedcba")))
 
 
-def test_frames_of_videos_of_different_lengths() -> None:
+def test_frames_of_videos_of_different_lengths(tmp_path: pathlib.Path) -> None:
     lengths = np.random.default_rng(0).integers(1, 5, 240)
     frames = [np.repeat(row[np.newaxis], length, 0) for row, length in zip(X, lengths, strict=True)]
     classifier = yt8m.Classifier(model="FrameLevelLogisticModel", options=FEW_STEPS)
@@ -234,6 +244,13 @@ def test_frames_of_videos_of_different_lengths() -> None:
     x, y = make_videos(50, seed=1)
     new = {"rgb": np.repeat(x[:, None], 3, 1), "audio": np.repeat(x[:, None, :2], 3, 1)}
     assert average_precision_score(y, classifier.predict_proba(new)) > 0.9
+    classifier.save(tmp_path / "mine")
+    unequal = {"rgb": frames[:40], "audio": [part[:, :2] for part in frames[:40]]}
+    with yt8m.load(tmp_path / "mine") as model:
+        scores = {video.id: video.classes[0].score for video in model.predict(unequal, top_k=1)}
+        assert list(scores.values()) == pytest.approx(classifier.predict_proba(unequal).max(1), abs=1e-5)
+        with pytest.raises(yt8m.UsageError, match="'rgb': array, 'audio': array"):
+            model.predict(frames)
 
 
 @pytest.mark.long

@@ -79,10 +79,14 @@ def _refuse_other_features(videos: GivenVideos, takes: FittedInput, name: str) -
     sizes = videos.sizes()
     if sizes == takes.sizes:
         return
-    if len(sizes) == len(takes.sizes) == 1:
+    if list(sizes) == list(takes.sizes) and len(sizes) == 1:
         size, expected_size = (next(iter(each.values())) for each in (sizes, takes.sizes))
         raise DataError(f"X has {size} features, but {name} is expecting {expected_size} features as input.")
-    raise DataError(f"X has the features {dict(sizes)}, but {name} is expecting {dict(takes.sizes)}.")
+    arrays = ", ".join(f"{feature!r}: array" for feature in takes.sizes)
+    raise DataError(
+        f"X has the features {dict(sizes)}, but {name} is expecting {dict(takes.sizes)} (names and numbers of values): "
+        f"give {f'an array, or {{{arrays}}}' if len(takes.sizes) == 1 else f'{{{arrays}}}'}."
+    )
 
 
 def _refuse_columns(columns: tuple[str, ...], expected: tuple[str, ...]) -> None:

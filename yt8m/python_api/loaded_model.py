@@ -63,7 +63,9 @@ class Model(Closing):
 
         Args:
           data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict {feature: array
-            [videos, size] or [videos, frames, size]}. With a dict the id of a video is the number of its row.
+            [videos, size] or [videos, frames, size], or for each video an array [frames, size]}. If the model takes one
+            feature, its array need not be in a dict, and may be a DataFrame. The id of a video is then the number of
+            its row.
           top_k: number of classes for each video.
 
         Returns:
@@ -77,6 +79,7 @@ class Model(Closing):
         self._refuse_closed()
         if top_k < 1:
             raise UsageError(f"top_k is {top_k}; it must be at least 1.")
+        data = self._scorer.takes.by_name(data)
         batches = self._scorer.batches(data)
         if isinstance(data, Mapping | NumpyBatch):
             for videos in batches:
@@ -129,7 +132,7 @@ class Model(Closing):
         """Computes the same metrics as eval.py for these data; nothing is written.
 
         Args:
-          data: as in `predict`, but with labels, so not a dict of arrays.
+          data: as in `predict`, but with labels, so no arrays.
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
           metrics: custom metrics in addition to the built-in ones, as `package.module:Class`.
@@ -141,12 +144,12 @@ class Model(Closing):
           classes; a DataFrame of the classes. An export gives no `loss`, since it does not contain the loss function.
 
         Raises:
-          UsageError: for the reasons of `predict`; or the data are a dict of arrays; or a metric is wrong.
+          UsageError: for the reasons of `predict`; or the data are arrays; or a metric is wrong.
           RunError: for the reasons of `predict`; or the data have no example.
         """
         self._refuse_closed()
-        if isinstance(data, Mapping):
-            raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
+        if isinstance(self._scorer.takes.by_name(data), Mapping):
+            raise UsageError("arrays have no labels; give a yt8m.NumpyBatch, or files.")
         settings = EvaluationSettings(top_k, segment_labels, intervals)
         with call_scope("give trust_code=True to yt8m.load"):
             registry.set_command_line_names(metrics)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from yt8m.config.data_config import DataConfig
 
 # What `Scorer.batches` turns into batches: files, records, batches, or arrays by the names of the features.
-Data = str | os.PathLike[str] | OpenedData | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
+Data = (
+    str | os.PathLike[str] | OpenedData | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any] | NDArray[Any]
+)
 # Videos as a scorer takes them: serialized records, parsed arrays, or numbers of `GraphScorer.cached_records`.
 Videos = Sequence[Raw] | NumpyBatch | NDArray[np.int64]
 # The kinds of input for which a scorer has graphs: serialized records, the arrays of parsed records (serialized ones
@@ -105,6 +107,21 @@ class ModelInput:
         has_bytes = kind == "parsed records" and self.has_frames and are_usual
         return tuple(np.dtype("u1" if has_bytes and feature.range else "f4") for feature in self.format.features)
 
+    def by_name(self, data: Any) -> Any:
+        """An array, a list of arrays or a DataFrame by the name of the only feature; other data as they are."""
+        if not _is_array(data):
+            return data
+        names = list(self.format.sizes())
+        if hasattr(data, "columns") and np.asarray(data).dtype == object:  # with arrays in its cells
+            return {str(name): data[name].to_list() for name in data.columns}
+        if len(names) != 1:
+            arrays = ", ".join(f"{name!r}: array" for name in names)
+            raise UsageError(
+                f"the model takes {_describe_format(self.format)}; one array does not say which feature it is: give "
+                f"{{{arrays}}}."
+            )
+        return {names[0]: data}
+
     def arranged(self, batch: NumpyBatch) -> NumpyBatch:
         """Returns a batch with the arrays that `Scorer.scores` takes.
 
@@ -165,6 +182,21 @@ def batches_of(data: Any) -> Iterable[NumpyBatch]:
     return [_refuse_other_type(data)] if is_batch_or_unfit else map(_refuse_other_type, data)
 
 
+def _is_array(data: Any) -> bool:
+    """Whether data are an array, a DataFrame, or a list with an array, or a list of numbers, for each video."""
+    if isinstance(data, Mapping | NumpyBatch | str | os.PathLike):
+        return False
+    if hasattr(data, "__array__"):
+        return True
+    return isinstance(data, list | tuple) and bool(data) and all(_is_rows(item) for item in data)
+
+
+def _is_rows(item: Any) -> bool:
+    return not isinstance(item, str | bytes | NumpyBatch) and (
+        hasattr(item, "__array__") or isinstance(item, list | tuple)
+    )
+
+
 def types_of(videos: Videos) -> Types:
     """The types of the features of parsed videos; None for serialized records, and for numbers of cached records."""
     return tuple(values.dtype for values in videos.features.values()) if isinstance(videos, NumpyBatch) else None
@@ -212,8 +244,11 @@ def _split_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
     """Yields batches, without labels, of the rows of arrays; the id of a video is the number of its row.
 
     Args:
-      arrays_by_name: {name of a feature: [videos, size] or [videos, frames, size]}.
+      arrays_by_name: {name of a feature: [videos, size] or [videos, frames, size], or for each video [frames, size]}.
     """
+    if lengths_of_videos := _unequal_lengths(arrays_by_name):
+        yield from _split_lists(arrays_by_name, lengths_of_videos)
+        return
     arrays = {name: _as_array(values) for name, values in arrays_by_name.items()}
     shapes = {values.shape[:-1] for values in arrays.values() if values.dtype.kind in "fiu"}
     shape = shapes.pop() if len(shapes) == 1 else ()
@@ -230,6 +265,32 @@ def _split_arrays(arrays_by_name: Mapping[str, Any]) -> Iterator[NumpyBatch]:
         yield NumpyBatch(ids, rows, lengths, np.zeros((len(ids), 0), np.bool_))
 
 
+def _unequal_lengths(arrays_by_name: Mapping[str, Any]) -> list[int]:
+    """The numbers of frames of the videos, if they differ and are the same in each feature; else nothing."""
+    lengths = set[tuple[int, ...]]()
+    for values in arrays_by_name.values():
+        if not isinstance(values, list | tuple) or not all(np.ndim(frames) == 2 for frames in values):
+            return []
+        lengths.add(tuple(map(len, values)))
+    return list(lengths.pop()) if len(lengths) == 1 and len(set(next(iter(lengths)))) > 1 else []
+
+
+def _split_lists(frames_by_name: Mapping[str, Any], lengths: Sequence[int]) -> Iterator[NumpyBatch]:
+    """Yields batches of videos of different lengths, padded with 0."""
+    for start in range(0, len(lengths), _ROWS_AT_ONCE):
+        counts = np.array(lengths[start : start + _ROWS_AT_ONCE], np.int32)
+        features = {}
+        for name, videos in frames_by_name.items():
+            rows = [np.asarray(frames) for frames in videos[start : start + _ROWS_AT_ONCE]]
+            if len({frames.shape[1] for frames in rows}) > 1:
+                raise UsageError(f"{name}: the frames of different videos differ in their number of values.")
+            features[name] = np.zeros((len(rows), counts.max(), rows[0].shape[1]), rows[0].dtype)
+            for row, frames in enumerate(rows):
+                features[name][row, : len(frames)] = frames
+        ids = [str(start + row) for row in range(len(counts))]
+        yield NumpyBatch(ids, features, counts, np.zeros((len(ids), 0), np.bool_))
+
+
 def _as_array(values: Any) -> NDArray[Any]:
     try:
         return np.asarray(values)
@@ -241,8 +302,8 @@ def _refuse_other_type(batch: Any) -> NumpyBatch:
     """Returns `batch`; raises `UsageError` if it is no `NumpyBatch`."""
     if not isinstance(batch, NumpyBatch):
         raise UsageError(
-            f"expected a file pattern, what read_records gives, batches of yt8m.NumpyBatch, or arrays by name; found "
-            f"a {type(batch).__name__}."
+            f"expected a file pattern, what read_records gives, batches of yt8m.NumpyBatch, an array [videos, size] or "
+            f"[videos, frames, size], or arrays by the names of the features; found a {type(batch).__name__}."
         )
     return batch
 

@@ -138,7 +138,7 @@ class Scorer(Closing, abc.ABC):
         if isinstance(data, str | os.PathLike | OpenedData):
             data = self.records(data, batch_size)
         if not isinstance(data, Records):
-            return map(self.takes.arranged, batches_of(data))
+            return map(self.takes.arranged, batches_of(self.takes.by_name(data)))
         self.check(data)
         if needs and not self.takes.has_own_reader:
             label_check.warn(data.data, needs)
