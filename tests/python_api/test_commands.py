@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -190,3 +191,32 @@ def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_pat
         yt8m.select(world / "runs/one", validation(world), tmp_path / "next.csv", count="many")
     with pytest.raises(yt8m.UsageError, match="not an option"):
         yt8m.inspect(validation(world), help=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: yt8m.extract("a.mp4", extractors=None), "extractors is None"),
+        (lambda: yt8m.extract("a.mp4", extractors=[3]), r"extractors is \[3\]"),
+        (lambda: yt8m.extract("a.mp4", extractors="no_such_one"), "unknown extractor 'no_such_one'"),
+        (lambda: yt8m.extract(["a.mp4"]), r"one path; found a list"),
+        (lambda: yt8m.extract(None), "found a NoneType"),
+        (lambda: yt8m.load(["runs/a"]), "found a list"),
+        (lambda: yt8m.evaluate(None, "a.tfrecord"), "found a NoneType"),
+        (lambda: yt8m.inspect(None), "found a NoneType"),
+        (lambda: yt8m.inspect([3]), "found a int"),
+        (lambda: yt8m.report({"a": 1}), "found a dict"),
+        (lambda: yt8m.list_runs(5), "found a int"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(call: Callable[[], object], problem: str) -> None:
+    with pytest.raises(yt8m.UsageError, match=problem):
+        call()
+
+
+def test_a_name_alone_is_a_list_of_one(world: pathlib.Path) -> None:
+    with yt8m.load(world / "runs/one") as model:
+        with pytest.raises(yt8m.UsageError, match="no_such_module:Metric"):
+            model.evaluate(validation(world), metrics="no_such_module:Metric")
+        with pytest.raises(yt8m.UsageError, match="unknown extractor 'no_such_one'"):
+            model.predict_video("a.mp4", extractors="no_such_one")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from yt8m import registry
+from yt8m import registry, storage
 from yt8m.errors import UsageError
 from yt8m.storage import pipes
 
@@ -26,6 +28,21 @@ def call_scope(remedy: str = "give trust_code=True") -> Iterator[None]:
             yield
     except UsageError as error:
         raise UsageError(str(error).replace("add --trust_code", remedy)) from error
+
+
+def local_path(path: Any) -> str:
+    """One path as a text, with the home folder in place of `~`."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"expected one path; found a {type(path).__name__}, {str(path)[:60]!r}.")
+    return storage.expanded(os.fspath(path))
+
+
+def name_list(argument: str, names: str | Sequence[str] | None) -> list[str]:
+    """The names in an argument, which may be one name alone, or several with commas between them."""
+    listed = names.split(",") if isinstance(names, str) else names
+    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        raise UsageError(f"{argument} is {names!r}: expected a name, or a list of names.")
+    return [name.strip() for name in listed]
 
 
 @contextlib.contextmanager

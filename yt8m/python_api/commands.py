@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from yt8m import registry, storage
 from yt8m.command_line import cli, program
 from yt8m.datasets.extract.computing import Settings
 from yt8m.errors import RunError, UsageError
-from yt8m.python_api.call_scope import call_scope
+from yt8m.python_api.call_scope import call_scope, local_path, name_list
 from yt8m.python_api.fitting import command_line
 from yt8m.python_api.loaded_model import Model, load
 from yt8m.python_api.results import EvaluationReport, ResultRows
@@ -214,7 +214,9 @@ def list_runs(folders: Path | Sequence[Path] = (), sort: str = "age") -> ResultR
 
 def _paths(paths: Path | Sequence[Path]) -> list[str]:
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
-    return [os.path.expanduser(os.fspath(path)) for path in listed]
+    if isinstance(listed, Mapping) or not isinstance(listed, Iterable):
+        raise UsageError(f"expected a path or a list of paths; found a {type(paths).__name__}.")
+    return [local_path(path) for path in listed]
 
 
 @contextlib.contextmanager
@@ -252,7 +254,7 @@ def _as_file(value: Any, stem: str) -> Any:
 def extract(
     path: str | os.PathLike[str],
     *,
-    extractors: Sequence[str] = ("inception", "vggish"),
+    extractors: str | Sequence[str] = ("inception", "vggish"),
     frames_per_second: float = 1.0,
     max_frames: int = 300,
     max_bad_packets: int = 0,
@@ -262,7 +264,7 @@ def extract(
 
     Args:
       path: the video, local or gs://.
-      extractors: names of the extractors, as for the flag --extractors.
+      extractors: the name of an extractor, or a list of names, as for the flag --extractors.
       frames_per_second: number of rows for each second of the video.
       max_frames: largest number of rows.
       max_bad_packets: number of damaged packets of the video that may be left out.
@@ -276,10 +278,10 @@ def extract(
       RunError: the video cannot be decoded, or weights cannot be fetched.
     """
     sampling = Settings(frames_per_second, max_frames, max_bad_packets=max_bad_packets)
-    video = storage.expanded(os.fspath(path))
+    video, chosen = local_path(path), name_list("extractors", extractors)
     with call_scope():
-        registry.set_command_line_names(extractors)
-        ((_, features, names),) = video_features.extract([video], extractors, settings, sampling, 1)
+        registry.set_command_line_names(chosen)
+        ((_, features, names),) = video_features.extract([video], chosen, settings, sampling, 1)
     if features.bad:
         raise RunError(f"{video}: {features.bad}.")
     return dict(zip(names, features.arrays, strict=True))

@@ -19,7 +19,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
-from yt8m.python_api.call_scope import call_scope
+from yt8m.python_api.call_scope import call_scope, local_path, name_list
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
 from yt8m.records import label_check, thresholds
 from yt8m.records.batches import Records
@@ -126,7 +126,7 @@ class Model(Closing):
         *,
         top_k: int = 20,
         segment_labels: bool = False,
-        metrics: Sequence[str] = (),
+        metrics: str | Sequence[str] = (),
         intervals: bool = False,
     ) -> EvaluationReport:
         """Computes the same metrics as eval.py for these data; nothing is written.
@@ -152,6 +152,7 @@ class Model(Closing):
             raise UsageError("arrays have no labels; give a yt8m.NumpyBatch, or files.")
         settings = EvaluationSettings(top_k, segment_labels, intervals)
         with call_scope("give trust_code=True to yt8m.load"):
+            metrics = name_list("metrics", metrics)
             registry.set_command_line_names(metrics)
             needs = label_check.RATINGS if segment_labels else label_check.LABELS
             batches = self._scorer.batches(data, needs=needs)
@@ -178,7 +179,7 @@ class Model(Closing):
         path: str | os.PathLike[str],
         top_k: int = 5,
         *,
-        extractors: Sequence[str] = (),
+        extractors: str | Sequence[str] = (),
         trust_code: bool = False,
         max_bad_packets: int = 0,
         tags_of: Literal["", "windows", "whole"] = "",
@@ -210,12 +211,16 @@ class Model(Closing):
           RunError: the video cannot be decoded, or weights cannot be fetched.
         """
         self._refuse_closed()
-        takes, video = self._scorer.takes, storage.expanded(os.fspath(path))
+        takes, video = self._scorer.takes, local_path(path)
         is_trusted = trust_code or self._trusts_code
         with (
             call_scope(),
             video_features.for_model(
-                takes, settings, extractors, trust_code=is_trusted, max_bad_packets=max_bad_packets
+                takes,
+                settings,
+                name_list("extractors", extractors),
+                trust_code=is_trusted,
+                max_bad_packets=max_bad_packets,
             ) as source,
         ):
             (scored,) = video_predictions.predict(self._scorer, source, [video], tags_of=tags_of)
@@ -232,7 +237,7 @@ class Model(Closing):
         data: Data | Sequence[str | os.PathLike[str]],
         *,
         spans_from: str | os.PathLike[str] = "",
-        extractors: Sequence[str] = (),
+        extractors: str | Sequence[str] = (),
         trust_code: bool = False,
         max_bad_packets: int = 0,
         **settings: Any,
@@ -265,7 +270,7 @@ class Model(Closing):
         with (
             call_scope(),
             video_features.for_model(
-                *(self._scorer.takes, settings, extractors),
+                *(self._scorer.takes, settings, name_list("extractors", extractors)),
                 trust_code=trust_code or self._trusts_code,
                 max_bad_packets=max_bad_packets,
             ) as source,
@@ -326,7 +331,7 @@ def load(path: str | os.PathLike[str], *, checkpoint: str | int = "", trust_code
         code that is not trusted.
       RunError: the model or the checkpoint cannot be read.
     """
-    model_path = os.path.expanduser(os.fspath(path)).rstrip("/")
+    model_path = local_path(path).rstrip("/")
     with call_scope():
         # Graphs are built, and their weights read, when they are needed: perhaps after a change of the current folder.
         scorer = scoring.open(storage.absolute(model_path), str(checkpoint), trust_code=trust_code)
