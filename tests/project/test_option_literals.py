@@ -37,13 +37,15 @@ EXCEPTIONS = {
 }
 
 
-# Files about the options that a search or a classifier chooses by itself: that is no property of an option.
+# Files about the options that a search or a classifier chooses by itself, or that the constructor of the classifier
+# takes as its arguments: that is no property of an option.
 CHOOSING = {
     *(
         f"yt8m/{name}.py"
         for name in ("command_line/search_flags", "config/search_config", "training/search/candidates")
     ),
     "yt8m/classifier/classifier_training.py",
+    "yt8m/classifier/data_errors.py",
 }
 
 
