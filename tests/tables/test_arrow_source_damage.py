@@ -6,7 +6,9 @@ import pathlib
 import random
 
 import pyarrow
+import pyarrow.ipc
 import pyarrow.parquet
+import pytest
 
 from yt8m.errors import RunError
 from yt8m.tables.arrow_source import ArrowSource
@@ -41,3 +43,16 @@ def test_a_damaged_parquet_table_is_named(tmp_path: pathlib.Path) -> None:
     assert outcomes[0] == "50 rows"
     assert len(named) > 60
     assert set(outcomes) - {*named} <= {f"{count} rows" for count in range(51)}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize("zone", ["Nowhere/X", "+99:99"])
+def test_an_unknown_time_zone_is_named(tmp_path: pathlib.Path, zone: str, ending: str) -> None:
+    times = pyarrow.array([1, 2], pyarrow.timestamp("us", tz=zone))
+    table, path = pyarrow.table({"id": ["a", "b"], "labels": times}), tmp_path / f"t.{ending}"
+    if ending == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        with pyarrow.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    assert _outcome(path).startswith(f"{path} is not a {ending.capitalize()} file that can be read: ")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from yt8m.errors import RunError
+from yt8m.tables import encodings
 from yt8m.tables.csv_source import CsvSource
 
 _CELLS = st.text(alphabet="ab;\"é,\u2028\x0b'", max_size=4) | st.just("plain")
@@ -83,3 +86,14 @@ def test_rows_with_other_numbers_of_fields_are_bad(tmp_path: pathlib.Path) -> No
         2: "the row has 1 fields, but the header has 2; put a text with a comma in quotes",
         3: "the row has 3 fields, but the header has 2; put a text with a comma in quotes",
     }
+
+
+@pytest.mark.parametrize("content", ["id,labels\na,b".encode("utf-16")[:-1], b"\xff\xfeid,labels"])
+@pytest.mark.parametrize("read", [lambda path: CsvSource(str(path)), lambda path: encodings.read_text(str(path))])
+def test_a_text_of_utf16_that_was_cut_in_a_character_is_named(
+    tmp_path: pathlib.Path, content: bytes, read: Callable[[pathlib.Path], Any]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(RunError, match=r"t\.csv.* (damaged|truncated|UTF-16)"):
+        read(path)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.errors import RunError, first_line, missing_extra
+from yt8m.errors import RunError, first_line, missing_extra, refusing
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import Rows, refuse_repeated_columns
 
@@ -108,19 +108,18 @@ class ArrowSource:
 
     @contextlib.contextmanager
     def _open_file(self) -> Iterator[Any]:
-        """Opens the file; yields a reader of pyarrow. Errors in the block are raised as `RunError`."""
-        with open_bytes(self.path) as file:
-            try:
-                if self._is_stream:
-                    yield self._arrow.ipc.open_stream(file)
-                elif self._is_ipc:
-                    yield self._arrow.ipc.open_file(file)
-                else:
-                    yield self._arrow.parquet.ParquetFile(file, pre_buffer=False)
-            except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:
-                # A damaged file raises any of these.
-                message = f"{self.path} is not a {self.form} file that can be read: {first_line(error)}"
-                raise RunError(message) from error
+        """Opens the file; yields a reader of pyarrow. Whatever pyarrow raises in the block is raised as `RunError`."""
+
+        def refusal(error: Exception) -> RunError:
+            return RunError(f"{self.path} is not a {self.form} file that can be read: {first_line(error)}")
+
+        with open_bytes(self.path) as file, refusing(refusal):
+            if self._is_stream:
+                yield self._arrow.ipc.open_stream(file)
+            elif self._is_ipc:
+                yield self._arrow.ipc.open_file(file)
+            else:
+                yield self._arrow.parquet.ParquetFile(file, pre_buffer=False)
 
 
 def as_cell(value: Any) -> Any:

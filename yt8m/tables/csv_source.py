@@ -119,8 +119,6 @@ class CsvSource:
             except csv.Error as error:
                 number = lines.line_num + dialect.first_line
                 raise RunError(f"{self.path}, line {number}: this is not CSV ({error}).") from error
-            except UnicodeDecodeError as error:
-                raise RunError(f"{self.path}: the text is damaged ({error}).") from error
 
     def _without_comments(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
         if not self.dialect.has_comments:

@@ -59,9 +59,12 @@ def _open_bytes(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_text(path: str, encoding: str) -> Iterator[io.TextIOWrapper]:
-    """Opens a file as text, with its line ends unchanged."""
+    """Opens a file as text, with its line ends unchanged. Raises `RunError` if the text is damaged, as by a cut."""
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
-        yield text
+        try:
+            yield text
+        except UnicodeDecodeError as error:
+            raise RunError(f"{path}: the text is damaged ({error}).") from error
 
 
 def read_text(path: str) -> str:
@@ -78,6 +81,8 @@ def decode(content: bytes, path: str) -> str:
     try:
         return content.decode(name or "utf-8")
     except UnicodeDecodeError as error:
+        if name.startswith("utf-16"):
+            raise RunError(f"{path}: the text is damaged ({error}).") from error
         return content.decode(_western(content, path, content[: error.start].count(b"\n") + 1).name)
 
 
