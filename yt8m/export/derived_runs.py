@@ -96,7 +96,7 @@ def run(config: AverageConfig) -> int:
       UsageError: there is no such run or checkpoint, the run has fewer checkpoints than --last, or `--out` exists.
       RunError: a checkpoint cannot be read or belongs to another model, or the folder cannot be written.
     """
-    with new_output(config.out, repr(config)) as is_done:
+    with new_output(config.out, repr(config), sources=[config.train_dir]) as is_done:
         if is_done:
             return 0
         run = open_run(config.train_dir, trust_code=config.trust_code)

@@ -49,7 +49,7 @@ def run(config: ExportConfig) -> int:
         installed.
       RunError: the checkpoint cannot be read, the model cannot be converted, or `--out` cannot be written.
     """
-    with new_output(config.out, repr(config)) as is_done:
+    with new_output(config.out, repr(config), sources=[config.train_dir]) as is_done:
         if not is_done:
             write_model = _WRITERS[config.format]
             run = open_run(config.train_dir, trust_code=config.trust_code)

@@ -46,8 +46,8 @@ def export(config: EnsembleConfig) -> None:
 
     These are a SavedModel (`out`), an ONNX file (`output_onnx`) and a packed inference model (`output_model_tgz`).
     """
-    is_new = new_output(config.out, repr(config)) if config.out else contextlib.nullcontext(False)
-    with is_new as is_done:
+    is_new = new_output(config.out, repr(config), sources=config.train_dir) if config.out else None
+    with is_new or contextlib.nullcontext(False) as is_done:
         if is_done and not (config.output_onnx or config.output_model_tgz):
             return
         runs = [open_run(folder, trust_code=config.trust_code) for folder in config.train_dir]

@@ -98,7 +98,9 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data:
         return _evaluate_export(config, data)
     if not config.calibrated_run:
         return _evaluate_run(config, checkpoints, data)
-    with new_output(config.calibrated_run, repr(config), "calibrated_run") as is_done:
+    records = (data or open_data(config.eval_data_pattern)).files if config.eval_data_pattern else ()
+    sources = [config.train_dir, *records]
+    with new_output(config.calibrated_run, repr(config), "calibrated_run", sources=sources) as is_done:
         config = dataclasses.replace(config, calibrated_run="") if is_done else config
         return _evaluate_run(config, checkpoints, data)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from absl import logging
 
@@ -22,12 +22,17 @@ from yt8m.storage.local import naming_errors
 
 
 @contextlib.contextmanager
-def new_output(path: str, command: str, flag: str = "out") -> Iterator[bool]:
+def new_output(path: str, command: str, flag: str = "out", *, sources: Iterable[str] = ()) -> Iterator[bool]:
     """Refuses an output file or folder that exists already, and marks it as begun during the block.
 
     Yields whether the output is complete, because an earlier start of this command was killed after it had written it.
     The log then says so.
+
+    Args:
+      sources: paths of what the output is made of: files, folders of runs, and prefixes of checkpoints. If one of them
+        has changed since, the output of the killed command is of old content, and is refused like any other.
     """
+    command = repr((command, _versions(sources)))
     exists = storage.exists(path) or storage.is_dir(path)
     if exists and not was_begun(path, command):
         raise UsageError(f"--{flag}={path} exists already; name another, or remove it first.")
@@ -36,6 +41,20 @@ def new_output(path: str, command: str, flag: str = "out") -> Iterator[bool]:
         logging.info("%s is complete: an earlier start of this command was killed after it had written it", path)
     with begun(path, command):
         yield is_done
+
+
+def _versions(sources: Iterable[str]) -> list[tuple[str, int, int]]:
+    """(path, size, version) of each file of the sources. Figures and hidden files do not say what a run has learned."""
+    paths: set[str] = set()
+    for source in map(storage.absolute, filter(None, sources)):
+        folder, _, start = (source, "", "") if storage.is_dir(source) else source.rpartition("/")
+        names = (name for name in storage.names_in(folder or "/") if name.startswith(start))
+        paths |= {
+            storage.join(folder, name)
+            for name in names
+            if not name.startswith((".", "events.")) and name[-6:] != ".jsonl"
+        }
+    return sorted((path, stamp.bytes, stamp.version) for path, stamp in storage.stamps(sorted(paths)).items())
 
 
 def was_begun(path: str, command: str) -> bool:

@@ -63,7 +63,7 @@ def run(request: ImportConfig, config: TrainConfig, flag_names: set[str]) -> int
         another number of classes than the checkpoint.
       RunError: the file is not a checkpoint, or does not fit the model.
     """
-    with new_output(request.out, repr((request, config))) as is_done:
+    with new_output(request.out, repr((request, config)), sources=[request.checkpoint]) as is_done:
         return 0 if is_done else _import(request, config, flag_names)
 
 

@@ -81,7 +81,7 @@ def run(config: TextConfig, settings: Mapping[str, Any]) -> int:
       UsageError: the table or the network cannot be used, or the folder exists already.
       RunError: weights cannot be fetched.
     """
-    with new_output(config.out, repr((config, settings))) as is_done:
+    with new_output(config.out, repr((config, settings)), sources=[config.classes]) as is_done:
         return 0 if is_done else _make(config, settings)
 
 
@@ -145,7 +145,7 @@ def add_classes(model: str, classes: str, template: str, out: str, *, trust_code
         features of exactly one extractor hf:NAME.
       template: the text of a class without a prompt; {} stands for the name of the class.
     """
-    with new_output(out, repr((model, classes, template))) as is_done:
+    with new_output(out, repr((model, classes, template)), sources=[model, classes]) as is_done:
         return 0 if is_done else _grow(model, classes, template, out, trust_code)
 
 

@@ -1,0 +1,53 @@
+"""An output whose command was killed after it had written it is complete only while its sources are the same."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from yt8m.errors import UsageError
+from yt8m.storage.new_outputs import new_output
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_KILLED = """
+import os, pathlib, signal, sys
+from yt8m.storage.new_outputs import new_output
+path, *sources = sys.argv[1:]
+with new_output(path, "export", sources=sources):
+    pathlib.Path(path).mkdir()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: pathlib.Path) -> list[str]:
+    """The sources of an output `out` that is written, a run and a checkpoint beside others; its command was killed."""
+    (tmp_path / "run").mkdir()
+    for name in ("run/checkpoint", "run/events.out", "run/metrics.jsonl", "old-1.index", "labels.csv"):
+        (tmp_path / name).write_text("old")
+    sources = [str(tmp_path / name) for name in ("run", "old-1", "labels.csv")]
+    words = [sys.executable, "-c", _KILLED, str(tmp_path / "out"), *sources]
+    done = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return sources
+
+
+@pytest.mark.parametrize("name", ["run/events.out", "run/metrics.jsonl", "run/.lock", "other.csv"])
+def test_what_was_written_is_complete(tmp_path: pathlib.Path, killed: list[str], name: str) -> None:
+    """A training that goes on writes its figures; what is beside the sources is none."""
+    (tmp_path / name).write_text("new and longer")
+    with new_output(str(tmp_path / "out"), "export", sources=killed) as is_done:
+        assert is_done
+
+
+@pytest.mark.parametrize("name", ["run/checkpoint", "run/model.ckpt-9.index", "old-1.index", "labels.csv"])
+def test_what_was_written_of_older_sources_is_refused(tmp_path: pathlib.Path, killed: list[str], name: str) -> None:
+    (tmp_path / name).write_text("new and longer")
+    with pytest.raises(UsageError, match="exists already"), new_output(str(tmp_path / "out"), "export", sources=killed):
+        pass
+    assert (tmp_path / "out").is_dir()
