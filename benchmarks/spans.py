@@ -18,29 +18,31 @@ from typing import NamedTuple
 import numpy as np
 
 import yt8m
+from benchmarks.measure import Measured, repeat
 from yt8m.command_line import cli
 from yt8m.eval_util.span_joining import JoinRule, join_cells
 from yt8m.eval_util.span_metrics import MatchedSpans, SpanTable
 from yt8m.tables.times import union
 
-CLASSES, SIZE, NOISE = 30, 64, 2.0
+CLASSES, SIZE, NOISE = 30, 64, 1.0
+_WIDE = 1152  # values of a frame of YouTube-8M
 
 
 class PlantedFilm(NamedTuple):
-    """A film: its frames, float32 [T, SIZE], one a second, and its spans (class, start, end) in seconds."""
+    """A film: its frames, float32 [T, size], one a second, and its spans (class, start, end) in seconds."""
 
     frames: np.ndarray
     spans: list[tuple[int, float, float]]
 
 
-def films(seed: int, count: int = 400, longest: int = 300, noise: float = NOISE) -> list[PlantedFilm]:
+def films(seed: int, count: int = 400, longest: int = 300, noise: float = NOISE, size: int = SIZE) -> list[PlantedFilm]:
     """Films of 60 to 300 s with 0 to 6 spans of 2 to 40 s, which may overlap; noise of films and of frames is added."""
     draw = np.random.default_rng(seed)
-    prototypes = np.random.default_rng(1000 + seed).normal(size=(CLASSES, SIZE)).astype(np.float32)
+    prototypes = np.random.default_rng(1000 + seed).normal(size=(CLASSES, size)).astype(np.float32)
     made = []
     for _ in range(count):
         seconds = int(draw.integers(60, longest + 1))
-        frames = noise * draw.normal(size=(seconds, SIZE)) + 0.3 * draw.normal(size=SIZE)
+        frames = noise * draw.normal(size=(seconds, size)) + 0.3 * draw.normal(size=size)
         spans = []
         for _ in range(int(draw.integers(0, 7))):
             length = float(np.exp(draw.uniform(np.log(2), np.log(40))))
@@ -120,6 +122,22 @@ def figure(true: Sequence[Sequence[float]], found: Sequence[Sequence[float]]) ->
         videos, classes, first, last, scores = np.array(spans, np.float64).reshape(-1, 5).T
         tables.append(SpanTable(videos.astype(np.int64), classes.astype(np.int64), first, last, scores))
     return float(MatchedSpans(tables[0], tables[1], (0.5,)).figures().aps.mean())
+
+
+def an_hour(repeats: int) -> Measured:
+    """The spans of a film of an hour, from features as wide as YouTube-8M's: an example is the film."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write(folder, films(1, 30, longest=70, size=_WIDE))
+        words = [f"--table={folder}/spans.csv", f"--out={folder}/data", "--level=frame", "--rows=spans"]
+        call("make-records", *words, "--segment_size=1")
+        flags = ["--model=FrameLevelLogisticModel", "--segment_context=5", "--max_steps=1", "--export_model_steps=none"]
+        call("train", f"--data={folder}/data/frame/train/*.tfrecord", f"--train_dir={folder}/run", *flags)
+        frames = np.random.default_rng(0).normal(size=(1, 3600, _WIDE)).astype(np.float32)
+        with yt8m.load(folder / "run") as model:
+            (feature,) = model._scorer.takes.format.sizes()
+            model.spans({feature: frames[:, :100]})  # the graph is built
+            return repeat(lambda: model.spans({feature: frames}), 1, repeats)
 
 
 def call(name: str, *words: str) -> None:
