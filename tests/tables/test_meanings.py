@@ -26,3 +26,11 @@ from yt8m.tables import meanings
 def test_case_blanks_and_numbers_do_not_matter(name: str, meaning: str | None) -> None:
     known = meanings.meaning_of(name)
     assert (known[0] if known else None) == meaning
+
+
+@pytest.mark.parametrize(
+    ("cell", "split"),
+    [("Val", "validate"), ("nan", ""), ("NA", ""), (None, ""), (float("nan"), ""), ("fold 3", "fold 3")],
+)
+def test_splits_are_words_or_nothing(cell: object, split: str) -> None:
+    assert meanings.split_name("split", cell) == split

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from typing import Any
 
+from yt8m.tables.class_names import is_nothing
+
 
 def words(text: str) -> tuple[str, ...]:
     """The words of a text: short lists of names are easier to read so."""
@@ -136,7 +138,7 @@ def split_name(column: str, cell: Any) -> str:
     Args:
       cell: the cell; None if it is empty.
     """
-    text = "" if cell is None else str(cell).strip()
+    text = "" if is_nothing(cell) else str(cell).strip()
     word = text.lower()
     flags = _SPLIT_FLAGS.get(normalized(column))
     if flags and word in _TRUE | _FALSE:
