@@ -220,3 +220,25 @@ def test_a_name_alone_is_a_list_of_one(world: pathlib.Path) -> None:
             model.evaluate(validation(world), metrics="no_such_module:Metric")
         with pytest.raises(yt8m.UsageError, match="unknown extractor 'no_such_one'"):
             model.predict_video("a.mp4", extractors="no_such_one")
+
+
+@pytest.mark.parametrize("name", [None, "video_id"])
+def test_the_index_of_a_data_frame_has_the_ids(name: str | None, tmp_path: pathlib.Path) -> None:
+    frame, x = table(20)
+    indexed = frame.set_index("id").rename_axis(name)
+    yt8m.make_records(indexed, tmp_path / "data", list(x), splits={"train": 1.0})
+    ids = [video for batch in yt8m.read_records(f"{tmp_path}/data/video/train/*.tfrecord") for video in batch.ids]
+    assert sorted(ids) == sorted(frame["id"])
+
+
+def test_messages_name_arguments_in_place_of_files(tmp_path: pathlib.Path) -> None:
+    frame, x = table(20)
+    for wrong, array, problem in (
+        (frame.drop(columns="id"), x, "^table has no column 'id'"),
+        (frame.assign(id=["v0"] * 20), x, "table, row 2: row 1"),
+        (frame, [x[0], x[1, :2]], r"^array: .*\[2\] and \[6\]"),
+        ({"id": ["a"], "labels": ["b"]}, x, "table: .*DataFrame"),
+    ):
+        with pytest.raises((yt8m.UsageError, yt8m.RunError), match=problem) as caught:
+            yt8m.make_records(wrong, tmp_path / "data", array)
+        assert "yt8m-tables-" not in str(caught.value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from yt8m.python_api.loaded_model import Model, load
 from yt8m.python_api.results import EvaluationReport, ResultRows
 from yt8m.scoring import video_features
 from yt8m.scoring.model_input import Data
+from yt8m.tables.reading import find_column
 
 Path = str | os.PathLike[str]
 
@@ -33,10 +35,11 @@ def make_records(table: Any, out: Path, array: Any = None, **options: Any) -> di
     """Makes records of your own videos from a table of ids and labels and from arrays, as `yt8m make-records` does.
 
     Args:
-      table: the path of a table; or a DataFrame, whose cells may have lists of labels and arrays of features.
+      table: the path of a table; or a DataFrame, whose cells may have lists of labels and arrays of features, and whose
+        index may have the ids.
       out: the folder for the records.
-      array: the path of the features, as for the command; an array [videos, values] or [videos, frames, values] in the
-        order of the table; or a dict {feature: array}.
+      array: the path of the features, as for the command; an array [videos, values] or [videos, frames, values], or
+        a list of the arrays of the videos, in the order of the table; or a dict {feature: array}.
       **options: further options of the command, such as `level="frame"` or `splits={"train": 0.8, "validate": 0.2}`.
 
     Returns:
@@ -229,15 +232,41 @@ def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] 
         program.calling(f"yt8m {command}"),
     ):
         written = {name: _as_file(value, os.path.join(folder, name)) for name, value in values.items()}
-        yield cli.parse_arguments(command, [*command_line(written), *operands])
+        try:
+            yield cli.parse_arguments(command, [*command_line(written), *operands])
+        except (UsageError, RunError) as error:
+            if folder not in str(error):
+                raise
+            raise type(error)(_without_files(str(error), folder)) from error
+
+
+def _without_files(message: str, folder: str) -> str:
+    """A message with the names of arguments in place of the files that they were written to, and rows for lines."""
+    file = rf"(?:--\w+=)?{re.escape(folder)}/(\w+)\.\w+"
+    message = re.sub(rf"{file}, line (\d+)", r"\1, row \2", message)
+    message = re.sub(rf"({file}, row \d+) \(line \d+\)", r"\1", message)
+    return re.sub(file, r"\1", message)
+
+
+def _with_index(frame: Any) -> Any:
+    """A DataFrame whose index, if it has a name, or if no column has the ids, is a column."""
+    index, columns = getattr(frame, "index", None), list(map(str, frame.columns))
+    if index is None or getattr(index, "nlevels", 1) > 1 or index.name in frame.columns:
+        return frame
+    if index.name is not None:
+        return frame.reset_index()
+    is_numbered = list(index[:2]) == list(range(len(index[:2]))) and getattr(index, "step", None) == 1
+    return frame if is_numbered or find_column("id", columns) else frame.rename_axis("id").reset_index()
 
 
 def _as_file(value: Any, stem: str) -> Any:
     """The path of a new file with a DataFrame, an array, or a dict of arrays; other values as an option takes them."""
     if hasattr(value, "to_json") and hasattr(value, "columns"):
         path = f"{stem}.jsonl"
-        value.to_json(path, orient="records", lines=True, date_format="iso", force_ascii=False)
+        _with_index(value).to_json(path, orient="records", lines=True, date_format="iso", force_ascii=False)
         return path
+    if isinstance(value, list | tuple) and value and all(isinstance(item, np.ndarray) and item.ndim for item in value):
+        value = _stacked(os.path.basename(stem), value)
     if isinstance(value, np.ndarray) and value.ndim >= 2:
         np.save(f"{stem}.npy", value)
         return f"{stem}.npy"
@@ -245,10 +274,21 @@ def _as_file(value: Any, stem: str) -> Any:
         if all(isinstance(share, int | float) for share in value.values()):
             return [f"{name}:{share}" for name, share in value.items()]
         if not all(hasattr(array, "shape") for array in value.values()):
-            raise UsageError(f"{os.path.basename(stem)}: expected a dict {{feature: array}}.")
+            raise UsageError(f"{os.path.basename(stem)}: expected a dict {{feature: array}}, or a DataFrame.")
         np.savez(f"{stem}.npz", **value)
         return f"{stem}.npz"
     return value
+
+
+def _stacked(name: str, arrays: Sequence[Any]) -> NDArray[Any]:
+    """The arrays of the videos as one array."""
+    shapes = sorted({np.shape(array) for array in arrays})
+    if len(shapes) > 1:
+        raise UsageError(
+            f"{name}: the arrays of the videos have different shapes, such as {list(shapes[0])} and "
+            f"{list(shapes[-1])}. Put them into a column of the DataFrame, or save each as ID.npy and give the folder."
+        )
+    return np.asarray(arrays)
 
 
 def extract(
