@@ -113,7 +113,10 @@ def _reasons_against(
     elif not is_asked and not _is_own(discovered):
         yield "the data have features of YouTube-8M, for which the published defaults stay"
     if not is_asked:
-        values, goes_on = {"config": config_path, **flags}, _was_chosen(flags)
+        values = {"config": config_path, **flags}
+        # The run is looked up only if that matters: its folder may be in a bucket that cannot be reached from here.
+        is_lengthened = any(values.get(name) not in (None, "", ()) for name in _LENGTHENED_BY)
+        goes_on = is_lengthened and _was_chosen(flags)
         for name in _LED_BY:
             if goes_on and name in _LENGTHENED_BY:
                 continue
