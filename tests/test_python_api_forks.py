@@ -81,6 +81,7 @@ def test_a_model_loaded_by_a_relative_path_works_after_a_change_of_folder(
     monkeypatch.chdir(tmp_path)
     with yt8m.load("run") as model:
         monkeypatch.chdir("/")
+        assert os.fspath(model) == str(tmp_path / "run")
         assert len(list(model.predict(data))) == model.evaluate(data)["num_examples"] > 0
 
 

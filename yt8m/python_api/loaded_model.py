@@ -331,10 +331,10 @@ def load(path: str | os.PathLike[str], *, checkpoint: str | int = "", trust_code
         code that is not trusted.
       RunError: the model or the checkpoint cannot be read.
     """
-    model_path = local_path(path).rstrip("/")
+    # Graphs are built, and `os.fspath(model)` is used, later: perhaps after a change of the current folder.
+    model_path = storage.absolute(local_path(path).rstrip("/"))
     with call_scope():
-        # Graphs are built, and their weights read, when they are needed: perhaps after a change of the current folder.
-        scorer = scoring.open(storage.absolute(model_path), str(checkpoint), trust_code=trust_code)
+        scorer = scoring.open(model_path, str(checkpoint), trust_code=trust_code)
         return Model(model_path, scorer, trust_code=trust_code)
 
 
