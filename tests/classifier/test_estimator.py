@@ -161,6 +161,11 @@ def test_a_classifier_that_is_not_trained_says_so(method: str) -> None:
         ({}, dict(X_val=X[:, :2], y_val=Y), "X_val has"),
         ({}, dict(groups=[1] * 240), "one group"),
         ({}, dict(X=["a.mp4", "b.mp4"], y=Y[:2]), r"extractors=\("),
+        (
+            dict(extractors="inception", extractor_settings={"inception_graph": "/no/such.pb"}),
+            dict(X=["/no/a.mp4", "/no/b.mp4"], y=Y[:2]),
+            r"X\[0\] is '/no/a.mp4'",
+        ),
         ({}, dict(X=["a.mp4", "b.mp4"]), "X has 2 videos, but y has 240"),
         (dict(options={"train_dir": "runs/mine"}), {}, "train_dir"),
         (dict(options={"feature_names": ["x"], "max_steps": 3}), {}, "feature_names"),

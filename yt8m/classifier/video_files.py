@@ -33,6 +33,9 @@ def extract(
             'Classifier(extractors=("inception", "vggish")).'
         )
     paths = [storage.expanded(path) for path in paths]
+    for row, path in enumerate(paths):  # before weights are fetched
+        if not storage.exists(path):
+            raise DataError(f"X[{row}] is {path!r}: there is no such file.")
     frames: list[Sequence[NDArray[np.float32]]] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(call_scope())
