@@ -27,7 +27,7 @@ def test_alone_it_shows_what_can_be_done(words, capsys):
     assert cli.main(words) == 0
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in cli.COMMANDS)
-    assert "yt8m train --train_data_pattern=" in shown
+    assert "yt8m train --data=" in shown
 
 
 def test_help_of_a_command_may_be_asked_for_by_a_word(capsys):

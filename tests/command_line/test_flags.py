@@ -109,6 +109,7 @@ def test_training_that_cannot_be_is_refused(words, parts):
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "train").mkdir()
+    (tmp_path / "train/a.tfrecord").write_bytes(b"")
     for pattern in (tmp_path, f"{tmp_path}/*"):
         with pytest.raises(UsageError, match=r"is a folder; name the files in it: '.*/\*\.tfrecord'"):
             flags.train_config([f"--train_data_pattern={pattern}"])

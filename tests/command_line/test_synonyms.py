@@ -53,6 +53,17 @@ def test_training_names_the_flag(word: str, flag: str, capsys: pytest.CaptureFix
         ("predict", "lr", "--help=all"),
         ("make-records", "csv", "did you mean --table?"),
         ("make-records", "features", "did you mean --array?"),
+        ("make-records", "sep", "did you mean --label_separator?"),
+        ("make-records", "sheet", "#SHEET"),
+        ("extract", "workers", "did you mean --jobs?"),
+        ("predict", "embeddings", "did you mean --features?"),
+        ("export", "onnx", "did you mean --format?"),
+        # No guess where it would cost a run, or lead elsewhere.
+        ("train", "data_dir", "did you mean --data?"),
+        ("train", "pretrained_model", "did you mean --init_from?"),
+        ("train", "num_heads", "--help=all"),
+        ("train", "params", "--help=all"),
+        ("train", "overwritten", "--help=all"),
     ],
 )
 def test_a_program_without_the_flag_says_what_it_has(

@@ -340,7 +340,7 @@ def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
     assert (tmp_path / "run/model.ckpt-2.index").exists()
     for told in (f"TensorBoard: {tmp_path}/run\n", f"model: {tmp_path}/run/export/2\n"):
         assert told in out
-    assert f"  yt8m eval --train_dir={tmp_path}/run --eval_data_pattern='FILES' --run_once\n" in out
+    assert f"  yt8m eval --model={tmp_path}/run --data='FILES' --run_once\n" in out
     assert train.main(train_flags(tmp_path, "--max_steps=3", "--model=MoeModel")) == 2  # this run has taken steps
 
 

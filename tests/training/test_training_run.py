@@ -24,7 +24,7 @@ def test_the_command_that_it_suggests_evaluates_what_the_run_learned_from(
     outcome = Outcome(Status.OUT_OF_DATA, 7, "all data were read")
     assert training_run.show_outcome(TrainConfig(data=data, train_dir="runs/a"), outcome) == 0
     flags = "--segment_labels --run_once" if is_rated else "--run_once"
-    assert f"  yt8m eval --train_dir=runs/a --eval_data_pattern='FILES' {flags}\n" in capsys.readouterr().out
+    assert f"  yt8m eval --model=runs/a --data='FILES' {flags}\n" in capsys.readouterr().out
 
 
 def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path) -> None:
@@ -83,7 +83,7 @@ def test_the_validation_files_lie_beside_the_training_files(
         data = DataConfig(data_pattern=f"{folder}/{pattern}")
         assert splits.proposed(data.data_pattern, "validate") == f"{folder}/{expected}"
     training_run.show_outcome(TrainConfig(train_dir="run", data=data), Outcome(Status.OUT_OF_DATA, 7, ""))
-    assert f"--eval_data_pattern='{folder}/validate/validate*'" in capsys.readouterr().out
+    assert f"--data='{folder}/validate/validate*'" in capsys.readouterr().out
 
 
 def test_a_new_model_does_not_move_what_it_is_to_read(

@@ -261,11 +261,10 @@ def _import_object(path: str, default_module: str = "") -> Any:
 _EXAMPLES = """\
 examples:
   yt8m sample-data --out=data
-  yt8m train --train_data_pattern='data/video/train/*.tfrecord' --train_dir=runs/first
-  yt8m eval --train_dir=runs/first --eval_data_pattern='data/video/validate/*.tfrecord' --run_once --report
+  yt8m train --data='data/video/train/*.tfrecord' --out=runs/first
+  yt8m eval --model=runs/first --data='data/video/validate/*.tfrecord' --run_once --report
   yt8m predict --model=runs/first data/video/test/test0000.tfrecord
-  yt8m inference --train_dir=runs/first --input_data_pattern='data/video/test/*.tfrecord' \\
-    --output_file=predictions.csv
+  yt8m inference --model=runs/first --data='data/video/test/*.tfrecord' --out=predictions.csv
   yt8m download --partition=2/video/train --mirror=us --shard=1,100 --out=data/2/video/train
   yt8m vocabulary search guitar
 

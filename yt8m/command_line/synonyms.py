@@ -5,9 +5,11 @@ Similar spelling leads elsewhere (`--lr` to `--clip_by`), so a word of this tabl
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 
-from yt8m.errors import suggestion
+_DESTRUCTIVE = ("start_new_model", "overwrite")  # proposed only for words that differ from them by a letter or two
+_ALIKE = 0.9
 
 # {flag of other programs: flags of these, of which the first that the program has is meant}
 _MEANT = {
@@ -54,8 +56,8 @@ _MEANT = {
     "bf16": "precision",
     "half": "precision",
     "dtype": "precision",
-    "workers": "num_readers parse_threads",
-    "num_workers": "num_readers parse_threads",
+    "workers": "num_readers parse_threads jobs",
+    "num_workers": "num_readers parse_threads jobs",
     "pretrained": "init_from",
     "finetune": "init_from",
     "finetune_from": "init_from",
@@ -75,7 +77,7 @@ _MEANT = {
     "class_names": "vocabulary",
     "label_map": "vocabulary",
     "arch": "model",
-    "network": "model",
+    "network": "model extractors",
     "run": "model train_dir",
     "run_dir": "train_dir model",
     "model_dir": "train_dir model",
@@ -87,7 +89,7 @@ _MEANT = {
     "output_dir": "train_dir out",
     "out_dir": "train_dir out",
     "save_dir": "train_dir out",
-    "input": "input_data_pattern data table",
+    "input": "input_data_pattern data table videos",
     "train_data": "train_data_pattern data",
     "val_data": "eval_data_pattern",
     "valid_data": "eval_data_pattern",
@@ -96,12 +98,82 @@ _MEANT = {
     "source": "videos data table",
     "video": "videos",
     "video_dir": "videos",
-    "csv": "table",
+    "csv": "table videos",
     "annotations": "table",
     "k": "top_k",
     "topk": "top_k",
     "threshold": "thresholds",
     "conf": "thresholds confidence",
+    "data_dir": "data train_data_pattern eval_data_pattern input_data_pattern",
+    "data_path": "data train_data_pattern eval_data_pattern input_data_pattern",
+    "data": "array videos",
+    "train": "train_data_pattern data",
+    "val": "eval_data_pattern data",
+    "folder": "videos data",
+    "images": "videos",
+    "embeddings": "features",
+    "embed": "features",
+    "pretrained_model": "init_from",
+    "load_weights": "init_from checkpoint",
+    "load": "init_from checkpoint model",
+    "restore": "init_from checkpoint",
+    "from_checkpoint": "init_from checkpoint",
+    "ckpt_path": "init_from checkpoint",
+    "backbone": "model extractors",
+    "checkpoint_dir": "train_dir model",
+    "run_name": "train_dir out",
+    "experiment": "train_dir out",
+    "exp": "train_dir out",
+    "save": "out train_dir",
+    "save_path": "train_dir out",
+    "dest": "out",
+    "submission": "output_file predictions",
+    "max_to_keep": "keep_checkpoints",
+    "save_total_limit": "keep_checkpoints",
+    "save_interval": "save_checkpoint_steps",
+    "log_interval": "log_every_n_steps",
+    "eval_interval": "eval_every_n_steps",
+    "val_interval": "eval_every_n_steps",
+    "opt": "optimizer",
+    "time_limit": "budget",
+    "max_time": "budget",
+    "early_stopping_patience": "patience",
+    "monitor": "best_metric",
+    "gradient_clip_val": "clip_gradient_norm",
+    "per_device_train_batch_size": "batch_size",
+    "use_amp": "precision",
+    "bfloat16": "precision",
+    "fp32": "precision",
+    "devices": "num_gpu",
+    "gpu_ids": "num_gpu",
+    "num_labels": "num_classes",
+    "labels": "table",
+    "label_col": "columns",
+    "label_column": "columns",
+    "id_col": "columns",
+    "sep": "label_separator",
+    "delimiter": "label_separator",
+    "label_sep": "label_separator",
+    "test_size": "splits",
+    "train_size": "splits",
+    "val_split": "splits",
+    "validation_split": "splits",
+    "excel": "table",
+    "npy": "array",
+    "num": "count top_k",
+    "n": "count top_k",
+    "limit": "count max_frames",
+    "pool": "data",
+    "n_jobs": "jobs workers",
+    "threads": "jobs num_readers",
+    "fps": "frames_per_second",
+    "onnx": "format",
+    "quantize": "weights",
+    "int8": "weights",
+    "bind": "host",
+    "address": "host",
+    "ip": "host",
+    "cv": "folds",
     "overwrite_output_dir": "start_new_model overwrite",
     "force": "start_new_model overwrite",
 }
@@ -118,17 +190,39 @@ _ADVICE = {
     "tensorboard": "no flag is needed: tensorboard --logdir=FOLDER shows the folder of a run",
     "verbose": "no flag is needed: the log goes to stderr",
     "shuffle": "no flag is needed: training shuffles, evaluation does not",
+    "continue": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
+    "auto_resume": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
+    "quiet": "the log goes to stderr: add 2>/dev/null",
+    "log_level": "the log goes to stderr: add 2>/dev/null to see none of it",
+    "encoding": "no flag is needed: UTF-8, UTF-16 and cp1252 are told apart",
+    "header": "no flag is needed: the header is found, and --columns names what it does not say",
+    "sheet": "write the name of the sheet after the file: --table=FILE.xlsx#SHEET",
+    "multilabel": "no flag is needed: every model gives each class a score of its own",
+    "steps_per_epoch": "an epoch is one pass over the data; --max_steps counts steps",
+    "recursive": "no flag is needed: the folders in a folder are looked into",
 }
 
 
 def hint(name: str, flags: Collection[str]) -> str:
     """What to say after `unknown flag --NAME` in a program with these flags; empty if nothing is similar."""
     word = name.lower().replace("-", "_")
-    if word in flags:
-        return f"; did you mean --{word}?"
+    for spelled in (word, word.removeprefix("no")):
+        if spelled in flags:
+            return f"; did you mean --{spelled}?"
     meant = next((flag for flag in _MEANT.get(word, "").split() if flag in flags), None)
     if meant:
         return f"; did you mean --{meant}?"
     if word in _ADVICE:
         return "; " + _ADVICE[word].format(folder="--train_dir" if "train_dir" in flags else "folder") + "."
-    return suggestion(name, flags).replace("mean ", "mean --")
+    return _similar(word, flags)
+
+
+def _similar(word: str, flags: Collection[str]) -> str:
+    """A flag that is spelled nearly as the word, or the only one that begins with it; a guess must not cost a run."""
+    alike = [flag for flag in flags if flag[:1] == word[:1] and abs(len(flag) - len(word)) <= 1]
+    nearly = difflib.get_close_matches(word, alike, n=1, cutoff=0.8)
+    longer = [flag for flag in flags if len(word) > 2 and flag.startswith(word)]
+    flag = nearly[0] if nearly else longer[0] if len(longer) == 1 else ""
+    if not flag or (flag in _DESTRUCTIVE and difflib.SequenceMatcher(None, word, flag).ratio() < _ALIKE):
+        return ""
+    return f"; did you mean --{flag}?"

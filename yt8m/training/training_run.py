@@ -245,11 +245,7 @@ _SAMPLE_DATA = "\nThis run was trained on SAMPLE DATA, because no data were name
 def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:
     """Returns lines with the two commands that users usually run next, for evaluation and prediction."""
     run, segments = shlex.quote(train_dir), " --segment_labels" if evaluates_segments else ""
-    return (
-        "next:\n"
-        f"  yt8m eval --train_dir={run} --eval_data_pattern={files}{segments} --run_once\n"
-        f"  yt8m predict --model={run} {first}"
-    )
+    return f"next:\n  yt8m eval --model={run} --data={files}{segments} --run_once\n  yt8m predict --model={run} {first}"
 
 
 def _callback_options(
