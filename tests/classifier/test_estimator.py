@@ -17,9 +17,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import average_precision_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import yt8m
 from yt8m.classifier.classifier_scores import mean_average_precision
@@ -256,22 +253,6 @@ def test_frames_of_videos_of_different_lengths(tmp_path: pathlib.Path) -> None:
         assert list(scores.values()) == pytest.approx(classifier.predict_proba(unequal).max(1), abs=1e-5)
         with pytest.raises(yt8m.UsageError, match="'rgb': array, 'audio': array"):
             model.predict(frames)
-
-
-@pytest.mark.long
-def test_within_scikit_learn() -> None:
-    pipeline = make_pipeline(StandardScaler(), yt8m.Classifier(**QUICK))
-    scores = cross_val_predict(pipeline, X, Y, cv=2, method="predict_proba")
-    assert scores.shape == (240, 3)
-    assert average_precision_score(Y, scores) > 0.95
-
-
-@pytest.mark.heavy
-def test_a_grid_search_finds_the_better_options() -> None:
-    candidates = [FEW_STEPS, {**FEW_STEPS, "base_learning_rate": 1e-6}]
-    search = GridSearchCV(yt8m.Classifier(**QUICK), {"options": candidates}, cv=2).fit(X, Y)
-    assert search.best_params_ == {"options": FEW_STEPS}
-    assert search.best_estimator_.score(X, Y) > 0.95
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, with those that do not apply and why."""
+"""The classifier within scikit-learn, and its checks of estimators, with those that do not apply and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import yt8m
@@ -51,7 +56,10 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def nothing_leaks() -> None:
-    """Nothing is looked for: scikit-learn's checks leave files that it removes when Python ends."""
+    """Nothing is looked for: scikit-learn's checks leave files that it removes when Python ends.
+
+    joblib keeps the last pipeline that it fitted, and so the folder of its run.
+    """
 
 
 def checks() -> Iterator[Any]:
@@ -77,3 +85,31 @@ def test_every_exception_is_a_check() -> None:
     assert set(EXCEPTIONS) <= names
     assert set(CHEAP) <= names
     assert len(names) > 40
+
+
+QUICK = {"max_steps": 40, "batch_size": 64, "base_learning_rate": 0.1, "input_transform": "standardize"}
+
+
+def make_videos() -> tuple[np.ndarray, np.ndarray]:
+    """Videos of one or two of three classes: float32 [240, 6], and 0 or 1 [240, 3]."""
+    draw, labels = np.random.default_rng(0), np.zeros((240, 3), int)
+    labels[np.arange(240)[:, None], draw.integers(0, 3, (240, 2))] = 1
+    return (labels @ draw.normal(size=(3, 6)) + 0.2 * draw.normal(size=(240, 6))).astype("f"), labels
+
+
+@pytest.mark.long
+def test_a_pipeline_is_cross_validated() -> None:
+    x, y = make_videos()
+    pipeline = make_pipeline(StandardScaler(), yt8m.Classifier(model="LogisticModel", options=QUICK))
+    scores = cross_val_predict(pipeline, x, y, cv=2, method="predict_proba")
+    assert scores.shape == (240, 3)
+    assert average_precision_score(y, scores) > 0.95
+
+
+@pytest.mark.heavy
+def test_a_grid_search_finds_the_better_options() -> None:
+    x, y = make_videos()
+    candidates = [QUICK, {**QUICK, "base_learning_rate": 1e-6}]
+    search = GridSearchCV(yt8m.Classifier(model="LogisticModel"), {"options": candidates}, cv=2).fit(x, y)
+    assert search.best_params_ == {"options": QUICK}
+    assert search.best_estimator_.score(x, y) > 0.95
