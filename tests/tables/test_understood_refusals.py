@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pathlib
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,23 @@ def test_the_sheet_of_a_workbook_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"has 2 sheets with cells \(may, june\); name one .* --table='.*t.xlsx#may'"):
         read(tmp_path / "t.xlsx")
     assert read(tmp_path / "t.xlsx#june") == {"june 1": ["cat"], "june 2": ["dog"]}
+
+
+@pytest.mark.parametrize("stray", ["XFD1048576", "XFE99999999"])
+def test_a_stray_cell_far_away_is_named(stray: str, tmp_path: pathlib.Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (("id", "labels"), ("a", "cat"), ("b", "dog")):
+        book.active.append(row)
+    book.active["ZZ50"] = " "  # such cells do not matter
+    book.save(tmp_path / "near.xlsx")
+    assert read(tmp_path / "near.xlsx") == {"a": ["cat"], "b": ["dog"]}
+    with zipfile.ZipFile(tmp_path / "near.xlsx") as near, zipfile.ZipFile(tmp_path / "far.xlsx", "w") as far:
+        for name in near.namelist():
+            far.writestr(name, near.read(name).replace(b'"ZZ50"', f'"{stray}"'.encode()))
+    with pytest.raises(RunError, match=r"far.xlsx: .*rows and .* columns"):
+        read(tmp_path / "far.xlsx")
 
 
 def test_columns_are_named_by_the_user(tmp_path: pathlib.Path) -> None:

@@ -56,6 +56,8 @@ def each_once(paths: Sequence[str]) -> list[str]:
     for path in paths if len(paths) > 1 else ():
         with contextlib.suppress(OSError):  # of a path in a bucket, or of a file that has just been removed
             status = os.stat(path)
+            if not status.st_ino:  # the file system gives its files no numbers
+                continue
             first = first_by_file.setdefault((status.st_dev, status.st_ino), path)
             if first != path:
                 repeated[path] = first

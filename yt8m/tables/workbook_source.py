@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from typing import Any
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.tables.dialects import find_header, invented_names
@@ -12,6 +15,10 @@ from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import MemorySource, refuse_repeated_columns
 
 ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
+# python-calamine makes a rectangle of all cells of a sheet, and ends the process if the memory does not suffice.
+_MOST_CELLS = 50_000_000
+_CELL = re.compile(rb'<c\b[^>]{0,200}?\br="([A-Z]{1,9})([0-9]{1,12})"')
+_PIECE, _LONGEST_CELL = 1 << 20, 300  # bytes that are read at a time, and of what begins a cell
 
 
 def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
@@ -40,6 +47,7 @@ def _read_sheets(path: str) -> dict[str, list[list[str]]]:
         purpose = f"--table={path}"
         raise missing_extra(purpose, "python-calamine", "data", ", or save the sheet as CSV in UTF-8") from error
     with open_bytes(path) as file:
+        _refuse_far_cells(path, file)
         try:
             workbook = python_calamine.load_workbook(file)
             sheets = {
@@ -48,6 +56,46 @@ def _read_sheets(path: str) -> dict[str, list[list[str]]]:
         except (python_calamine.CalamineError, OSError, ValueError) as error:
             raise RunError(f"{path} is not a workbook that can be read: {first_line(error)}") from error
     return {name: [list(map(_text, row)) for row in rows] for name, rows in sheets.items()}
+
+
+def _refuse_far_cells(path: str, file: BinaryIO) -> None:
+    """Raises `RunError` if cells of an .xlsx lie so far apart that the rectangle around them has too many cells."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+            for name in names:
+                places = list(_outer_cells(archive, name))
+                rows, columns = ([place[axis] for place in places] for axis in (0, 1))
+                count = (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) if places else 0
+                if count > _MOST_CELLS:
+                    raise RunError(
+                        f"{path}: the cells of {name} reach over {max(rows):,} rows and {max(columns):,} columns. "
+                        "Delete the stray cell far from the table, or save the sheet as CSV in UTF-8."
+                    )
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError):
+        pass  # another kind of workbook, or a damaged one, of which the reader says what is wrong
+    finally:
+        file.seek(0)
+
+
+def _outer_cells(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[int, int]]:
+    """Yields the first and the last (row, column) of the cells in each piece of a sheet."""
+    with archive.open(name) as sheet:
+        rest = b""
+        while piece := sheet.read(_PIECE):
+            places = [(int(row), _column(letters)) for letters, row in _CELL.findall(rest + piece)]
+            if places:
+                for corner in (min, max):
+                    yield corner(row for row, _ in places), corner(column for _, column in places)
+            rest = piece[-_LONGEST_CELL:]
+
+
+def _column(letters: bytes) -> int:
+    """The number of a column from 1, such as 28 for AB."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + letter - ord("A") + 1
+    return number
 
 
 def _text(value: Any) -> str:
