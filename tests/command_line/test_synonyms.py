@@ -77,3 +77,25 @@ def test_every_word_leads_to_a_flag_of_some_program(capsys: pytest.CaptureFixtur
     flags = set().union(*(flags_of(program, capsys) for program in cli.COMMANDS))
     assert {flag for meant in synonyms._MEANT.values() for flag in meant.split()} <= flags
     assert {word for word in synonyms._MEANT if word in flags_of("train", capsys)} == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["fit"], "did you mean train?"),
+        (["test"], "did you mean eval?"),
+        (["infer"], "did you mean inference?"),
+        (["convert"], "did you mean make-records?"),
+        (["version"], "did you mean --version?"),
+        (["trian"], "did you mean train?"),
+        (["--model=x"], "a command comes first"),
+    ],
+)
+def test_a_command_under_another_name(words: list[str], part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    assert part in capsys.readouterr().err
+
+
+def test_each_command_that_is_meant_exists() -> None:
+    assert set(synonyms._COMMANDS.values()) - {"--version"} <= set(cli.COMMANDS)
+    assert not set(synonyms._COMMANDS) & set(cli.COMMANDS)

@@ -149,8 +149,17 @@ def test_pictures_that_stand_still_are_no_jump(tmp_path: pathlib.Path) -> None:
     slides = [0.0, 0.5, 1.0, 1.5, 2.0, 80.0]
     path = made_videos.write(tmp_path / "talk.mkv", made_videos.grey, TONE, 82.0, times=slides, rate=8000)
     assert end_of(decoded(path))["rows"] == 82
+    assert "one picture for 78 seconds at 0:02" in end_of(decoded(path))["notes"]
     silent = made_videos.write(tmp_path / "slides.mp4", made_videos.grey, None, times=[0, 20, 45, 130, 131])
     np.testing.assert_allclose(seconds_shown(decoded(silent))[::40][:3], [0, 45, 45], atol=14)
+
+
+@pytest.mark.parametrize("ending", ["mkv", "mp4"])
+def test_a_pause_of_a_recording_is_noted_once(tmp_path: pathlib.Path, ending: str) -> None:
+    times = [start + number / 10 for start in (0, 45, 90) for number in range(50)]
+    path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, None, times=times)
+    notes = end_of(decoded(path))["notes"]
+    assert [note for note in notes if "one picture" in note] == ["one picture for 40 seconds at 0:05"]
 
 
 def test_a_negative_start_is_the_start(tmp_path: pathlib.Path) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from yt8m import terminal
+from yt8m.command_line import synonyms
 from yt8m.command_line.program import calling, run_main, set_up_log
-from yt8m.errors import UsageError, suggestion
+from yt8m.errors import UsageError
 
 
 class Command(NamedTuple):
@@ -293,7 +294,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         command_names = ", ".join(COMMANDS)
-        raise UsageError(f"unknown command {name!r}{suggestion(name, COMMANDS)} (known: {command_names})")
+        raise UsageError(f"unknown command {name!r}{synonyms.command_hint(name, COMMANDS)} (known: {command_names})")
     with calling(f"yt8m {name}"):
         return run_main(name, functools.partial(call, name), arguments)
 

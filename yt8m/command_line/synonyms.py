@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
+from yt8m.errors import suggestion
+
 _DESTRUCTIVE = ("start_new_model", "overwrite")  # proposed only for words that differ from them by a letter or two
 _ALIKE = 0.9
 
@@ -201,6 +203,29 @@ _ADVICE = {
     "steps_per_epoch": "an epoch is one pass over the data; --max_steps counts steps",
     "recursive": "no flag is needed: the folders in a folder are looked into",
 }
+
+
+# {command of other programs: the command here}
+_COMMANDS = {
+    **dict.fromkeys(("fit", "finetune", "run"), "train"),
+    **dict.fromkeys(("test", "val", "validate", "evaluate", "benchmark"), "eval"),
+    **dict.fromkeys(("infer", "submit"), "inference"),
+    **dict.fromkeys(("tag", "classify", "detect", "embed"), "predict"),
+    **dict.fromkeys(("convert", "prepare", "import", "make_records"), "make-records"),
+    **dict.fromkeys(("list", "ls", "status"), "runs"),
+    **dict.fromkeys(("label", "clean"), "audit"),
+    **dict.fromkeys(("show", "info", "describe", "stats"), "inspect"),
+    **dict.fromkeys(("version", "-v", "-V"), "--version"),
+    **dict.fromkeys(("check", "devices"), "doctor"),
+}
+
+
+def command_hint(name: str, commands: Collection[str]) -> str:
+    """What to say after an unknown command; empty if nothing is similar."""
+    if name.startswith("--"):
+        return "; a command comes first, as in `yt8m train --model=...`"
+    meant = _COMMANDS.get(name.lower())
+    return f"; did you mean {meant}?" if meant else suggestion(name, commands)
 
 
 def hint(name: str, flags: Collection[str]) -> str:

@@ -21,6 +21,7 @@ _BACK = 0.5
 # Seconds that time stamps may jump in formats with discontinuities, as in the program ffmpeg (-dts_delta_threshold),
 # and in other formats, in which a picture may stand still for long.
 _JUMP, _STILL = 10.0, 60.0
+_LONG_STILL = 10.0  # seconds without a new picture of which a note says that the rows repeat one picture
 _USUAL_INTERVALS = 10  # a jump is also longer than this number of the longest intervals before it
 _LEAST_PACKETS = 4  # so many packets of a stream come before a jump: the intervals of fewer packets say little
 _SAME_JUMP = 2.0  # seconds by which two streams may differ at the same jump
@@ -53,6 +54,7 @@ class TimeLine:
     def __init__(self, has_discontinuities: bool, origin: float, note: Callable[[str], None]) -> None:
         self._has_discontinuities, self._origin, self._note = has_discontinuities, origin, note
         self._streams: dict[int, _StreamTimes] = {}
+        self._has_noted_still = False
         self._shifts = [0.0]  # seconds by which packets are moved, before the first jump and after each one
 
     def move(self, packet: Any) -> None:
@@ -85,6 +87,8 @@ class TimeLine:
         assert stream.last is not None
         interval = time - stream.last
         if not self._is_jump(stream, interval):
+            if interval > max(_LONG_STILL, _USUAL_INTERVALS * stream.longest):
+                self._note_still(kind, stream.last, interval)
             stream.interval = max(interval, 0.0)
             stream.longest = max(stream.longest, interval)
         elif self._has_discontinuities:
@@ -93,6 +97,13 @@ class TimeLine:
             self._refuse(stream, interval)
         else:
             stream.longest = max(stream.longest, interval)
+            self._note_still(kind, stream.last, interval)
+
+    def _note_still(self, kind: str, second: float, seconds: float) -> None:
+        """Says once that there is no new picture for long: a still picture looks like a gap in a recording."""
+        if kind == "video" and not self._has_noted_still:
+            self._has_noted_still = True
+            self._note(f"one picture for {seconds:.0f} seconds at {clock(second - self._origin)}")
 
     def _is_jump(self, stream: _StreamTimes, interval: float) -> bool:
         most = max(_JUMP if self._has_discontinuities else _STILL, _USUAL_INTERVALS * stream.longest)
