@@ -197,7 +197,7 @@ _COUNTING = "indexes count from 0, without gaps and in order."
         ("index,name\n0,cat,dog\n", ", line 2: 3 fields, but the header has 2; put a name with a comma in quotes."),
         ("index,name\n0\n", ", line 2: 1 fields, but the header has 2"),
         ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' is not a number of videos; expected a whole number"),
-        ("cat\ndog\n", ", line 1: the columns are cat; expected a header with `index,name`"),
+        ("cat,dog\na,b\n", ", line 1: the columns are cat, dog; expected a header with `index,name`"),
         ("\nindex,name\n", " lists no class"),
         ("index,name,name\n0,cat,dog\n", ", line 1: a column is repeated in index,name,name"),
         ('index,name\n0,"cat\n', ", line 2: this is not CSV (unexpected end of data)."),

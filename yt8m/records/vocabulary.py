@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, suggestion
-from yt8m.records import prediction_files
+from yt8m.records import prediction_files, vocabulary_forms
 from yt8m.tables import encodings
 from yt8m.tables.reading import open_columns, parse_rows
 
@@ -113,8 +113,10 @@ def of_names(names: Sequence[str]) -> Vocabulary:
 
 
 def read(path: str) -> Vocabulary:
-    """Reads a vocabulary from a CSV file."""
-    return parse(storage.read_bytes(path), path)
+    """Reads a vocabulary from a CSV file, or from another form in which people write the names of classes."""
+    content = storage.read_bytes(path)
+    names = vocabulary_forms.read_names(path, content)
+    return parse(content_of(of_names(names)) if names else content, path)
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:

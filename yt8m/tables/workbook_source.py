@@ -81,13 +81,13 @@ def _refuse_far_cells(path: str, file: BinaryIO) -> None:
 def _outer_cells(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[int, int]]:
     """Yields the first and the last (row, column) of the cells in each piece of a sheet."""
     with archive.open(name) as sheet:
-        rest = b""
+        tail = b""
         while piece := sheet.read(_PIECE):
-            places = [(int(row), _column(letters)) for letters, row in _CELL.findall(rest + piece)]
+            places = [(int(row), _column(letters)) for letters, row in _CELL.findall(tail + piece)]
             if places:
                 for corner in (min, max):
                     yield corner(row for row, _ in places), corner(column for _, column in places)
-            rest = piece[-_LONGEST_CELL:]
+            tail = piece[-_LONGEST_CELL:]
 
 
 def _column(letters: bytes) -> int:

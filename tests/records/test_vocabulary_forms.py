@@ -1,0 +1,61 @@
+"""Lists of classes as other programs write them give the vocabulary that `index,name` gives."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pandas as pd
+import pytest
+
+from yt8m.errors import RunError
+from yt8m.records import vocabulary
+
+NAMES = ("cat", "dog", "red fox")
+FORMS = {
+    "a name on each line": ("txt", "cat\ndog\nred fox\n"),
+    "with Windows' line ends and a mark": ("txt", "\ufeffcat\r\ndog\r\nred fox\r\n"),
+    "under a header": ("csv", "label\ncat\ndog\nred fox\n"),
+    "numbered lines": ("txt", "0 cat\n1 dog\n2 red fox\n"),
+    "numbered lines with commas, without a header": ("csv", "0,cat\n1,dog\n2,red fox\n"),
+    "Kinetics": ("csv", "id,name\n0,cat\n1,dog\n2,red fox\n"),
+    "AudioSet": ("csv", 'index,mid,display_name\n0,/m/0,"cat"\n1,/m/1,"dog"\n2,/m/2,"red fox"\n'),
+    "class_id and class_name, in another order": ("csv", "class_id;class_name\n2;red fox\n0;cat\n1;dog\n"),
+    "a JSON list": ("json", '["cat", "dog", "red fox"]'),
+    "id2label": ("json", '{"0": "cat", "1": "dog", "2": "red fox"}'),
+    "label2id": ("json", '{"dog": 1, "cat": 0, "red fox": 2}'),
+    "with a separator of its own": ("csv", "index;name;vertical;count\n0;cat;Animals;3\n1;dog;;0\n2;red fox;;1\n"),
+}
+
+
+@pytest.mark.parametrize(("ending", "text"), FORMS.values(), ids=FORMS)
+def test_a_list_of_classes_is_read(ending: str, text: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / f"classes.{ending}"
+    path.write_bytes(text.encode())
+    read = vocabulary.read(str(path))
+    assert (read.names, read.path) == (NAMES, str(path))
+    assert read.counts.tolist() == ([3, 0, 1] if "count" in text else [0, 0, 0])
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "parquet"])
+def test_a_workbook_and_a_parquet_table_are_read(ending: str, tmp_path: pathlib.Path) -> None:
+    frame = pd.DataFrame({"id": [0, 1, 2], "name": NAMES})
+    getattr(frame, "to_excel" if ending == "xlsx" else "to_parquet")(tmp_path / f"classes.{ending}", index=False)
+    assert vocabulary.read(str(tmp_path / f"classes.{ending}")).names == NAMES
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 cat\n2 dog\n",  # which number is that of the first class?
+        "id,name\n0,cat\n2,dog\n",
+        "id,name\n0,cat\n0,dog\n",
+        "a,b\nc,d\n",
+        '{"0": "cat"',
+        '{"cat": "x"}',
+        "index,name\n1,cat\n",
+    ],
+)
+def test_what_has_no_numbers_from_0_is_refused(text: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "classes.csv").write_text(text)
+    with pytest.raises(RunError, match=r"classes\.csv"):
+        vocabulary.read(str(tmp_path / "classes.csv"))
