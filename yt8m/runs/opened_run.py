@@ -86,29 +86,41 @@ class OpenedRun:
         """Returns the path of a checkpoint of the run.
 
         Args:
-          choice: `last`, `best`, or a step; empty for the one that the run means (see `choice`).
+          choice: `last`, `best`, or a step; empty for the one that the run means (see `choice`). A step that the
+            training has deleted since is found in best/ if it is the best one.
         """
         choice = self.choice(choice)
         if choice == "last":
             return self.newest_checkpoint()
-        folder = storage.join(self.folder, run_dir.BEST_FOLDER) if choice == "best" else self.folder
+        return self._best_checkpoint() if choice == "best" else self._checkpoint_of_step(_parse_step(choice))
+
+    @property
+    def _best_folder(self) -> str:
+        return storage.join(self.folder, run_dir.BEST_FOLDER)
+
+    def _best_checkpoint(self) -> str:
+        folder = self._best_folder
         steps = checkpoints.steps_in(folder)
-        if choice == "best" and not steps:
+        if not steps:
             raise UsageError(
                 f"{self.folder} has no best checkpoint; train with --eval_data_pattern, or keep one by "
                 "yt8m eval --keep_best."
             )
-        step = best_checkpoint.best_step(folder, steps) if choice == "best" else _parse_step(choice)
-        if step not in steps:
-            listed = ", ".join(map(str, steps)) or "none"
-            raise UsageError(f"{self.folder} has no checkpoint of step {step}; it has: {listed}.")
+        step = best_checkpoint.best_step(folder, steps)
         path = checkpoints.path_of(folder, step)
         problem = checkpoints.problem_of(path)
-        if problem and choice == "best" and best_checkpoint.best_step(folder, checkpoints.steps_in(folder)) != step:
-            return self.checkpoint(choice)  # an evaluation has just replaced the checkpoint by a better one
-        if problem:
-            raise RunError(f"{path} cannot be read: {problem}; choose another one by --checkpoint")
-        return path
+        if problem and best_checkpoint.best_step(folder, checkpoints.steps_in(folder)) != step:
+            return self._best_checkpoint()  # an evaluation has just replaced the checkpoint by a better one
+        return _refuse_unreadable(path, problem)
+
+    def _checkpoint_of_step(self, step: int) -> str:
+        steps = checkpoints.steps_in(self.folder)
+        best = [] if step in steps else checkpoints.steps_in(self._best_folder)
+        if step not in (*steps, *best):
+            listed = ", ".join((*map(str, steps), *(f"{other} (the best)" for other in best if other not in steps)))
+            raise UsageError(f"{self.folder} has no checkpoint of step {step}; it has: {listed or 'none'}.")
+        path = checkpoints.path_of(self.folder if step in steps else self._best_folder, step)
+        return _refuse_unreadable(path, checkpoints.problem_of(path))
 
     def data_for(
         self, config: EvalConfig | InferenceConfig | ExportConfig, pattern: str, segment_labels: bool
@@ -216,6 +228,13 @@ def find_folder(train_dir: str) -> str:
     newest = max(folders, key=lambda path: os.path.getmtime(os.path.join(path, run_dir.CONFIG)))
     logging.info("no --train_dir was named: taking the newest run, %s", newest)
     return newest
+
+
+def _refuse_unreadable(path: str, problem: str) -> str:
+    """Returns the path of a checkpoint if there is no problem with it; otherwise raises `RunError`."""
+    if problem:
+        raise RunError(f"{path} cannot be read: {problem}; choose another one by --checkpoint")
+    return path
 
 
 def _parse_step(choice: str) -> int:
