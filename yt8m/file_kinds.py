@@ -105,9 +105,18 @@ def find_kind(start: bytes, may_be_records: bool = False) -> FileKind | None:
       may_be_records: whether bytes that look like a record are called `RECORDS`. A reader of records, which asks about
         a damaged file, does not want this.
     """
-    kinds = (*_OF_TEXTS, *(() if is_text(start) else _OF_BYTES), *(_OF_RECORDS if may_be_records else ()))
+    kinds = (
+        *_OF_TEXTS,
+        *(() if is_text(start) or _has_no_control(start) else _OF_BYTES),
+        *(_OF_RECORDS if may_be_records else ()),
+    )
     kind = next((kind for pattern, kind in kinds if pattern.match(start)), None)
     return TEXT if kind is None and is_text(start) else kind
+
+
+def _has_no_control(start: bytes) -> bool:
+    """Whether the bytes may be text in an 8-bit code, such as cp1252: such a text has no control characters."""
+    return len(start) > 8 and min(start) >= 9
 
 
 def is_text(start: bytes) -> bool:

@@ -47,6 +47,12 @@ def test_a_workbook_and_a_parquet_table_are_read(ending: str, tmp_path: pathlib.
     "text",
     [
         "1 cat\n2 dog\n",  # which number is that of the first class?
+        "label\n1 cat\n2 dog\n",
+        "labels\n1: cat\n2: dog\n",
+        "item {\n  id: 1\n  name: 'cat'\n}\n",
+        "names:\n- cat\n- dog\n",
+        "cat\ncat\n",
+        "id,label,vertical,count\n0,cat,a,3\n",
         "id,name\n0,cat\n2,dog\n",
         "id,name\n0,cat\n0,dog\n",
         "a,b\nc,d\n",

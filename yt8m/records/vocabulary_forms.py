@@ -24,6 +24,7 @@ _NAMES = [
     for name in words("name display_name class_name label_name category_name label class category labels classes")
 ]
 _NUMBER_FIRST = re.compile(r"(\d+)\s*[\s,;:]\s*(\S.*)")
+_MARKUP = re.compile(r"[{}\"\[\]]|^- |:$|: ")  # of YAML, protobuf and quoted texts, which are no lists of names
 _ROWS_AT_ONCE = 8192
 _SEPARATORS = ("\t", ",", ";")
 
@@ -65,32 +66,36 @@ def _of_json(value: Any) -> list[str] | None:
 
 def _of_lines(lines: Sequence[str]) -> list[str] | None:
     """The names of lines `3 name`, `3,name` or, where no line has a separator, `name`."""
+    lines = lines[1:] if len(lines) > 1 and normalized(lines[0]) in _NAMES else lines
     numbered = [match.groups() for line in lines if (match := _NUMBER_FIRST.fullmatch(line))]
     if len(numbered) == len(lines) and not any(separator in name for _, name in numbered for separator in _SEPARATORS):
         return _in_order([(number, name.strip('"')) for number, name in numbered])
     if numbered or any(separator in line for line in lines for separator in _SEPARATORS):
         return None
-    is_header = len(lines) > 1 and normalized(lines[0]) in _NAMES
-    return list(lines[is_header:]) if len(lines) > is_header else None
+    is_markup = any(_MARKUP.search(line) for line in lines)
+    return None if is_markup or len(set(lines)) < len(lines) else list(lines)
 
 
 def _of_table(text: str) -> list[str] | None:
     dialect = sniff(text, _NAMES)
     rows = [row for row in dialect.reader(iter(text.splitlines(keepends=True))) if any(row)]
-    return _of_columns(rows[0], rows[1:]) if rows else None
+    if not rows or {"index", "name"} <= {name.strip().lower() for name in rows[0]}:
+        return None
+    return _of_columns(rows[0], rows[1:])
 
 
 def _of_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str] | None:
     """The names in a table whose columns have other names than usual."""
-    if {"index", "name"} <= {name.strip().lower() for name in header}:
+    lower = {name.strip().lower() for name in header}
+    if not lower.isdisjoint(("vertical", "count")):  # these would be lost
         return None
     columns: Mapping[str, int] = {normalized(name): place for place, name in reversed(list(enumerate(header)))}
     names = next((columns[name] for name in _NAMES if name in columns), None)
     numbers = next((columns[name] for name in _NUMBERS if name in columns), None)
-    if names is None or not rows or any(len(row) < len(header) for row in rows):
+    if names is None or not rows or any(len(row) != len(header) for row in rows):
         return None
     if numbers is None:
-        return [row[names].strip() for row in rows] if len(header) == 1 else None
+        return None
     return _in_order([(row[numbers].strip(), row[names].strip()) for row in rows])
 
 
