@@ -38,6 +38,7 @@ def _saved(save: str) -> bytes:
 KINDS = {
     "npy": (_saved("save"), "NumPy array", "--array"),
     "npz": (_saved("savez"), ".npz", "--array"),
+    "npz with a slash in a name": (_zip("a/b.npy"), ".npz", "--array"),
     "xlsx": (_zip("[Content_Types].xml"), "Office", "--table"),
     "zip": (_zip("a.txt"), "compressed by zip", "unzip"),
     "gzip": (gzip.compress(b"x" * 99), "gzip", "gunzip"),

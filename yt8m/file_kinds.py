@@ -60,7 +60,7 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/|docProps/)", FileKind(
         "an Office document", _TABLE_REMEDY
     )),
-    (rb"PK\x03\x04.{26}[^\x00/]{1,200}\.npy", FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)),
+    (rb"PK\x03\x04.{26}[^\x00]{1,200}\.npy", FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)),
     (rb"PK[\x03\x05\x07][\x04\x06\x08]", FileKind("compressed by zip", "unpack it (unzip)")),
     (rb"\x1f\x8b", FileKind("compressed by gzip", "unpack it (gunzip)")),
     (rb"\x28\xb5\x2f\xfd", FileKind("compressed by zstd", "unpack it (unzstd)")),

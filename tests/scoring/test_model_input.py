@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from yt8m.errors import UsageError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
-from yt8m.scoring.model_input import ModelInput
+from yt8m.scoring.model_input import ModelInput, batches_of
 
 FEATURES = (FeatureFormat("b", 2), FeatureFormat("a", 3))
 
@@ -61,3 +61,8 @@ def test_what_does_not_fit_is_refused(
     arrays = {name: np.zeros(shape, np.float32) for name, shape in features.items()}
     with pytest.raises(UsageError, match=what):
         takes(level).arranged(NumpyBatch(["x", "y"], arrays, np.ones(2), np.zeros(labels, bool)))
+
+
+def test_whole_numbers_of_one_video_do_not_cut_the_fractions_of_another() -> None:
+    (batch,) = batches_of({"x": [np.zeros((2, 3), np.int64), np.full((1, 3), 0.75, np.float32)]})
+    assert batch.features["x"][1, 0].tolist() == [0.75] * 3

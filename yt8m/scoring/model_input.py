@@ -284,7 +284,8 @@ def _split_lists(frames_by_name: Mapping[str, Any], lengths: Sequence[int]) -> I
             rows = [np.asarray(frames) for frames in videos[start : start + _ROWS_AT_ONCE]]
             if len({frames.shape[1] for frames in rows}) > 1:
                 raise UsageError(f"{name}: the frames of different videos differ in their number of values.")
-            features[name] = np.zeros((len(rows), counts.max(), rows[0].shape[1]), rows[0].dtype)
+            dtype = np.result_type(*(frames.dtype for frames in rows))  # whole numbers may stand beside fractions
+            features[name] = np.zeros((len(rows), counts.max(), rows[0].shape[1]), dtype)
             for row, frames in enumerate(rows):
                 features[name][row, : len(frames)] = frames
         ids = [str(start + row) for row in range(len(counts))]
