@@ -89,6 +89,11 @@ def test_short_beginnings_and_other_encodings_say_nothing(start: bytes) -> None:
     assert file_kinds.find_kind(start) is None
 
 
+@pytest.mark.parametrize("text", ["car_free;Straße\n0;a\n", "vid,wide,Größe\n"])
+def test_a_text_in_another_code_is_no_video(text: str) -> None:
+    assert file_kinds.find_kind(text.encode("cp1252")) is None
+
+
 @pytest.mark.parametrize(
     "start",
     [

@@ -95,6 +95,8 @@ def _compiled(kinds: Iterable[tuple[bytes, FileKind]]) -> tuple[tuple[re.Pattern
 
 _OF_TEXTS, _OF_BYTES = _compiled(_TEXT_KINDS), _compiled(_KINDS)
 _OF_RECORDS = _compiled([(_RECORDS, RECORDS)])
+_LAST_CONTROL = 8  # the last of the control characters that no text has
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 SAMPLE_BYTES = 512  # as many first bytes are needed
 
 
@@ -105,18 +107,14 @@ def find_kind(start: bytes, may_be_records: bool = False) -> FileKind | None:
       may_be_records: whether bytes that look like a record are called `RECORDS`. A reader of records, which asks about
         a damaged file, does not want this.
     """
-    kinds = (
-        *_OF_TEXTS,
-        *(() if is_text(start) or _has_no_control(start) else _OF_BYTES),
-        *(_OF_RECORDS if may_be_records else ()),
-    )
+    kinds = (*_OF_TEXTS, *(() if may_be_text(start) else _OF_BYTES), *(_OF_RECORDS if may_be_records else ()))
     kind = next((kind for pattern, kind in kinds if pattern.match(start)), None)
     return TEXT if kind is None and is_text(start) else kind
 
 
-def _has_no_control(start: bytes) -> bool:
-    """Whether the bytes may be text in an 8-bit code, such as cp1252: such a text has no control characters."""
-    return len(start) > 8 and min(start) >= 9
+def may_be_text(start: bytes) -> bool:
+    """Whether the first bytes of a file may be text in some code: without control characters, or marked as UTF-16."""
+    return start[:2] in _UTF16_MARKS or (bool(start) and min(start) > _LAST_CONTROL)
 
 
 def is_text(start: bytes) -> bool:

@@ -89,6 +89,17 @@ def test_ensemble_prints_the_weights_that_it_fits(run: pathlib.Path, capsys: pyt
     assert len(figures["weights"]) == 2
 
 
+def test_joining_files_without_figures_refuses_json(run: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = f"--predictions={run}/predictions.csv,{run}/predictions.csv"
+    assert cli.main(["ensemble", files, "--out=joined.csv", "--num_classes=10", "--json"]) == 2
+    assert "--data" in capsys.readouterr().err
+
+
+def test_inspect_of_spans_refuses_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", f"--data={DATA}", "--spans=spans.csv", "--json"]) == 2
+    assert "--spans" in capsys.readouterr().err
+
+
 def test_audit_prints_its_summary(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (f"--data={TRAINING}", f"--out={tmp_path}/audit", "--num_classes=10", "--folds=2", "--dry_run", "--json")
     assert parsed(capsys, "audit", *words)["understood"].startswith(f"{TRAINING}: ")

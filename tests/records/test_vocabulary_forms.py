@@ -7,7 +7,7 @@ import pathlib
 import pandas as pd
 import pytest
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.records import vocabulary
 
 NAMES = ("cat", "dog", "red fox")
@@ -20,6 +20,7 @@ FORMS = {
     "Kinetics": ("csv", "id,name\n0,cat\n1,dog\n2,red fox\n"),
     "AudioSet": ("csv", 'index,mid,display_name\n0,/m/0,"cat"\n1,/m/1,"dog"\n2,/m/2,"red fox"\n'),
     "class_id and class_name, in another order": ("csv", "class_id;class_name\n2;red fox\n0;cat\n1;dog\n"),
+    "id, label and count": ("csv", "id,label,vertical,count\n1,dog,,0\n0,cat,Animals,3\n2,red fox,,1\n"),
     "a JSON list": ("json", '["cat", "dog", "red fox"]'),
     "id2label": ("json", '{"0": "cat", "1": "dog", "2": "red fox"}'),
     "label2id": ("json", '{"dog": 1, "cat": 0, "red fox": 2}'),
@@ -38,9 +39,21 @@ def test_a_list_of_classes_is_read(ending: str, text: str, tmp_path: pathlib.Pat
 
 @pytest.mark.parametrize("ending", ["xlsx", "parquet"])
 def test_a_workbook_and_a_parquet_table_are_read(ending: str, tmp_path: pathlib.Path) -> None:
-    frame = pd.DataFrame({"id": [0, 1, 2], "name": NAMES})
-    getattr(frame, "to_excel" if ending == "xlsx" else "to_parquet")(tmp_path / f"classes.{ending}", index=False)
-    assert vocabulary.read(str(tmp_path / f"classes.{ending}")).names == NAMES
+    path = tmp_path / f"classes.{ending}"
+    for columns in (["id", "label", "count"], ["index", "name", "count"]):
+        frame = pd.DataFrame(zip([2, 0, 1], [NAMES[2], *NAMES[:2]], [1, 3, 0], strict=True), columns=columns)
+        getattr(frame, "to_excel" if ending == "xlsx" else "to_parquet")(path, index=False)
+        read = vocabulary.read(str(path))
+        assert (read.names, read.counts.tolist()) == (NAMES, [3, 0, 1])
+    frame = pd.DataFrame({"a": [1], "b": ["x"]})
+    getattr(frame, "to_excel" if ending == "xlsx" else "to_parquet")(path, index=False)
+    with pytest.raises(UsageError, match="the columns are a, b"):
+        vocabulary.read(str(path))
+
+
+def test_a_name_may_begin_with_a_number(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "classes.txt").write_text("cat\n3 wheeler\ndog\n")
+    assert vocabulary.read(str(tmp_path / "classes.txt")).names == ("cat", "3 wheeler", "dog")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +65,6 @@ def test_a_workbook_and_a_parquet_table_are_read(ending: str, tmp_path: pathlib.
         "item {\n  id: 1\n  name: 'cat'\n}\n",
         "names:\n- cat\n- dog\n",
         "cat\ncat\n",
-        "id,label,vertical,count\n0,cat,a,3\n",
         "id,name\n0,cat\n2,dog\n",
         "id,name\n0,cat\n0,dog\n",
         "a,b\nc,d\n",

@@ -138,6 +138,7 @@ def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: p
         batch = NumpyBatch(list(arrays), {feature: np.stack(list(arrays.values()))}, lengths, np.zeros((8, 0), bool))
         found["batch"] = model.spans([batch])
         by_name = model.spans({feature: batch.features[feature]})
+        assert model.spans(batch.features[feature]) == by_name  # the run has one feature
         with pytest.raises(UsageError, match=r"video v16 \(row 0\) holds NaN"):
             model.spans(dataclasses.replace(batch, features={feature: np.full((8, 60, 6), np.nan, np.float32)}))
     with yt8m.load(onnx_of(evaluated)) as onnx:
@@ -157,8 +158,10 @@ def test_other_videos_are_evaluated_by_what_was_chosen(
     chosen = evaluated / "run" / "eval" / "spans.json"
     before = chosen.read_bytes()
     words = [f"--train_dir={evaluated}/run", f"--eval_data_pattern={evaluated}/data/frame/train/*.tfrecord", "--spans"]
-    assert cli.call("eval", words) == 0
-    assert "which was chosen on" in capsys.readouterr().out
+    assert cli.call("eval", [*words, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "which was chosen on" in printed.err
+    assert len(json.loads(printed.out)["mAP@0.5"]) == 3
     assert chosen.read_bytes() == before
     copy = evaluated / "copy.json"
     copy.write_bytes(before)

@@ -19,7 +19,7 @@ from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.datasets import labelled_spans
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.options import option, path_option
 from yt8m.records import label_check, shards, span_files
 from yt8m.records.data_format import DataFormat, Range
@@ -210,6 +210,8 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the vocabulary.
       RunError: a manifest or a vocabulary is damaged.
     """
+    if config.spans and config.json:
+        raise UsageError("--json prints tables, which --spans replaces by a file: leave one of them out.")
     if config.spans:
         file = span_files.SpanFile(config.spans, config.spans_format, config.frame_rate, are_labels=True)
         data = open_data(patterns, vocabulary=config.vocabulary)

@@ -44,7 +44,7 @@ class EnsembleConfig(options.Checked):
     top_k: int = option(20, "predictions listed per video", minimum=1)
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     trust_code: bool = option(False, TRUST_HELP)
-    json: bool = option(False, terminal.JSON_HELP)
+    json: bool = option(False, terminal.JSON_HELP, needs="fit_on")
 
     def __post_init__(self) -> None:
         super().__post_init__()

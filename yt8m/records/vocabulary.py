@@ -114,9 +114,7 @@ def of_names(names: Sequence[str]) -> Vocabulary:
 
 def read(path: str) -> Vocabulary:
     """Reads a vocabulary from a CSV file, or from another form in which people write the names of classes."""
-    content = storage.read_bytes(path)
-    names = vocabulary_forms.read_names(path, content)
-    return parse(content_of(of_names(names)) if names else content, path)
+    return parse(vocabulary_forms.as_csv(path, storage.read_bytes(path)), path)
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:

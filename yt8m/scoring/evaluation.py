@@ -98,8 +98,9 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data:
         return _evaluate_export(config, data)
     if not config.calibrated_run:
         return _evaluate_run(config, checkpoints, data)
-    records = (data or open_data(config.eval_data_pattern)).files if config.eval_data_pattern else ()
-    sources = [config.train_dir, *records]
+    if config.eval_data_pattern and data is None:
+        data = open_data(config.eval_data_pattern, vocabulary=config.vocabulary, manifest=config.manifest)
+    sources = [config.train_dir, *(data.files if data else ())]
     with new_output(config.calibrated_run, repr(config), "calibrated_run", sources=sources) as is_done:
         config = dataclasses.replace(config, calibrated_run="") if is_done else config
         return _evaluate_run(config, checkpoints, data)

@@ -55,10 +55,7 @@ def evaluate(config: EvalConfig) -> int:
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
     ) as scorer:
-        cells, folder = (
-            _scored(scorer, config.eval_data_pattern, config.manifest),
-            config.eval_dir or scorer.takes.folder,
-        )
+        cells, folder = _scored(scorer, config), config.eval_dir or scorer.takes.folder
         given_path = config.spans_from or _choice_on_others(folder, cells, scorer.step)
         if given_path:
             joining = film_spans.joining_for(scorer, given_path)
@@ -69,8 +66,9 @@ def evaluate(config: EvalConfig) -> int:
             matched = cross_fitted(cells)
         figures = figures_with_intervals(matched, len(cells.scores))
         _print(figures, matched.figures(), scorer.shown_names, joining)
+        written = _as_json(figures, matched.figures(), scorer.shown_names)
+        terminal.print_json(written)
         if not given_path:
-            written = _as_json(figures, matched.figures(), scorer.shown_names)
             chosen_on = {"records": config.eval_data_pattern, "videos": len(cells.scores), "ids": cells.digest}
             film_spans.write(folder, joining, written, scorer.step, chosen_on)
     return 0
@@ -101,10 +99,11 @@ def _as_json(
     return {name: list(values) for name, values in figures.items()} | {"AP of classes": aps}
 
 
-def _scored(scorer: Scorer, pattern: str, manifest: str) -> ScoredCells:
+def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
     """The scores of the cells of each video, and whether these show each class."""
+    pattern = config.eval_data_pattern
     joining, ids, scores, truth, passed_over = film_spans.default_joining(scorer), list[str](), [], [], 0
-    data = open_data(pattern, manifest=manifest)
+    data = open_data(pattern, manifest=config.manifest)
     declared = data.format.format.segment_size if data.format else None
     if declared not in (None, joining.frames):
         raise UsageError(

@@ -24,7 +24,7 @@ def in_data(scorer: Scorer, joining: Joining, data: Data) -> Iterator[VideoSpans
     if isinstance(data, OpenedData):
         frames = ((name, values) for name, values, _ in frames_of_records(scorer, data))
     else:
-        batches = data if isinstance(data, Records) else batches_of(data)
+        batches = data if isinstance(data, Records) else batches_of(scorer.takes.by_name(data))
         frames = (pair for batch in batches for pair in frames_of_batch(scorer, _checked(batch)))
     for name, values in frames:
         seconds = len(values) / joining.per_second

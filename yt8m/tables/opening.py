@@ -16,9 +16,10 @@ from yt8m.tables.sources import Source, odd_table, refuse_unreadable
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".tab", ".lst", ".list")
 _ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+BINARY_ENDINGS = (*_ARROW_ENDINGS, *workbook_source.ENDINGS)
 _GZIP = ".gz"
 # The endings of the files that `open_source` takes, without `.gz`.
-ENDINGS = (*_TEXT_ENDINGS, *_ARROW_ENDINGS, *workbook_source.ENDINGS, *json_source.ENDINGS, ".npz", ".xml")
+ENDINGS = (*_TEXT_ENDINGS, *BINARY_ENDINGS, *json_source.ENDINGS, ".npz", ".xml")
 # The ending that files have by their kind; see `file_kinds`.
 _ENDING_OF = {
     "an Office document": ".xlsx",
@@ -29,8 +30,6 @@ _ENDING_OF = {
 _EXPECTED = f"expected a file that ends in {', '.join(ENDINGS)}"
 _JSON_STARTS = (b'{"', b"[{", b'[["', b"{\n", b"[\n", b"{\r\n", b"[\r\n")
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-_LAST_CONTROL = 8  # the last of the control characters that no text has
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _UNSAFE = (".pkl", ".pickle", ".rds", ".rdata", ".mat", ".h5", ".hdf5")
 
 
@@ -72,7 +71,7 @@ def _true_ending(flag: str, path: str, ending: str) -> str:
     """The ending that the first bytes of a file say: people rename files, and programs write CSV as .xls."""
     with open_bytes(path) as file:
         start = file.read(file_kinds.SAMPLE_BYTES)
-    is_text = bool(start) and (min(start) > _LAST_CONTROL or start[:2] in _UTF16_MARKS)
+    is_text = file_kinds.may_be_text(start)
     if is_text and start.lstrip(_BLANKS).startswith(_JSON_STARTS):
         return ending if ending in json_source.ENDINGS else ".json"
     if is_text and ending in workbook_source.ENDINGS:
