@@ -44,6 +44,10 @@ _MODEL_REMEDY = "name it by --model"
 TEXT = FileKind("a text file", _TABLE_REMEDY)
 RECORDS = FileKind("a file of records (TFRecord)", "--data takes records")
 _ARRAY_REMEDY = "yt8m make-records --array=FILE, with a --table of labels, makes records of arrays"
+NPY = FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)
+NPZ = FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)
+OFFICE = FileKind("an Office document", _TABLE_REMEDY)
+PARQUET, ARROW = FileKind("a Parquet table", _TABLE_REMEDY), FileKind("an Arrow table", _TABLE_REMEDY)
 # The kind of the first box of a file of the mp4 family, in its bytes 4 to 7.
 _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp")
 _KINDS: tuple[tuple[bytes, FileKind], ...] = (
@@ -56,19 +60,17 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11", FileKind("a Windows Media video", _VIDEO_REMEDY)),
     (rb"\x00\x00\x01[\xba\xb3]", FileKind("an MPEG video", _VIDEO_REMEDY)),
     (rb"\x47.{187}\x47.{187}\x47", FileKind("an MPEG transport stream", _VIDEO_REMEDY)),
-    (rb"\x93NUMPY", FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)),
-    (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/|docProps/)", FileKind(
-        "an Office document", _TABLE_REMEDY
-    )),
-    (rb"PK\x03\x04.{26}[^\x00]{1,200}\.npy", FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)),
+    (rb"\x93NUMPY", NPY),
+    (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/|docProps/)", OFFICE),
+    (rb"PK\x03\x04.{26}[^\x00]{1,200}\.npy", NPZ),
     (rb"PK[\x03\x05\x07][\x04\x06\x08]", FileKind("compressed by zip", "unpack it (unzip)")),
     (rb"\x1f\x8b", FileKind("compressed by gzip", "unpack it (gunzip)")),
     (rb"\x28\xb5\x2f\xfd", FileKind("compressed by zstd", "unpack it (unzstd)")),
     (rb"BZh[1-9][\x17\x31]", FileKind("compressed by bzip2", "unpack it (bunzip2)")),
     (rb"\xfd7zXZ\x00", FileKind("compressed by xz", "unpack it (unxz)")),
     (rb"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file", "write its arrays as .npy, and its labels as CSV")),
-    (rb"PAR1", FileKind("a Parquet table", _TABLE_REMEDY)),
-    (rb"ARROW1\x00", FileKind("an Arrow table", _TABLE_REMEDY)),
+    (rb"PAR1", PARQUET),
+    (rb"ARROW1\x00", ARROW),
     (rb"\x80[\x02-\x05][^\x00]", FileKind("a Python pickle", "write its arrays as .npy; a pickle can run code")),
     (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8", FileKind("a picture", "give the video that it is of, or its features")),
     (rb"[\x08]\x01?.\x12.{0,40}(pytorch|tf2onnx|skl2onnx|onnx|yt8m)", FileKind(

@@ -41,6 +41,7 @@ CLASSES = ["ant", "cat", "dog"]
         [dict.fromkeys(names, True) for names in NAMES],
         [dict(zip(CLASSES, row, strict=True)) for row in MATRIX],
         [[" cat", "dog ", ""], [""], ["dog", "dog"], ["ant", "\tcat"]],
+        [["cat\u200b", "dog"], [], ["\ufeffdog"], ["ant", "cat"]],
         [[name.encode() for name in names] for names in NAMES],
         ["cat;dog", "", "dog", "ant;cat"],
         pd.Series(["['cat', 'dog']", "[]", "['dog']", "['ant', 'cat']"]),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -21,6 +23,8 @@ FORMS = {
     "AudioSet": ("csv", 'index,mid,display_name\n0,/m/0,"cat"\n1,/m/1,"dog"\n2,/m/2,"red fox"\n'),
     "class_id and class_name, in another order": ("csv", "class_id;class_name\n2;red fox\n0;cat\n1;dog\n"),
     "id, label and count": ("csv", "id,label,vertical,count\n1,dog,,0\n0,cat,Animals,3\n2,red fox,,1\n"),
+    "below a title": ("csv", "My classes of 2026\n\nid;display_name\n0;cat\n1;dog\n2;red fox\n"),
+    "index and name below a title": ("csv", "My classes of 2026\n\nindex;name\n0;cat\n1;dog\n2;red fox\n"),
     "a JSON list": ("json", '["cat", "dog", "red fox"]'),
     "id2label": ("json", '{"0": "cat", "1": "dog", "2": "red fox"}'),
     "label2id": ("json", '{"dog": 1, "cat": 0, "red fox": 2}'),
@@ -77,3 +81,9 @@ def test_what_has_no_numbers_from_0_is_refused(text: str, tmp_path: pathlib.Path
     (tmp_path / "classes.csv").write_text(text)
     with pytest.raises(RunError, match=r"classes\.csv"):
         vocabulary.read(str(tmp_path / "classes.csv"))
+
+
+def test_the_readers_of_tables_are_imported_where_they_are_needed() -> None:
+    """Each program knows vocabularies, and few read tables."""
+    code = "import sys, yt8m.records.vocabulary; print('yt8m.tables.opening' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -97,3 +97,15 @@ def test_a_text_of_utf16_that_was_cut_in_a_character_is_named(
     path.write_bytes(content)
     with pytest.raises(RunError, match=r"t\.csv.* (damaged|truncated|UTF-16)"):
         read(path)
+
+
+@pytest.mark.parametrize(("header", "width"), [("id,label_1", 2), ("id,label_1,label_2,label_3", 2), ("id,x_1,x_2", 3)])
+def test_only_further_labels_may_be_missing(header: str, width: int, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    filled = ["v1", *["a"] * header.count(",")]
+    path.write_text("\n".join([header, *[",".join(filled)] * 3, ",".join(filled[: width - 1])]))
+    (rows,) = CsvSource(str(path)).batches(10)
+    assert list(rows.bad) == [4]
+    path.write_text("\n".join([header, *[",".join(filled)] * 3, ",".join(filled[:width])]))
+    (rows,) = CsvSource(str(path)).batches(10)
+    assert rows.bad == {}

@@ -34,3 +34,8 @@ def test_case_blanks_and_numbers_do_not_matter(name: str, meaning: str | None) -
 )
 def test_splits_are_words_or_nothing(cell: object, split: str) -> None:
     assert meanings.split_name("split", cell) == split
+
+
+@pytest.mark.parametrize(("yes", "no"), [("wahr", "falsch"), ("x", "0"), ("Ja", "Nein"), ("yes", "no")])
+def test_flags_of_splits_know_the_words_of_columns_of_classes(yes: str, no: str) -> None:
+    assert (meanings.split_name("is_val", yes), meanings.split_name("is_val", no)) == ("validate", "train")

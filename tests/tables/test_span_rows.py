@@ -213,3 +213,11 @@ def test_a_damaged_span_of_an_export_names_its_task(tmp_path: pathlib.Path) -> N
     (tmp_path / "t.json").write_text(json.dumps([task("a.mp4", [timeline("weld", 1, 5)]), task("b.mp4", [broken])]))
     with pytest.raises(RunError, match=r"t.json, task 2: the span cannot be read: KeyError"):
         read(tmp_path / "t.json", frame_rate=25.0)
+
+
+@pytest.mark.parametrize("rows", [["v1,0,5,cat", ",5,10,dog"], [",0,5,cat", "v2,0,5,dog"]])
+def test_a_span_without_the_id_of_its_video_is_refused(rows: list[str], tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["id,start,end,labels", *rows, "v2,0,5,dog"]))
+    with pytest.raises(UsageError, match=r"t\.csv, row \d .*id is empty"):
+        understand("--table", str(path), TableFlags(rows="spans"))

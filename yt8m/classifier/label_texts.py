@@ -5,7 +5,6 @@ They are read by the rules of the tables that `yt8m make-records` takes, so that
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from yt8m.classifier.data_errors import DataError, refusing_arguments
 from yt8m.tables import label_lists, separators
-from yt8m.tables.class_names import is_nothing
+from yt8m.tables.class_names import clean_name, is_nothing
 from yt8m.tables.label_forms import LabelForm, find_form, hashable
 
 _MOST_SHOWN = 60  # characters of a value in a message
@@ -102,10 +101,10 @@ def names_of_object(row: Mapping[Any, Any], number: int) -> list[Any]:
 
 
 def spelled(name: Any) -> str:
-    """The name of a class as a vocabulary has it: without blanks around it, with composed letters, and 3 for 3.0."""
+    """The name of a class as the reader of tables gives it, and 3 for 3.0."""
     if isinstance(name, float) and name.is_integer():
         return str(int(name))
-    return unicodedata.normalize("NFC", str(name)).strip()
+    return clean_name(str(name))
 
 
 def decoded(value: Any, number: int) -> Any:

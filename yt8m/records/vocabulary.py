@@ -28,7 +28,7 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import prediction_files, vocabulary_forms
 from yt8m.tables import encodings
-from yt8m.tables.reading import open_columns, parse_rows
+from yt8m.tables.dialects import parse_rows
 
 NAME = "vocabulary.csv"
 _RENAMES = ["old", "new"]  # the columns of a file of --rename
@@ -342,6 +342,8 @@ def match_classes(old: Vocabulary, new: Vocabulary, renames: Mapping[str, str]) 
 
 def read_renames(path: str) -> dict[str, str]:
     """The renames {old name: new name} in a CSV file with the columns `old,new`."""
+    from yt8m.tables.reading import open_columns  # imports the readers of all kinds of tables
+
     storage.refuse_missing(path, "rename", "expected a CSV file with the columns old,new")
     expected = f"--rename={path}: expected the header {','.join(_RENAMES)} and two names on each line"
     table = open_columns("--rename", path, _RENAMES)

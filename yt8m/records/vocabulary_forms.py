@@ -17,13 +17,13 @@ from yt8m.errors import UsageError
 from yt8m.tables import encodings
 from yt8m.tables.dialects import sniff
 from yt8m.tables.meanings import normalized, words
-from yt8m.tables.opening import BINARY_ENDINGS, open_source
 
 _NUMBERS = [normalized(name) for name in words("index id class_id class_index label_id category_id number idx")]
 _NAMES = [
     normalized(name)
     for name in words("name display_name class_name label_name category_name label class category labels classes")
 ]
+_BINARY_ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _OTHERS = ("vertical", "count")  # columns that keep their names
 _NUMBER_FIRST = re.compile(r"(\d+)\s*[\s,;:]\s*(\S.*)")
 _MARKUP = re.compile(r"[{}\"\[\]]|^- |:$|: ")  # of YAML, protobuf and quoted texts, which are no lists of names
@@ -35,7 +35,7 @@ _Columns = Mapping[str, Sequence[str]]  # {index, name, and perhaps vertical or 
 
 def as_csv(path: str, content: bytes) -> bytes:
     """The content of a list of classes as CSV with the columns index and name; unchanged if it is that, or no list."""
-    if path.lower().endswith(BINARY_ENDINGS):
+    if path.lower().endswith(_BINARY_ENDINGS):
         return _write(_of_workbook(path))
     if content.lstrip(b"\xef\xbb\xbf").lower().startswith((b"index,name", b"index,trainvideocount")):
         return content
@@ -57,6 +57,8 @@ def _write(columns: _Columns) -> bytes:
 
 
 def _of_workbook(path: str) -> _Columns:
+    from yt8m.tables.opening import open_source  # imports the readers of all kinds of tables
+
     source = open_source("--vocabulary", path)
     batches = (zip(*batch.cells.values(), strict=True) for batch in source.batches(_ROWS_AT_ONCE, 0, source.columns))
     columns = _of_table(source.columns, [list(map(_text, row)) for batch in batches for row in batch])
@@ -106,7 +108,8 @@ def _of_pairs(pairs: Sequence[tuple[str, str]]) -> _Columns | None:
 def _of_text_table(text: str) -> _Columns | None:
     dialect = sniff(text, _NAMES)
     rows = [row for row in dialect.reader(iter(text.splitlines(keepends=True))) if any(row)]
-    return _of_table(rows[0], rows[1:]) if rows else None
+    first = max(0, dialect.skipped - 1)  # rows of titles
+    return _of_table(rows[first], rows[first + 1 :]) if rows else None
 
 
 def _of_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> _Columns | None:

@@ -192,7 +192,7 @@ def _listed(regions: Any) -> list[Any]:
 def from_table(source: CsvSource) -> Source:
     """The rows of a CSV file of VIA, which has the attributes of files as JSON; other files as they are."""
     if not {"filename", "file_attributes", "region_count"} <= set(source.columns):
-        source.hints = doccano_hints(source)
+        source.hints = {} if "labels" in source.columns else doccano_hints(source)  # its CSV says `label`
         return source
     files, regions = list[_Attributes](), dict[str, list[Mapping[str, Any]]]()
     columns = ("filename", "file_attributes", "region_attributes")
@@ -219,7 +219,9 @@ def doccano_hints(source: Source) -> dict[str, str]:
         if not all(str(value).isdecimal() for value in rows.cells["id"]):
             return {}
         texts.update(dict.fromkeys(text for text in rows.cells[names[0]] if _is_name(text)))
-    return {"id": names[0]} if len(texts) == rows_read else {}
+        if len(texts) < rows_read:
+            return {}
+    return {"id": names[0]} if texts else {}
 
 
 def _is_name(value: Any) -> bool:

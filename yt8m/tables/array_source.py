@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import file_kinds, storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.tables.arrow_source import as_cell
 from yt8m.tables.encodings import open_bytes
@@ -57,7 +57,7 @@ class ArraySource:
 def describe_no_array(path: str) -> str:
     """The part of a message about a file that NumPy cannot load; it says what the file is, if its bytes do."""
     kind = storage.kind_of(path)
-    if kind and "NumPy" not in kind.description:
+    if kind and kind not in (file_kinds.NPY, file_kinds.NPZ):
         return f"{path} is not a .npy or .npz file of numbers: {kind}"
     return f"{path} is not a .npy or .npz file of numbers, or is damaged"
 

@@ -16,10 +16,24 @@ _NOTHING = frozenset(
         *("#value!", "#ref!", "#name?", "#div/0!", "#num!", "#null!", "#nv", "#wert!", "#bezug!"),
     ]
 )
+# What people write for true and for false, beside numbers and marks.
+WORD_PAIRS = (
+    *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("positive", "negative"), ("pos", "neg")),
+    *(("present", "absent"), ("checked", "unchecked")),
+    *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
+    *(("verdadero", "falso"), ("sim", "não"), ("vero", "falso"), ("tak", "nie"), ("да", "нет"), ("是", "否")),
+)
+TRUE_WORDS = frozenset(["1", "1.0", "x", "✓", "✔", "☑", *(yes for yes, _ in WORD_PAIRS)])
+FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *(no for _, no in WORD_PAIRS)])
 # Signs without a width, which texts from web pages and spreadsheets carry.
 _WITHOUT_WIDTH = re.compile("[\u200b\u200e\u200f\u2060\ufeff\u00ad]")
 WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
 _MOST_CACHED = 1 << 17  # different names whose reading is kept
+
+
+def clean_name(name: str) -> str:
+    """The name of a class with composed letters, without blanks around it and without signs that nobody sees."""
+    return (name if name.isascii() else _WITHOUT_WIDTH.sub("", unicodedata.normalize("NFC", name))).strip()
 
 
 class NameCleaner(dict[Any, str]):
@@ -43,8 +57,7 @@ class NameCleaner(dict[Any, str]):
             return str(name).lower() if name is not None else ""
         if isinstance(name, float):
             return "" if name != name else _float_text(name)
-        text = str(name)
-        text = (text if text.isascii() else _WITHOUT_WIDTH.sub("", unicodedata.normalize("NFC", text))).strip()
+        text = clean_name(str(name))
         if text.lower() in _NOTHING and text not in self._known:
             return ""
         match = WHOLE_FLOAT.fullmatch(text) if self._has_whole_floats else None

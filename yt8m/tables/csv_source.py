@@ -129,13 +129,13 @@ class CsvSource:
 def _fewest_fields(header: Sequence[str]) -> int:
     """The fields that a row needs: without the last columns if these are `label_2`, `label_3` and so on."""
     fewest = len(header)
-    while (
-        fewest > 1
-        and NUMBERED.fullmatch(header[fewest - 1])
-        and (meaning_of(header[fewest - 1]) or "")[:1] == ("labels",)
-    ):
+    while fewest > 1 and all(map(_is_numbered_label, header[fewest - 2 : fewest])):
         fewest -= 1
     return fewest
+
+
+def _is_numbered_label(name: str) -> bool:
+    return NUMBERED.fullmatch(name) is not None and (meaning_of(name) or "")[:1] == ("labels",)
 
 
 def _name_of(delimiter: str) -> str:

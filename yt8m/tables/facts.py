@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from yt8m.tables.class_names import is_nothing
+from yt8m.tables.class_names import WORD_PAIRS, is_nothing
 from yt8m.tables.label_forms import hashable
 from yt8m.tables.sources import Source
 
@@ -16,18 +16,10 @@ _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that ar
 _MOST_VALUES = 30_000  # different values of a column that are kept
 _ROWS_AT_ONCE = 8192
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
-_WORD_PAIRS = (
-    *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("positive", "negative"), ("pos", "neg")),
-    *(("present", "absent"), ("checked", "unchecked")),
-    *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
-    *(("verdadero", "falso"), ("sim", "não"), ("vero", "falso"), ("tak", "nie"), ("да", "нет"), ("是", "否")),
-)
-TRUE_WORDS = frozenset(["1", "1.0", "x", "✓", "✔", "☑", *(yes for yes, _ in _WORD_PAIRS)])
-FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *(no for _, no in _WORD_PAIRS)])
 _PAIRS = [
     ({"1", "1.0"}, {"0", "0.0"}),
     ({"1", "1.0"}, {"-1", "-1.0"}),
-    *(({yes}, {no}) for yes, no in _WORD_PAIRS),
+    *(({yes}, {no}) for yes, no in WORD_PAIRS),
     *(({mark}, {""}) for mark in ("x", "✓", "✔", "☑", "1", "1.0", "yes", "true", "y")),
 ]
 

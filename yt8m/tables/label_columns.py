@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
+from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
-from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts
+from yt8m.tables.facts import Facts
 from yt8m.tables.meanings import SPLIT_WORDS, is_label_word, is_remark, meaning_of, normalized, words
 from yt8m.tables.sources import Source
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import Any
 
-from yt8m.tables.class_names import is_nothing
+from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -84,7 +84,6 @@ _SPELLINGS = {
 }
 # {a word for a split, in lower case: the name of the split}
 SPLIT_WORDS = {word: name for name, spellings in _SPELLINGS.items() for word in spellings}
-_TRUE, _FALSE = frozenset(words("true 1 1.0 yes y t")), frozenset(words("false 0 0.0 no n f"))
 # {name of a column of true and false: (the split of true, the split of false)}
 _SPLIT_FLAGS = {
     **dict.fromkeys(words("is_valid is_validation valid is_val"), (VALIDATE, TRAIN)),
@@ -141,6 +140,6 @@ def split_name(column: str, cell: Any) -> str:
     text = "" if is_nothing(cell) else str(cell).strip()
     word = text.lower()
     flags = _SPLIT_FLAGS.get(normalized(column))
-    if flags and word in _TRUE | _FALSE:
-        return flags[word in _FALSE]
+    if flags and word in TRUE_WORDS | FALSE_WORDS:
+        return flags[word in FALSE_WORDS]
     return SPLIT_WORDS.get(word, text)

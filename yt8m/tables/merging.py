@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.facts import TRUE_WORDS
+from yt8m.tables.class_names import TRUE_WORDS
 from yt8m.tables.meanings import normalized
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
@@ -95,11 +95,6 @@ class Merger:
             name, number = str(cell_id), rows.first + index
             if number in rows.bad:
                 continue
-            if self._rows and cell_id in (None, ""):
-                raise UsageError(
-                    f"{self._source.path}, {self.where(number)}: the id is empty; each row needs the id of its video, "
-                    "also where it goes on with the labels of the row above."
-                )
             place = self.find_place(name, number, cells, index)
             counts = str(value).strip().lower() in TRUE_WORDS
             for label in (label for cell in row if counts and cell not in (None, "") for label in split_cell(cell)):
@@ -109,6 +104,11 @@ class Merger:
 
     def find_place(self, name: str, number: int, cells: Mapping[str, Sequence[Any]], index: int) -> int:
         """The place of the video of a row; a new one if the row is its first."""
+        if cells[self._roles.id][index] in (None, ""):
+            raise UsageError(
+                f"{self._source.path}, {self.where(number)}: the id is empty; each row needs the id of its video, also "
+                "where it goes on with the labels of the row above."
+            )
         place = self._place.setdefault(name, len(self._labels))
         if place == len(self._labels):
             self._labels.append({})

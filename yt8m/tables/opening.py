@@ -16,16 +16,15 @@ from yt8m.tables.sources import Source, odd_table, refuse_unreadable
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".tab", ".lst", ".list")
 _ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-BINARY_ENDINGS = (*_ARROW_ENDINGS, *workbook_source.ENDINGS)
 _GZIP = ".gz"
 # The endings of the files that `open_source` takes, without `.gz`.
-ENDINGS = (*_TEXT_ENDINGS, *BINARY_ENDINGS, *json_source.ENDINGS, ".npz", ".xml")
-# The ending that files have by their kind; see `file_kinds`.
+ENDINGS = (*_TEXT_ENDINGS, *_ARROW_ENDINGS, *workbook_source.ENDINGS, *json_source.ENDINGS, ".npz", ".xml")
+# The ending that files have by their kind.
 _ENDING_OF = {
-    "an Office document": ".xlsx",
-    "an archive of NumPy arrays (.npz)": ".npz",
-    "a Parquet table": ".parquet",
-    "an Arrow table": ".arrow",
+    file_kinds.OFFICE: ".xlsx",
+    file_kinds.NPZ: ".npz",
+    file_kinds.PARQUET: ".parquet",
+    file_kinds.ARROW: ".arrow",
 }
 _EXPECTED = f"expected a file that ends in {', '.join(ENDINGS)}"
 _JSON_STARTS = (b'{"', b"[{", b'[["', b"{\n", b"[\n", b"{\r\n", b"[\r\n")
@@ -77,7 +76,7 @@ def _true_ending(flag: str, path: str, ending: str) -> str:
     if is_text and ending in workbook_source.ENDINGS:
         return _text_in_workbook(flag, path, start)
     kind = None if is_text else file_kinds.find_kind(start, may_be_records=True)
-    true_ending = _ENDING_OF.get(kind.description, "") if kind else ""
+    true_ending = _ENDING_OF.get(kind, "") if kind else ""
     if kind and not true_ending and ending not in workbook_source.ENDINGS:
         raise UsageError(f"{flag}={path}: expected a table, but {kind}.")
     if not true_ending or (true_ending == ".xlsx" and ending in workbook_source.ENDINGS):

@@ -1,18 +1,12 @@
-"""Small tables whose columns have fixed names: decisions, classes, renames, groups, links.
-
-Vocabularies and thresholds are also read from archives, so there is a reader of texts too.
-"""
+"""Small tables whose columns have fixed names: decisions, classes, renames, groups, links."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.dialects import Dialect, sniff
 from yt8m.tables.meanings import MEANINGS, meaning_of, normalized
 from yt8m.tables.opening import open_source
 from yt8m.tables.sources import Rows, Source
@@ -92,47 +86,3 @@ def find_column(name: str, columns: Sequence[str]) -> str:
         return alike[0] if alike else ""
     known_names = [(meaning[1], column) for column in columns if (meaning := meaning_of(column)) and meaning[0] == name]
     return min(known_names)[1] if known_names else ""
-
-
-Fields = list[str]
-
-
-def parse_rows(text: str, path: str, column_names: Sequence[str]) -> tuple[Fields, Iterator[tuple[int, Fields]]]:
-    """Parses a CSV text with a header.
-
-    Args:
-      column_names: names of columns that the header must have, in lower case; without them it has commas.
-
-    Returns:
-      (the names of the columns, in lower case; an iterator over the line and the fields of each row with any text).
-      Empty fields at the end of a row, beyond the header, are left out.
-    """
-    text = text.removeprefix("\ufeff")
-    first_names = [name.strip().strip('"').lower() for name in text.partition("\n")[0].split(",")]
-    dialect = Dialect(",") if set(column_names) <= set(first_names) else sniff(text, column_names)
-    if not set(column_names) <= {name.strip().lower() for name in dialect.header}:
-        dialect = Dialect(",")
-    body = "".join(text.splitlines(keepends=True)[dialect.first_line :]) if dialect.first_line else text
-    rows = _numbered(dialect, body, path)
-    header = next(rows, (0, []))[1]
-    names = [name.strip().lower() for name in header]
-    while names and not names[-1]:
-        names.pop()
-    return names, ((line, _cut(fields, len(names))) for line, fields in rows)
-
-
-def _cut(fields: Fields, width: int) -> Fields:
-    return fields[:width] if not any(fields[width:]) else fields
-
-
-def _numbered(dialect: Dialect, body: str, path: str) -> Iterator[tuple[int, Fields]]:
-    """Yields (number of its first line, fields) of each row that has any text."""
-    reader = dialect.reader(iter(io.StringIO(body, newline="")))
-    end = dialect.first_line
-    try:
-        for fields in reader:
-            if any(fields):
-                yield end + 1, fields
-            end = reader.line_num + dialect.first_line
-    except csv.Error as error:
-        raise RunError(f"{path}, line {end + 1}: this is not CSV ({error}).") from error

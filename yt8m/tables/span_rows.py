@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.facts import TRUE_WORDS
+from yt8m.tables.class_names import TRUE_WORDS
 from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles

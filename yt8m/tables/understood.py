@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from yt8m.errors import UsageError, refusing
 from yt8m.tables import merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
-from yt8m.tables.class_names import NameCleaner, is_nothing
+from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, NameCleaner, is_nothing
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.facts import FALSE_WORDS, TRUE_WORDS, Facts, examine
+from yt8m.tables.facts import Facts, examine
 from yt8m.tables.label_columns import refuse_remarks
 from yt8m.tables.label_forms import LabelForm, find_form
 from yt8m.tables.label_lists import NotAListError

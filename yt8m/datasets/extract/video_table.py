@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
-from yt8m.datasets.make_records.classes import clean_name
 from yt8m.datasets.make_records.rows import CONTROL_CHARACTER
 from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.meanings import SPLIT_WORDS, split_name
 from yt8m.tables.opening import is_table
 from yt8m.tables.sources import Rows, folder_of

@@ -22,6 +22,7 @@ from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.tables import separators
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.separators import AUTO
 from yt8m.tables.understood import SPANS, VIDEOS
 
@@ -230,11 +231,6 @@ def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | Non
         )
     count = len(vocabulary_so_far) if vocabulary_so_far else largest + 1
     return Classes({name: int(name) for name in names if int(name) < count}, vocabulary_so_far, count)
-
-
-def clean_name(name: str) -> str:
-    """The name of a class as the reader of tables gives it: composed letters, no blanks around it."""
-    return unicodedata.normalize("NFC", name).strip()
 
 
 def refuse_unclear_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:

@@ -27,12 +27,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, clean_name
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes
 from yt8m.datasets.make_records.rows import Labels
 from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes, id_text
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
 from yt8m.tables.reading import Row, open_columns
 from yt8m.tables.sources import Rows

@@ -17,17 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.config.data_config import MOST_CLASSES
-from yt8m.datasets.make_records.classes import (
-    CLASS_NUMBER,
-    Classes,
-    DataSetFlags,
-    clean_name,
-    find_vocabulary,
-    look_alike,
-)
+from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, DataSetFlags, find_vocabulary, look_alike
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records.groups import Groups, hashes
 from yt8m.records.groups import digests as digests_of
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.sources import Rows
 from yt8m.tables.text_columns import NameLists, TextColumn
 from yt8m.tables.times import NotATimeError, parse_time

@@ -144,7 +144,7 @@ def _stem(file: str, folder: str) -> str:
 
 
 def _load(path: str) -> NDArray[Any]:
-    with refusing(lambda _: RunError(f"{path} is not a .npy file of numbers, or is damaged.")):
+    with refusing(lambda _: RunError(f"{describe_no_array(path)}.")):
         return as_array(np.load(copies.file_copy(path), allow_pickle=False))
 
 

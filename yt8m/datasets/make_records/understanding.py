@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Protocol
 
-from yt8m.datasets.make_records.classes import Classes, DataSetFlags, clean_name, find_vocabulary, refuse_unclear_labels
+from yt8m.datasets.make_records.classes import Classes, DataSetFlags, find_vocabulary, refuse_unclear_labels
 from yt8m.datasets.make_records.rows import Scan, split_names
 from yt8m.tables import separators
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.understood import TableFlags
 
 _JOINER = ";"  # between labels in tables that the project writes
