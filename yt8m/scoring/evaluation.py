@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from absl import logging
@@ -33,6 +32,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links, report_writer, verdicts
 from yt8m.runner import callbacks, checkpoints
 from yt8m.runner.metric_files import EventFile
+from yt8m.runs import checkpoint_following
 from yt8m.runs.best_checkpoint import keep_best
 from yt8m.runs.default_data import sample_data_of_run
 from yt8m.runs.opened_run import FittedData, OpenedRun, find_folder, open_run
@@ -42,13 +42,11 @@ from yt8m.scoring.evaluation_results import RESERVED_KEYS, EvaluationResult, eva
 from yt8m.scoring.export_scorer import is_export, refuse_run_options
 from yt8m.scoring.graph_scorer import Evaluation
 from yt8m.scoring.model_input import Videos
-from yt8m.storage import copies, local
+from yt8m.storage import local
 from yt8m.storage.new_outputs import new_output
 from yt8m.termination import terminable
 from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
-
-POLL_SECONDS = 5.0  # between two looks for a new checkpoint
 
 
 def config_for_training(config: TrainConfig) -> EvalConfig:
@@ -113,7 +111,7 @@ def _evaluate_run(config: EvalConfig, checkpoints: Iterator[str] | None, data: O
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
         results = Results(folder, events, {})
-        for checkpoint in checkpoints or _follow_checkpoints(run, config, deleted):
+        for checkpoint in checkpoints or checkpoint_following.follow(run, config.checkpoint, config.run_once, deleted):
             outcome = _evaluate_and_write(config, TrainedModel(run, checkpoint), task, results)
             if outcome is None:
                 logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
@@ -321,69 +319,6 @@ def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, whe
     if not data.reader:
         label_check.warn(fitted.opened, label_check.RATINGS if segments else label_check.LABELS)
     return fitted
-
-
-def _follow_checkpoints(run: OpenedRun, config: EvalConfig, deleted: Collection[str]) -> Iterator[str]:
-    """Yields the newest checkpoint, then each newer one as it appears, until the training has recorded its end.
-
-    A training that was killed records no end, so the iterator waits until the training is started again and ends.
-
-    With --run_once or --checkpoint, one checkpoint is yielded: the newest, or the one that --checkpoint names. Only if
-    training deleted that checkpoint before it was evaluated, the newest one follows.
-    """
-    train_dir, last = run.folder, run.checkpoint(config.checkpoint)
-    yield last
-    if config.run_once or run.choice(config.checkpoint) != "last":
-        if last in deleted:
-            yield from _replacement_of_deleted(last, train_dir)
-        return
-    announced = ""
-    while True:
-        # Training saves its last checkpoint before it records its end. So if the end is recorded now, the list of
-        # checkpoints, which is read after it, includes the last one.
-        ended = run_dir.read_end(train_dir)
-        newest = _find_newer(train_dir, last)
-        if newest is not None:
-            copies.forget(last)
-            last = newest
-            yield last
-            continue
-        if ended is not None:
-            logging.info("the training has ended (%s) and its newest checkpoint is evaluated", ended.message)
-            return
-        if last != announced:
-            logging.info("waiting for a checkpoint newer than %s (--run_once evaluates once, and ends)", last)
-            announced = last
-        time.sleep(POLL_SECONDS)
-
-
-def _find_newer(train_dir: str, evaluated_last: str) -> str | None:
-    """The path of the newest readable checkpoint; None if no checkpoint is newer than `evaluated_last`, or readable."""
-    # Compare the steps in the names first, since `newest_readable` reads whole checkpoints.
-    if max(checkpoints.steps_in(train_dir), default=-1) <= checkpoints.step_of(evaluated_last):
-        return None
-    newest = checkpoints.newest_readable(train_dir)
-    return newest if newest != evaluated_last else None
-
-
-def _replacement_of_deleted(deleted: str, train_dir: str) -> Iterator[str]:
-    """Yields the newest checkpoint, to be evaluated instead of `deleted`.
-
-    `copies.hold` keeps the yielded checkpoint readable, even if training deletes it during the evaluation. If training
-    deletes a checkpoint before `copies.hold` has its files, the one that is newest then is taken.
-    """
-    while True:
-        newest = checkpoints.newest_readable(train_dir)
-        if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
-            raise RunError(
-                f"{deleted} was deleted while it was evaluated, and no newer checkpoint can be read. Start the "
-                "evaluation again after the training has saved one; with a larger --keep_checkpoints the training "
-                "deletes checkpoints later."
-            )
-        with contextlib.suppress(storage.NotFoundError), copies.hold(newest):
-            yield newest
-            return
-        deleted = newest
 
 
 def run_evaluation(config: EvalConfig, model: TrainedModel, task: EvaluationTask, events: EventFile) -> runner.Outcome:
