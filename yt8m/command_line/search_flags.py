@@ -8,7 +8,7 @@ from typing import Any
 
 from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES
-from yt8m.config.search_config import BATCH, EPOCHS, MODEL, PENALTY, RATE, STEPS, TRANSFORM, ModelSearchConfig
+from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, STEPS, TRANSFORM, ModelSearchConfig
 from yt8m.errors import UsageError
 from yt8m.options import shown
 from yt8m.records.data_format import DataFormat
@@ -68,7 +68,7 @@ def for_training(
                 f"--budget={flags['budget']:g} limits the choice of a model, but {reasons[0]}; leave it out."
             )
         return dict(flags), ModelSearchConfig(follows=_followed(flags, discovered))
-    free = [name for name in (RATE, BATCH, STEPS, EPOCHS) if flags.get(name) is None]
+    free = [name for name in (RATE, BATCH, STEPS, EPOCHS, METRIC) if flags.get(name) is None]
     free += [name for name in (TRANSFORM, PENALTY) if name not in hyper_parameters]
     completed = dict(flags)
     if "model" not in flags or is_asked:

@@ -86,8 +86,11 @@ class TrainedModel:
         which = f"{step}, averaged weights" if is_averaged else step
         if self.weights.rpartition("/")[0].endswith(f"/{BEST_FOLDER}"):
             which += ", the best by validation"
-        if self.run.config.search.is_refitted:
+        search = self.run.config.search
+        if search.is_refitted:
             which += ", trained on the split validate too"
+        elif search.trials and not search.quoted.get("validation"):
+            which += ", trained on the videos too that were held out to choose it"
         logging.info("the model is %s, %s, from %s", self.run.config.model.model, which, self.weights)
 
 

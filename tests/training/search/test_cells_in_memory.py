@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import math
 import pathlib
 
 import numpy as np
 import pytest
+from reader_records import read_shard, write_shard
 
 from yt8m.command_line import cli
 from yt8m.command_line.flags import training
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.lazy import tf
 from yt8m.training.search import cells_in_memory
 
 _LENGTHS = {"a": 9, "b": 4, "c": 6}
@@ -64,6 +68,23 @@ def test_each_cell_is_an_example_of_the_group_of_its_video(tmp_path: pathlib.Pat
     assert len({(video, group) for (video, _), group in groups.items()}) == len(set(groups.values())) == 3
     sample, total = cells_in_memory.read(config.data, config.data.data_pattern, 5)
     assert 0 < len(sample) < 10 == total
+
+
+def test_unfit_values_count_as_0_if_the_policy_says_so_and_are_refused_otherwise(tmp_path: pathlib.Path) -> None:
+    config = config_of(tmp_path, "--nan_policy=zero")
+    plain, _ = cells_in_memory.read(config.data, config.data.data_pattern, 1000)
+    (path,) = tmp_path.glob("data/frame/train/*.tfrecord")
+    records = [tf.train.SequenceExample.FromString(record) for record in read_shard(path)]
+    changed = next(record for record in records if len(record.feature_lists.feature_list["features"].feature) == 9)
+    values = changed.feature_lists.feature_list["features"].feature[2].float_list.value
+    unfit, values[1] = values[1], math.nan
+    write_shard(path, [record.SerializeToString() for record in records])
+    found, _ = cells_in_memory.read(config.data, config.data.data_pattern, 1000)
+    np.testing.assert_array_equal(found.features, np.where(plain.features == unfit, 0, plain.features))
+    assert (plain.features == unfit).any()
+    refusing = dataclasses.replace(config.data, nan_policy="refuse")
+    with pytest.raises(RunError, match="NaN"):
+        cells_in_memory.read(refusing, config.data.data_pattern, 1000)
 
 
 def test_cells_that_nobody_saw_are_no_examples(tmp_path: pathlib.Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import json
 import pathlib
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,12 @@ from training.search.own_data import write_rings
 import yt8m
 from yt8m.bulk import jobs
 from yt8m.bulk.bulk_config import InferBulk
-from yt8m.command_line import cli
+from yt8m.command_line import cli, flags
 from yt8m.config import run_dir
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.storage import state_files
+from yt8m.training import training_run
 from yt8m.training.search import candidates, choice, plan, trials
 from yt8m.training.search.candidates import Candidate
 
@@ -198,6 +203,7 @@ def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
     assert saved is not None
     config = saved.config
     assert (config.checkpoint, config.model.model) == ("best", "LogisticModel")
+    assert config.validation.best_metric == "mAP"  # by which the candidates were compared
     assert config.data.batch_size == 16  # of each of two towers
     assert config.validation.eval_data_pattern == rings.replace("train", "validate")
     step = json.loads((tmp_path / "best/best/best.json").read_text())["step"]
@@ -241,6 +247,8 @@ def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
     saved = run_dir.read(f"{tmp_path}/run")
     assert saved is not None
     assert not saved.config.validation.eval_data_pattern
+    assert cli.main(["predict", f"--model={tmp_path}/run", pattern]) == 0
+    assert "trained on the videos too that were held out to choose it" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("changed", ["train", "validate"])
@@ -251,9 +259,39 @@ def test_trials_of_other_labels_in_files_of_the_same_size_are_not_taken(tmp_path
         rows = [video_record(id=[b"v%d" % row], labels=[last if row == 39 else 1], mean_rgb=[0.5]) for row in range(40)]
         return [str(write_shard(tmp_path / f"{name}.tfrecord", rows))]
 
-    files, validation = write("train", 2), write("validate", 2)
-    before = choice._fingerprint(PLAN, 0, files, validation[0])
-    assert choice._fingerprint(PLAN, 0, write("train", 2), validation[0]) == before
+    files, validation, config = write("train", 2), write("validate", 2), TrainConfig()
+    before = choice._fingerprint(PLAN, config, files, validation[0])
+    assert choice._fingerprint(PLAN, config, write("train", 2), validation[0]) == before
     write(changed, 3)
-    assert choice._fingerprint(PLAN, 0, files, validation[0]) != before
-    assert choice._fingerprint(PLAN, 1, files, validation[0]) != choice._fingerprint(PLAN, 0, files, validation[0])
+    assert choice._fingerprint(PLAN, config, files, validation[0]) != before
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 1},
+        {"model": ModelConfig("LogisticModel", {"l2_penalty": 0.5})},
+        {"model": ModelConfig("LogisticModel", label_loss="HingeLoss")},
+        {"optimizer": OptimizerConfig(optimizer="AdamOptimizer", clip_gradient_norm=0.5)},
+        {"data": DataConfig(nan_policy="zero")},
+    ],
+    ids=str,
+)
+def test_trials_of_other_options_are_not_taken(tmp_path: pathlib.Path, changed: dict[str, Any]) -> None:
+    files = [str(write_shard(tmp_path / "a.tfrecord", [video_record(id=[b"v"], labels=[1], mean_rgb=[0.5])]))]
+    config = TrainConfig()
+    other = dataclasses.replace(config, **changed)
+    assert choice._fingerprint(PLAN, other, files, "") != choice._fingerprint(PLAN, config, files, "")
+
+
+def test_the_plan_holds_no_second_that_was_measured(
+    rings: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However busy the machine is, the plan is the same, so a later start finds the trials of an earlier one."""
+    plans, seconds = [], itertools.count()
+    for speed in (0, 7):
+        monkeypatch.setattr(choice, "_now", lambda speed=speed: float(speed * next(seconds)))
+        config, data = flags.training([f"--data={rings}", f"--out={tmp_path}/{speed}", *QUICK])
+        search = choice._Search(*training_run.complete(config, data))
+        plans.append((search._plan, search._rows._fingerprint))
+    assert plans[0] == plans[1]

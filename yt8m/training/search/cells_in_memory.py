@@ -53,7 +53,9 @@ def _cells_of_videos(
     """Yields the cells of each video; the rest of a file after a bad record is skipped if that is tolerated."""
     grid = Cells(data.segment_size, data.frames_per_second)
     for path in opened.files:
-        records = batches.Records([path], Takes(data).format, 1, data.max_frames, dequantize=True)
+        zeroes_unfit = data.nan_policy == "zero"  # only then may the parser let such values through
+        format = Takes(data).format
+        records = batches.Records([path], format, 1, data.max_frames, dequantize=True, allows_unfit=zeroes_unfit)
         try:
             for raws in records.serialized():
                 (raw,) = raws

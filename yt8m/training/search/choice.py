@@ -12,8 +12,8 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import cores, storage
-from yt8m.config import data_fit, run_dir
+from yt8m import cores, options, storage
+from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
@@ -91,7 +91,7 @@ class _Search:
         self._plan = self._make_plan()
         most_folds = max(rung.folds for rung in self._plan.rungs)
         self._folds = videos_in_memory.folds(Fold(training, held_out), most_folds)
-        fingerprint = _fingerprint(self._plan, config.seed, opened.files, self._validation)
+        fingerprint = _fingerprint(self._plan, config, opened.files, self._validation)
         self._rows = _SavedRows(storage.join(config.train_dir, _NAME), fingerprint)
         self._scores: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
@@ -260,10 +260,14 @@ class _Search:
         )
 
 
-def _fingerprint(trials_plan: Plan, seed: int, files: Sequence[str], validation: str) -> str:
-    """What the figures of a trial depend on: the plan, and the records that are trained on and compared on."""
+def _fingerprint(trials_plan: Plan, config: TrainConfig, files: Sequence[str], validation: str) -> str:
+    """What the figures of a trial depend on: the plan, the options, and the records to train on and to compare on.
+
+    No second that was measured is among it, so that a start on a busy machine finds the trials of an earlier one.
+    """
     held_out = open_data(validation).files if validation else []
-    return repr((trials_plan, seed, manifest.versions(files), manifest.versions(held_out)))
+    signature = options.signature(resume.shaping(config))
+    return repr((trials_plan, signature, config.seed, manifest.versions(files), manifest.versions(held_out)))
 
 
 def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

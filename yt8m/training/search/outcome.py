@@ -12,7 +12,7 @@ from absl import logging
 from yt8m.config.data_config import DataConfig
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
-from yt8m.config.search_config import BATCH, EPOCHS, MODEL, PENALTY, RATE, REFIT_BELOW, STEPS, TRANSFORM
+from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, REFIT_BELOW, STEPS, TRANSFORM
 from yt8m.config.train_config import OptimizerConfig, TrainConfig
 from yt8m.runner.creation import count_towers
 from yt8m.training import splits, validation_interval
@@ -20,12 +20,15 @@ from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
 
-_PATIENCE = 8  # validations without a better one, after which the training of the choice ends
+# Validations without a better one, after which the training of the choice ends. There are only a few more: the rate
+# falls to 0 until the last step, for which the candidate was chosen, and a model is best near that step.
+_PATIENCE = 8
+_BEST_METRIC = "mAP"  # by which the candidates were compared, but for a share of GAP
 # Of what is left of the budget after the search of a sample, the share for steps; the rest is for validations, exports,
 # the start and the end.
 _SHARE_OF_STEPS = 0.6
 _FINAL_SHARE = _SHARE_OF_STEPS * (1 - plan.SHARE)
-_MOST_VALIDATIONS = 12  # if the search saw a sample
+_MOST_VALIDATIONS = 12
 _MOST_VALIDATED = 10_000  # videos of a validation during the training of the choice
 
 
@@ -178,13 +181,14 @@ def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, r
     epochs = validation_flags.eval_every_n_epochs
     if not (epochs or validation_flags.eval_every_n_steps):
         epochs = validation_interval.epochs_between(facts.total, batch_size, config.max_steps)
-        if facts.is_sample and config.max_steps:
+        if config.max_steps:
             epochs = max(epochs, math.ceil(config.max_steps * batch_size / facts.total / _MOST_VALIDATIONS))
     validation = dataclasses.replace(
         validation_flags,
         eval_every_n_epochs=epochs,
         eval_data_pattern=facts.validation,
         patience=validation_flags.patience or _PATIENCE,
+        best_metric=_BEST_METRIC if METRIC in config.search.free else validation_flags.best_metric,
         eval_max_videos=validation_flags.eval_max_videos or _MOST_VALIDATED,
     )
     return dataclasses.replace(config, validation=validation, checkpoint="best")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
-from yt8m.records import groups, input_statistics
+from yt8m.records import groups, input_statistics, shards
 from yt8m.records.input_statistics import InputStatistics
 from yt8m.records.opened_data import open_data
 from yt8m.records.record_parser import NumpyBatch
@@ -171,7 +171,7 @@ def _joined(batch: NumpyBatch, data: DataConfig, groups_of_data: groups.Groups) 
     """The videos of a batch, with their features joined."""
     features = np.concatenate([batch.features[name] for name in data.feature_names], axis=-1)
     if data.nan_policy == "zero":
-        features = np.where(np.abs(features) <= 1e16, features, 0)
+        features = np.where(np.abs(features) <= shards.LARGEST, features, 0)
     keys = keys_of(batch.ids)
     of_videos = groups_of_data.of_ids(batch.ids) if len(groups_of_data.videos) else keys
     return VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
