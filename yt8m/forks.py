@@ -33,7 +33,7 @@ def refuse_copy(path: str = "") -> None:
         raise UsageError(
             f"{path + ': ' if path else ''}TensorFlow hangs in this process, because a model was loaded or trained "
             "before the fork that made it. Load and train in the child and not before the fork, start the child by "
-            "multiprocessing's method `spawn`, or use an ONNX file (yt8m export --format=onnx)."
+            "multiprocessing's method `spawn`, or use an ONNX file (`yt8m export --format=onnx`)."
         )
 
 

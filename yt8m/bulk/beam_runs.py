@@ -15,7 +15,6 @@ import re
 import secrets
 import shlex
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +33,7 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from yt8m import storage, terminal
 from yt8m.bulk.bulk_config import WORKERS_LOG, Done
 from yt8m.errors import RunError, UsageError, first_line, suggestion
-from yt8m.storage import copies
+from yt8m.storage import copies, temporary
 
 _MOST_ATTEMPTS = 3  # how often a pipeline is run at most; it is run again if a worker process died
 # If a worker process died, the text of Beam's error has one of these texts.
@@ -184,16 +183,8 @@ def _temporary_folder() -> Iterator[None]:
 
     Without this, the temporary files of Beam would remain in the system's folder.
     """
-    former_variable, former_folder = os.environ.get("TMPDIR"), tempfile.tempdir
-    with copies.private_folder("yt8m-bulk-") as folder:
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = former_folder
-            os.environ.pop("TMPDIR")
-            if former_variable is not None:
-                os.environ["TMPDIR"] = former_variable
+    with copies.private_folder("yt8m-bulk-") as folder, temporary.redirected(folder):
+        yield
 
 
 @contextlib.contextmanager
@@ -209,7 +200,7 @@ def _log_of_workers(job: BeamJob) -> Iterator[None]:
         return
     path = storage.join(job.log_folder, WORKERS_LOG)
     if storage.is_remote(path):
-        path = os.path.join(tempfile.gettempdir(), WORKERS_LOG)
+        path = os.path.join(temporary.folder_path(), WORKERS_LOG)
     saved, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
     for stream in streams:
         stream.flush()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from yt8m import storage
 from yt8m.classifier.data_errors import DataError
+from yt8m.storage import copies, temporary
 
 if TYPE_CHECKING:
     from yt8m.python_api.loaded_model import Model
@@ -31,7 +31,7 @@ class RunFolder:
     """
 
     def __init__(self) -> None:
-        root = tempfile.mkdtemp(prefix="yt8m-classifier-")
+        root = temporary.new_folder("", copies.process_folder("yt8m-classifier-"))
         self.path, self.data = os.path.join(root, "run"), os.path.join(root, "data")
         self._loaded: list[Model] = []
         # Called at the latest when Python ends.

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import string
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.options import about_flags, option
+from yt8m.storage import copies
 
 _PURPOSE = (
     "Prints the gcloud command and the configuration of a Vertex AI job that trains with the given flags; with "
@@ -234,7 +234,7 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
             "--submit needs the gcloud command, which is not on the PATH: install the Google Cloud CLI, or "
             "leave --submit out and run the printed command on another machine."
         )
-    with tempfile.TemporaryDirectory() as folder:
+    with copies.private_folder("yt8m-job-") as folder:
         path = os.path.join(folder, "job.yaml")
         storage.write(path, _to_yaml(job_spec(job, args)))
         return subprocess.run([gcloud, *command(job, args, name, path)[1:]]).returncode

@@ -6,6 +6,7 @@ library ends only that process, and CUDA_VISIBLE_DEVICES can choose the GPU.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -16,7 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,7 @@ from yt8m.errors import RunError, missing_tensorflow
 from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.options import option
+from yt8m.storage import temporary
 from yt8m.storage.local import free_bytes
 from yt8m.terminal import print_table
 from yt8m.types import Batch
@@ -121,10 +122,17 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "processor": _describe_processor(),
         "memory_bytes": _memory_bytes(),
-        "free_disk_bytes": {folder: free_bytes(folder) for folder in (os.getcwd(), tempfile.gettempdir())},
+        "free_disk_bytes": {folder: free_bytes(folder) for folder in _folders()},
         "nvidia_driver": _nvidia_driver(),
         "missing_packages_of_extras": missing_packages(),
     }
+
+
+def _folders() -> list[str]:
+    """The current folder, and that of temporary files if there is one."""
+    with contextlib.suppress(RunError):
+        return [os.getcwd(), temporary.folder_path()]
+    return [os.getcwd()]
 
 
 def _installed_version(package: str) -> str | None:

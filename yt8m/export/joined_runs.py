@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 
 from absl import logging
@@ -28,7 +27,7 @@ from yt8m.runner import checkpoints
 from yt8m.runs import archive
 from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.storage import copies
+from yt8m.storage import copies, temporary
 from yt8m.storage.new_outputs import new_output
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
@@ -105,10 +104,7 @@ def _advice_for_temporary_files() -> Iterator[None]:
     except (tf.errors.OpError, OSError, RunError) as error:
         cause = error.__cause__ if isinstance(error, RunError) else None
         reason = first_line(cause if isinstance(cause, Exception) else error)
-        raise RunError(
-            f"cannot write temporary files: {reason.rstrip('.')}. Make room in {tempfile.gettempdir()}, or set the "
-            "environment variable TMPDIR to a folder with more room."
-        ) from error
+        raise RunError(f"cannot write temporary files: {reason.rstrip('.')}. {temporary.advice()}") from error
 
 
 def _refuse_different(runs: Sequence[OpenedRun]) -> None:

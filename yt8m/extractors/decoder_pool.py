@@ -16,7 +16,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import wave
@@ -28,9 +27,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from yt8m.child_processes import limit_address_space, usable_address_space
+from yt8m.errors import RunError
 from yt8m.extractors.base import Sound
 from yt8m.extractors.decoder_messages import DecoderFailedError, UnusableDecoderError
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode, require_av
+from yt8m.storage import copies
 from yt8m.types import Closing
 
 _MOST_WAITING_BYTES = 64 << 20  # for each video: reading ahead pauses while so many bytes wait to be taken
@@ -312,16 +313,14 @@ class _DecoderCheck:
         """Decodes a tenth of a second of silence; returns the error of the child, or an empty text."""
         child = _Child(self._limits)
         try:
-            with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-                with wave.open(file.name, "wb") as sound:
+            with copies.private_folder("yt8m-check-") as folder:
+                with wave.open(path := f"{folder}/silence.wav", "wb") as sound:
                     sound.setparams((1, 2, 16000, 0, "NONE", ""))
                     sound.writeframes(bytes(3200))
-                for _ in child.begin(Request(file.name, sounds=(Sound(16000, 1600, 1600),))).messages():
+                for _ in child.begin(Request(path, sounds=(Sound(16000, 1600, 1600),))).messages():
                     pass
-        except DecoderFailedError as error:
-            return str(error)
-        except (DecodeError, OSError):  # another answer than a failure: the child works
-            return ""
+        except (DecodeError, OSError, RunError) as error:  # another answer than a failure: the child works
+            return str(error) if isinstance(error, DecoderFailedError) else ""
         finally:
             child.end()
         return ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from yt8m.python_api.loaded_model import Model, load
 from yt8m.python_api.results import EvaluationReport, ResultRows
 from yt8m.scoring import video_features
 from yt8m.scoring.model_input import Data
+from yt8m.storage import copies, temporary
 from yt8m.tables.reading import find_column
 
 Path = str | os.PathLike[str]
@@ -225,19 +225,25 @@ def _paths(paths: Path | Sequence[Path]) -> list[str]:
 @contextlib.contextmanager
 def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] = ()) -> Iterator[Sequence[Any]]:
     """The arguments of the function of a command, inside the context of a call."""
-    with (
-        tempfile.TemporaryDirectory(prefix="yt8m-tables-") as folder,
-        call_scope(),
-        program.shown_log(),
-        program.calling(f"yt8m {command}"),
-    ):
-        written = {name: _as_file(value, os.path.join(folder, name)) for name, value in values.items()}
+    with contextlib.ExitStack() as stack, call_scope(), program.shown_log(), program.calling(f"yt8m {command}"):
+        folder = ""  # a read-only container may have none
+        if any(map(_lies_in_memory, values.values())):
+            folder = stack.enter_context(copies.private_folder("yt8m-tables-"))
+        with temporary.naming_tmpdir_if_full():
+            written = {name: _as_file(value, os.path.join(folder, name)) for name, value in values.items()}
         try:
             yield cli.parse_arguments(command, [*command_line(written), *operands])
         except (UsageError, RunError) as error:
-            if folder not in str(error):
+            if not folder or folder not in str(error):
                 raise
             raise type(error)(_without_files(str(error), folder)) from error
+
+
+def _lies_in_memory(value: Any) -> bool:
+    """Whether `_as_file` may write this value into a file."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, np.ndarray) for item in value)
+    return isinstance(value, np.ndarray | Mapping) or hasattr(value, "to_json")
 
 
 def _without_files(message: str, folder: str) -> str:

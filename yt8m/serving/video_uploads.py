@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 
 from yt8m import file_kinds
@@ -16,6 +15,7 @@ from yt8m.scoring.video_predictions import VideoScores
 from yt8m.serving.bodies import BodyLimits, RefusedError
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.uploads import Upload
+from yt8m.storage import copies
 
 VIDEO_TYPES = "video/"  # the beginning of the content types of a video as the body of a request
 
@@ -71,7 +71,7 @@ class VideoScorer:
     def extract(self, uploads: Sequence[Upload]) -> list[Features]:
         """The features of each video."""
         source = self._opened()
-        with tempfile.TemporaryDirectory(prefix="yt8m-serve-") as folder:
+        with copies.private_folder("yt8m-serve-") as folder:
             paths = [os.path.join(folder, f"video{number}") for number in range(len(uploads))]
             for path, upload in zip(paths, uploads, strict=True):
                 with open(path, "wb") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 import re
@@ -15,6 +16,9 @@ from typing import Any, NamedTuple
 from yt8m.errors import RunError
 
 WILD = re.compile(r"[*?\[]")  # the characters with a special meaning in patterns
+
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}  # numbers of errors of the system
+NO_ROOM = DISK_FULL | {errno.EFBIG}
 
 _MAX_LEVELS = 100  # nested levels of JSON: files of this package have at most six; a few hundred exceed Python's stack
 

@@ -13,13 +13,12 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from yt8m.errors import RunError
-from yt8m.storage import base, is_remote, join, pipes
+from yt8m.storage import base, is_remote, join, pipes, temporary
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.local import naming_errors
 
@@ -30,6 +29,7 @@ _guard = threading.Lock()  # guards `_workspaces`
 # {(process number, parent folder): (workspace, descriptor of its lock)}. The process number is part of the key, because
 # a forked process must not use the workspace of its parent.
 _workspaces: dict[tuple[int, str], tuple[str, int]] = {}
+_process_folders: dict[tuple[int, str], str] = {}  # {(process number, prefix): folder}
 _held: dict[str, str] = {}  # {prefix of the files that a block of `hold` keeps: prefix of their local copies or links}
 
 
@@ -47,32 +47,37 @@ def workspace() -> str:
         return _workspaces[key][0]
 
 
-def temporary_folder() -> str:
-    """The system's folder for temporary files; raises `RunError`, which names TMPDIR, if none is writable."""
-    try:
-        return tempfile.gettempdir()
-    except OSError as error:
-        raise RunError(
-            "no folder for temporary files is writable (read-only container?): set the environment variable TMPDIR to "
-            f"one that is. {error.strerror}"
-        ) from error
-
-
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
     """Yields the path of a new folder with mode 0700 in the system's temporary folder, and removes it after the block.
 
     Before that, it removes folders with this prefix that killed processes of this user left there.
     """
-    parent = temporary_folder()
-    with naming_errors("make a folder in", parent):
+    parent = temporary.folder_path()
+    with temporary.naming_tmpdir():
         _remove_abandoned(parent, prefix)
         folder, descriptor = _make_locked_folder(parent, prefix)
+    pid = os.getpid()
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if os.getpid() == pid:  # not where a forked process forgets what its parent made
+            shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+def process_folder(prefix: str) -> str:
+    """The path of a `private_folder` that stays while this process lives; each process has one for each prefix."""
+    from multiprocessing import util  # imports sockets, which few commands need
+
+    key = (os.getpid(), prefix)
+    with _guard:
+        if key not in _process_folders:
+            stack = contextlib.ExitStack()
+            _process_folders[key] = stack.enter_context(private_folder(prefix))
+            # Called when Python ends, and unlike `atexit` in the children of `multiprocessing` too.
+            util.Finalize(None, stack.close, exitpriority=0)
+        return _process_folders[key]
 
 
 def folder_for(purpose: str, path: str) -> str:
@@ -84,7 +89,7 @@ def rescue(files: list[str], name: str) -> str:
     """Moves files out of the workspace, so that they outlive this process."""
     parent = os.path.join(base.cache_dir(), "unsent")
     os.makedirs(parent, exist_ok=True)
-    rescued_folder = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
+    rescued_folder = temporary.new_folder(f"{name}-", parent)
     for path in files:
         os.replace(path, os.path.join(rescued_folder, os.path.basename(path)))
     return rescued_folder
@@ -92,7 +97,7 @@ def rescue(files: list[str], name: str) -> str:
 
 def _make_locked_folder(parent: str, prefix: str = "") -> tuple[str, int]:
     """Makes a folder with a lock file that stays locked while this process lives."""
-    folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
+    folder = temporary.new_folder(f"{prefix}{os.getpid()}-", parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
     with contextlib.suppress(OSError):  # without locks, the folder of a killed process stays

@@ -14,7 +14,6 @@ import io
 import itertools
 import os
 import socket
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, BinaryIO, cast
@@ -23,13 +22,12 @@ from absl import logging
 from google.api_core import exceptions as api
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import gcs_client
+from yt8m.storage import gcs_client, temporary
 from yt8m.storage.base import WILD, Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
 from yt8m.storage.gcs_client import blob_at, client, parse, with_retries
 
 BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0  # seconds; for both see the module's docstring
 _BEAT = "beat"  # key in the metadata of a lock object, for the time at which its holder last renewed it
-_IN_MEMORY = 32 << 20  # bytes; a larger object is read through a temporary file
 
 # The paths of the locks that this process holds, and of those that other processes took from it. The host name and the
 # process number in a lock object do not show that this process holds the lock: a restarted container may have the same
@@ -63,10 +61,11 @@ class GcsStore:
 
     @contextlib.contextmanager
     def open_read(self, path: str) -> Iterator[BinaryIO]:
-        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
-            gcs_client.download(path, cast("IO[bytes]", file))
+        with temporary.opened_file() as file:
+            with temporary.naming_tmpdir_if_full():
+                gcs_client.download(path, file)
             file.seek(0)
-            yield cast(BinaryIO, file)
+            yield cast("BinaryIO", file)
 
     def read_start(self, path: str, count: int) -> bytes:
         def fetch() -> bytes:
@@ -77,9 +76,10 @@ class GcsStore:
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
         generation = gcs_client.generation_of(path)  # raises for a missing bucket before the caller's block runs
-        with tempfile.TemporaryFile() as file:
-            yield (wrapped := io.TextIOWrapper(file, "utf-8", "backslashreplace", "\n") if mode == "w" else file)
-            wrapped.flush()
+        with temporary.opened_file() as file:
+            with temporary.naming_tmpdir_if_full():
+                yield (wrapped := io.TextIOWrapper(file, "utf-8", "backslashreplace", "\n") if mode == "w" else file)
+                wrapped.flush()
             gcs_client.upload(path, file, generation)
 
     def discard_unfinished(self, path: str) -> None:

@@ -21,11 +21,9 @@ from absl import logging
 
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import file_locks, pipes, unfinished
-from yt8m.storage.base import NotFoundError, Stamp, this_holder
+from yt8m.storage.base import DISK_FULL, NO_ROOM, NotFoundError, Stamp, this_holder
 
 # Error numbers: the disk or the user's quota is full; and those together with a too large file.
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
-_NO_ROOM = _DISK_FULL | {errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # {path of a lock that this process holds: open descriptor of its folder}
 
 
@@ -47,7 +45,7 @@ def naming_errors(action: str, path: str) -> Iterator[None]:
 def _reason(error: OSError) -> str:
     """The text of an error of the operating system, with a remedy if the disk is full or the file too large."""
     remedy = ""
-    if error.errno in _DISK_FULL:
+    if error.errno in DISK_FULL:
         remedy = ". Make room there, and start again"
     elif error.errno == errno.EFBIG:
         remedy = ". Files of this size are beyond the limit of the process (ulimit -f) or of the file system"
@@ -282,7 +280,7 @@ def _yield_and_sync(file: IO[Any], path: str) -> Iterator[IO[Any]]:
             os.fsync(file.fileno())
             file.close()
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise RunError(f"cannot write {path}: {_reason(error)}") from error
         raise
     finally:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 
 import google_crc32c
@@ -14,7 +13,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import base
+from yt8m.storage import base, temporary
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.copies import folder_for, workspace
 
@@ -57,7 +56,7 @@ def replaced_folder(folder: str) -> Iterator[str]:
     A bucket cannot rename a folder. So the files that tell that a model is complete (`_COMPLETION_FILES`) are removed
     first and uploaded last. A reader that finds none of them knows that the folder has old and new files.
     """
-    with tempfile.TemporaryDirectory(dir=workspace()) as parent:
+    with temporary.folder_in(workspace()) as parent:
         local_folder = os.path.join(parent, os.path.basename(folder.rstrip("/")))
         os.mkdir(local_folder)
         yield local_folder

@@ -1,0 +1,69 @@
+"""The temporary folders of classifiers, which go with the process that made them, however it was made or ended."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from small_run import ROOT
+
+_FIT = """
+import multiprocessing, os, pathlib, sys
+import numpy as np
+import yt8m
+before, how, is_killed = sys.argv[1:]
+def fit():
+    classifier = yt8m.Classifier(model="LogisticModel", options={"max_steps": 1})
+    return classifier.fit(np.eye(8, dtype=np.float32), [["a"], ["b"]] * 4)
+def child():
+    try:
+        fitted = fit()
+        print("fitted", flush=True)
+        kept.append(fitted)  # it lives as long as the process
+    except Exception as error:
+        print("refused" if "before the fork" in str(error) else error, flush=True)
+kept = []
+if before == "fitted":
+    kept.append(fit())
+if how == "here":
+    child()
+else:
+    process = multiprocessing.get_context(how).Process(target=child)
+    process.start()
+    process.join()
+print(len(list(pathlib.Path(os.environ["TMPDIR"]).glob("yt8m-classifier-*"))), flush=True)
+if is_killed == "killed":
+    os.kill(os.getpid(), 9)
+"""
+
+
+def run(folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment: Any = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", _FIT, *words], capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("before", "told"), [("new", ["fitted", "0"]), pytest.param("fitted", ["refused", "1"], marks=pytest.mark.heavy)]
+)
+def test_a_forked_child_leaves_no_folder(tmp_path: pathlib.Path, before: str, told: list[str]) -> None:
+    """Such a child ends without the functions that `atexit` has."""
+    done = run(tmp_path, before, "fork", "ends")
+    assert done.stdout.splitlines() == told, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.long
+def test_the_folder_of_a_killed_process_goes_with_the_next_one(tmp_path: pathlib.Path) -> None:
+    assert run(tmp_path, "new", "here", "killed").returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    done = run(tmp_path, "new", "here", "ends")
+    assert done.stdout.splitlines() == ["fitted", "1"], done.stderr
+    assert not left.exists()
+    assert list(tmp_path.iterdir()) == []
