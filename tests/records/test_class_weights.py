@@ -45,7 +45,8 @@ def test_without_names_a_class_has_its_number(tmp_path: pathlib.Path) -> None:
         ("class,weight\ncat,inf\n", "line 2: the weight is 'inf'"),
         ("class,weight\ncat,\n", "line 2: the weight is ''"),
         ("class,weight\n0,0\n1,0\n2,0\n3,0\n", "all weights are 0"),
-        ("name,value\ncat,1\n", "no column 'class'"),
+        ("class,value\ncat,1\n", "no column 'weight'"),
+        ('class,weight\ncat,"1,000"\n', "line 2: the weight is '1,000'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: pathlib.Path, text: str, told: str) -> None:

@@ -60,12 +60,14 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: pathlib.Path, text: str, 
         thresholds.read(str(tmp_path / "thresholds.csv"), 3)
 
 
-def test_a_file_of_a_spreadsheet_is_read_and_one_that_is_not_utf8_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_a_spreadsheet_is_read_and_one_in_another_code_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "thresholds.csv"
     path.write_bytes("\ufeffindex,name,threshold\r\n0,café,0.5\r\n".encode())
     assert thresholds.read(str(path), 1).thresholds.tolist() == [0.5]
-    path.write_bytes("index,name,threshold\n0,café,0.5\n".encode("latin-1"))
-    with pytest.raises(RunError, match=r"thresholds\.csv is damaged, or is not text in UTF-8"):
+    path.write_bytes("index;name;threshold\n0;café;0,5\n".encode("cp1252"))
+    assert thresholds.read(str(path), 1).thresholds.tolist() == [0.5]
+    path.write_bytes("index,name,threshold\n0,чай,0.5\n".encode("cp1251"))
+    with pytest.raises(RunError, match=r"thresholds\.csv, line 2: this is not UTF-8 text"):
         thresholds.read(str(path), 1)
 
 

@@ -57,7 +57,7 @@ def test_renames_are_read(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("from,to\na,b\n", "has no column 'old'; it has: from, to. Expected old, new"),
+        ("x,y\na,b\n", "has no column 'old'; it has: x, y. Expected old, new"),
         ("old,new\na,b,c\n", "line 2: the row has 3 fields, but the header has 2"),
         ("old,new\na,\n", "expected the header old,new and two names on each line"),
         ("", "has no column 'old'; it has: none. Expected old, new"),

@@ -130,7 +130,7 @@ def test_a_table_of_other_ids_is_told(tmp_path: pathlib.Path, told):
     [
         (None, UsageError, "there is no such file"),
         (b"", UsageError, "has no column 'id'; it has: none"),
-        (b"id,url\n", UsageError, "has no column 'address'; it has: id, url"),
+        (b"id,views\n", UsageError, "has no column 'address'; it has: id, views"),
         (b'id,address\n"v1', RunError, "line 2: this is not (CSV|UTF-8)"),
         (b"id,address\n\xff,a\n", RunError, "line 2: this is not (CSV|UTF-8)"),
     ],

@@ -288,7 +288,7 @@ def test_a_form_is_read_as_it_is_meant(name: str, tmp_path: pathlib.Path) -> Non
         ("t.csv", b"PK\x03\x04" + bytes(26) + b"t.csv", "zip.*unzip"),
         ("t.csv", b"\x00\x00\x00\x18ftypmp42", "MP4"),
         ("t.xls", b"<html><table>", "HTML.*xlsx"),
-        ("t.dat", b"id,labels\n", "ends in .csv"),
+        ("t.dat", b"\x01\x02id,labels\n", "ends in .csv"),
     ],
 )
 def test_other_files_are_known_by_their_first_bytes(

@@ -20,6 +20,8 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
+RATING_COLUMNS = ("segment", "class", "score")  # of a file of ratings; the published one has no header
+_HEADER = ",".join(RATING_COLUMNS).encode()
 _CLASS_LIMIT = 1 << 31  # a rated class must be below this; the number of classes is not known when ratings are read
 
 
@@ -140,7 +142,8 @@ def write_ratings(path: str, ratings: Ratings) -> None:
 
 def read_ratings(path: str) -> Ratings:
     """Reads ratings from a text file that `write_ratings` or the published evaluator wrote."""
-    rows = [_parse_rating(line) for line in prediction_files.read_lines(path)]
+    lines = prediction_files.read_lines(path, RATING_COLUMNS)
+    rows = [_parse_rating(line) for line in lines if line.number > 1 or line.text.lower() != _HEADER]
     if not rows:
         raise RunError(f"{path} holds no rating; delete it and give --eval_data_pattern to fill it again.")
     segments, classes, scores = map(list, zip(*rows, strict=True))

@@ -26,6 +26,7 @@ from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
 from yt8m.export.ensemble_config import EnsembleConfig
 from yt8m.records import prediction_files
+from yt8m.records.foreign_predictions import plain_copy
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionRow, TextLine
 
@@ -126,8 +127,10 @@ def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[Predic
     each row that is skipped is kept in memory, but not the row itself.
     """
     with contextlib.ExitStack() as stack:
+        plain_paths = [(path, plain_copy(path, prediction_files.PREDICTION_COLUMNS)) for path in paths[1:]]
         others = [
-            _PredictionLookup(path, stack.enter_context(storage.open_read(path)), num_classes) for path in paths[1:]
+            _PredictionLookup(path, stack.enter_context(storage.open_read(copy)), num_classes)
+            for path, copy in plain_paths
         ]
         for row in prediction_files.read_predictions(paths[0], num_classes):
             yield [row, *(other.find(row) for other in others)]

@@ -42,6 +42,7 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet
 from yt8m.reports import media_links, templates
 from yt8m.tables.dialects import parse_rows
+from yt8m.tables.reading import csv_text
 from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"
@@ -406,5 +407,5 @@ def _find_id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 def read_rows(path: str) -> list[dict[str, str]]:
     """Reads the rows of a table that an audit wrote, without the quotes that `spreadsheet_text` added."""
-    header, rows = parse_rows(storage.read_text(path), path, ("class",))
+    header, rows = parse_rows(csv_text("--out", path), path, ("class",))
     return [dict(zip(header, map(text_of_spreadsheet, fields), strict=False)) for _, fields in rows]

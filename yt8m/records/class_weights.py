@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.reading import Row, open_columns
 
 _COLUMNS = ("class", "weight")
+_DECIMAL_COMMA = re.compile(r"0?,\d+|\d+,(\d{1,2}|\d{4,})")  # but 1,000 may be a thousand
 
 
 def read_class_weights(path: str, names: Vocabulary, num_classes: int) -> tuple[float, ...]:
@@ -22,7 +25,7 @@ def read_class_weights(path: str, names: Vocabulary, num_classes: int) -> tuple[
       The weight of each class; 1 for classes that the table leaves out.
     """
     storage.refuse_missing(path, "class_weights", "expected a table with the columns class,weight")
-    numbers = {name: number for number, name in enumerate(names.names)}
+    numbers = {clean_name(name): number for number, name in enumerate(names.names)}
     weights: dict[int, float] = {}
     for row in open_columns("--class_weights", path, _COLUMNS).rows():
         where = f"--class_weights={path}, {row.place}"
@@ -37,7 +40,7 @@ def read_class_weights(path: str, names: Vocabulary, num_classes: int) -> tuple[
 
 def _parse_class(row: Row, numbers: dict[str, int], num_classes: int, where: str) -> int:
     """The number of the class of a row. A name counts before a number, since a class may be named `3`."""
-    text = row.cells["class"].strip()
+    text = clean_name(row.cells["class"])
     number = numbers.get(text, int(text) if text.isascii() and text.isdigit() else -1)
     if 0 <= number < num_classes:
         return number
@@ -48,7 +51,7 @@ def _parse_class(row: Row, numbers: dict[str, int], num_classes: int, where: str
 
 def _parse_weight(text: str, where: str) -> float:
     try:
-        weight = float(text)
+        weight = float(text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text.strip()) else text)
     except ValueError:
         weight = math.nan
     if not 0 <= weight < math.inf:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from yt8m import file_kinds, storage
 from yt8m.errors import RunError
+from yt8m.records.foreign_predictions import plain_copy
 from yt8m.records.shards import id_bytes, id_text
 
 # A spreadsheet may evaluate a text that begins with one of these; the last four are the full-width = + - @. A text that
@@ -74,9 +75,13 @@ class TextLine(NamedTuple):
         raise RunError(f"{self.path}, line {self.number}: {problem}")
 
 
-def read_lines(path: str) -> Iterator[TextLine]:
-    """Yields the lines of a file, one in memory at a time; empty lines are skipped."""
-    with storage.open_read(path) as file:
+def read_lines(path: str, columns: Sequence[str] = ()) -> Iterator[TextLine]:
+    """Yields the lines of a file, one in memory at a time; empty lines are skipped.
+
+    Args:
+      columns: the columns of the file, which may then be a table of any form; empty if its lines are no table.
+    """
+    with storage.open_read(plain_copy(path, columns) if columns else path) as file:
         for number, text in enumerate(file, 1):
             line = checked_line(path, number, text)
             if line.text:
@@ -118,7 +123,8 @@ def shown(text: bytes) -> str:
     return repr(start + ("..." if len(text) > 40 else ""))
 
 
-HEADER_LINE = "VideoId,LabelConfidencePairs\n"
+PREDICTION_COLUMNS = ("VideoId", "LabelConfidencePairs")
+HEADER_LINE = ",".join(PREDICTION_COLUMNS) + "\n"
 PREDICTIONS_HEADER = HEADER_LINE.rstrip().encode()
 # An id in quotes; a quote inside is written twice.
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
@@ -188,7 +194,7 @@ class PredictionRow(NamedTuple):
 def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
     """Yields the rows of a file of predictions for videos, one in memory at a time; the header may be missing."""
     seen: set[str] = set()
-    for line in read_lines(path):
+    for line in read_lines(path, PREDICTION_COLUMNS):
         if line.number == 1 and line.text == PREDICTIONS_HEADER:
             continue
         if line.number == 1 and line.text.startswith(b"Class,"):
@@ -255,7 +261,8 @@ def _parse_pairs(
     return classes.astype(np.int32), scores
 
 
-SEGMENTS_HEADER = b"Class,Segments"
+SEGMENT_COLUMNS = ("Class", "Segments")
+SEGMENTS_HEADER = ",".join(SEGMENT_COLUMNS).encode()
 
 # What `video_name` escapes besides `id_text`.
 _ESCAPED_SEPARATORS = {ord(sign): f"\\x{ord(sign):02x}" for sign in ' ,"'}
@@ -289,7 +296,7 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
       any_start: whether a segment may start at any second; if False, starts must be multiples of 5 seconds.
     """
     seen: dict[int, int] = {}
-    for line in read_lines(path):
+    for line in read_lines(path, SEGMENT_COLUMNS):
         name, comma, segments = line.text.partition(b",")
         if line.number == 1 and name.strip() == b"Class":
             continue

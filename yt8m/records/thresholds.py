@@ -177,9 +177,10 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
 
 
 def _read_text(path: str) -> str:
-    remedy = "Save the file as CSV in UTF-8."
-    with refusing(lambda error: RunError(f"{error}. {remedy}")):
-        return storage.read_text(path).removeprefix("\ufeff")
+    from yt8m.tables.reading import csv_text  # imports the readers of all kinds of tables
+
+    with refusing(lambda error: RunError(f"{error}. Save the file as CSV in UTF-8.")):
+        return csv_text("--thresholds", path)
 
 
 def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
@@ -224,7 +225,7 @@ def _parse_threshold(row: Mapping[str, str | None], expected_index: int, line: i
     if index != str(expected_index):
         raise ValueError(f"line {line}: the index is {index!r}, not {expected_index}")
     try:
-        value = float(text or "nan")
+        value = float((text or "nan").replace(",", "."))  # a decimal comma, as spreadsheets write it
     except ValueError:
         value = math.nan
     abstains = row.get("basis") in _ABSTAINING and value == math.inf

@@ -275,7 +275,9 @@ def read_segment_classes(path: str = "") -> set[int]:
     """
     if not path:
         return set(segment_classes().tolist())
-    header, rows = parse_rows(encodings.decode(storage.read_bytes(path), path), path, ("index",))
+    from yt8m.tables.reading import csv_text  # imports the readers of all kinds of tables
+
+    header, rows = parse_rows(csv_text("--segment_label_ids_file", path), path, ("index",))
     column = header.index("index") if "index" in header else 0
     has_header = bool(header) and prediction_files.whole_number(header[0].encode()) < 0
     fields_of_lines = rows if has_header else itertools.chain([(1, header)] if header else [], rows)

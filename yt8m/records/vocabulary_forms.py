@@ -23,26 +23,28 @@ _NAMES = [
     normalized(name)
     for name in words("name display_name class_name label_name category_name label class category labels classes")
 ]
-_BINARY_ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _OTHERS = ("vertical", "count")  # columns that keep their names
 _NUMBER_FIRST = re.compile(r"(\d+)\s*[\s,;:]\s*(\S.*)")
 _MARKUP = re.compile(r"[{}\"\[\]]|^- |:$|: ")  # of YAML, protobuf and quoted texts, which are no lists of names
 _ROWS_AT_ONCE = 8192
-_SEPARATORS = ("\t", ",", ";")
+_SEPARATORS = ("\t", ",", ";", "|")
 
 _Columns = Mapping[str, Sequence[str]]  # {index, name, and perhaps vertical or count: the cells in order of the index}
 
 
 def as_csv(path: str, content: bytes) -> bytes:
     """The content of a list of classes as CSV with the columns index and name; unchanged if it is that, or no list."""
-    if path.lower().endswith(_BINARY_ENDINGS):
-        return _write(_of_workbook(path))
     if content.lstrip(b"\xef\xbb\xbf").lower().startswith((b"index,name", b"index,trainvideocount")):
         return content
-    text = encodings.decode(content, path).removeprefix("\ufeff")
+    from yt8m.tables.opening import is_text_table  # imports the readers of all kinds of tables
+
+    is_json = content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"[", b"{"))
+    if not is_json and not is_text_table("--vocabulary", path):
+        return _write(_of_workbook(path))
+    text = encodings.read_text(path).removeprefix("\ufeff")
     try:
-        if text.lstrip().startswith(("[", "{")):
-            columns = _of_json(storage.parse_json(text))
+        if is_json:
+            columns = _of_json_text(path, text)
         else:
             columns = _of_lines([line.strip() for line in text.splitlines() if line.strip()]) or _of_text_table(text)
     except (ValueError, csv.Error):  # the reader of vocabularies says what is wrong
@@ -74,11 +76,21 @@ def _text(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
+def _of_json_text(path: str, text: str) -> _Columns | None:
+    """The names in a JSON text; those of records and of lines are read as a table."""
+    try:
+        value = storage.parse_json(text)
+    except ValueError:
+        return _of_workbook(path) if text.partition("\n")[0].rstrip().endswith("}") else None
+    are_records = isinstance(value, list) and any(isinstance(row, dict) for row in value)
+    return _of_workbook(path) if are_records else _of_json(value)
+
+
 def _of_json(value: Any) -> _Columns | None:
     """The names in a list, or in an object {number: name} or {name: number}."""
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return _of_names(value)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(item, str | int) for item in value.values()):
         return None
     if all(isinstance(name, str) for name in value.values()):
         return _of_pairs(list(value.items()))

@@ -44,6 +44,14 @@ class CsvSource:
         self._fewest = _fewest_fields(header)
         self.form = self._describe()
 
+    def take_header_as_row(self) -> None:
+        """Reads the line that was taken for a header as the first row."""
+        header = dialects.invented_names([self.dialect.header])
+        skipped = self.dialect.skipped - 1
+        self.dialect = self.dialect._replace(header=header, skipped=skipped, is_headerless=True)
+        self.columns, self.joins_last, self._is_plain = list(header), True, False
+        self.form = self._describe()
+
     def _describe(self) -> str:
         delimiter = self.dialect.delimiter
         separated = "" if delimiter == "," else f" separated by {dialects.NAMES.get(delimiter, repr(delimiter))}"

@@ -240,8 +240,12 @@ def _shape(text: str) -> str:
 
 
 def invented_names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The names of the columns of a table without a header. If rows have more fields than others, there are two."""
-    widths = {len(row) for row in rows}
+    """The names of the columns of a table without a header. If rows have more fields than others, there are two.
+
+    Columns at the end that are empty in all rows do not count.
+    """
+    filled = max((place for row in rows for place, field in enumerate(row, 1) if field.strip()), default=1)
+    widths = {min(len(row), filled) for row in rows}
     width = widths.pop() if len(widths) == 1 else 2
     if width > 1 and all(len(row) > 2 and row[0].lower() in _SETS and _PATH.search(row[1]) for row in rows):
         # As Google's AutoML has it: TRAIN,gs://bucket/clip.mp4,label,label; of videos label,start,end.

@@ -12,7 +12,8 @@ from yt8m.tables import annotators, encodings, label_studio_tasks
 from yt8m.tables.meanings import count_known, meaning_of
 from yt8m.tables.sources import MemorySource
 
-ENDINGS = (".json", ".jsonl", ".ndjson")
+_LINES_ENDINGS = (".jsonl", ".ndjson")
+ENDINGS = (".json", *_LINES_ENDINGS)
 KEY, VALUE = "key", "value"  # the names of the columns of a JSON object {id: labels}
 _LIST_NAMES = ("videos", "images", "clips", "data", "records", "items", "rows", "samples", "entries", "results")
 
@@ -34,10 +35,25 @@ def read_json_table(path: str, control: str = "") -> MemorySource:
     return source
 
 
+def read_pairs(path: str) -> MemorySource | None:
+    """The rows of a JSON object {name: text, number or list of texts}, or of a list of texts; None for other JSON."""
+    value, lines = _parse(path, encodings.read_text(path).removeprefix("\ufeff"))
+    if lines or not value:
+        return None
+    if isinstance(value, list):
+        return MemorySource(path, {KEY: value}, "JSON") if all(isinstance(item, str) for item in value) else None
+    pairs = [(name, item) for name, items in value.items() for item in (items if isinstance(items, list) else [items])]
+    if not all(isinstance(item, str | int | float) for _, item in pairs):
+        return None
+    return MemorySource(path, {KEY: [name for name, _ in pairs], VALUE: [item for _, item in pairs]}, "JSON")
+
+
 def _parse(path: str, text: str) -> tuple[Any, list[int]]:
     """(the value of a JSON file, []), or (the values of its lines, their numbers)."""
     try:
-        return storage.parse_json(text), []
+        value = storage.parse_json(text)
+        is_line = path.lower().removesuffix(".gz").endswith(_LINES_ENDINGS) and "\n" not in text.strip()
+        return ([value], [1]) if is_line and isinstance(value, dict) else (value, [])
     except ValueError as error:
         whole_error = error
     values, numbers = [], []

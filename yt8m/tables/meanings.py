@@ -71,6 +71,24 @@ _NAMES = {
     "start": _START_NAMES,
     "end": _END_NAMES,
 }
+# {column of a small table, such as one of decisions: other names that it may have, the surest first}
+_OTHER_NAMES = {
+    "class": ("name", "class_name", "label_name", "display_name", *_LABELS_NAMES, "index", "class_index", "number"),
+    "name": ("class", "class_name", "label_name", "display_name", *_LABELS_NAMES),
+    "video": _ID_NAMES,
+    "weight": words("weights class_weight class_weights label_weight factor gewicht poids peso"),
+    "prompt": words("prompts text texts description descriptions caption sentence"),
+    "old": words("from before old_name old_class old_label alt"),
+    "new": words("to after new_name new_class new_label neu"),
+    "address": words("url urls link links href uri media_url video_url address_url media address path file_path"),
+    "kind": words("type finding"),
+    "decision": words("decisions answer verdict entscheidung"),
+    "threshold": words("thresholds cutoff cut_off"),
+    "index": words("class_index class_id class_number label_id category_id number idx"),
+    "videoid": _ID_NAMES,
+    "labelconfidencepairs": words("labelconfidencepairs label_confidence_pairs predictions scores"),
+    "segments": words("segment"),
+}
 _MEANING_OF = {name: (meaning, rank) for meaning, names in _NAMES.items() for rank, name in enumerate(names)}
 # The last word of a column such as `movie genres` or `true_label` says that it holds labels.
 _LABEL_WORDS = frozenset(words("labels label tags tag classes class categories category genres genre"))
@@ -114,6 +132,11 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     bare = re.sub(r"_?\d+$", "", word)  # label_1, label_2 and tag3 are columns of labels too
     last = bare.rpartition("_")[2]
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None
+
+
+def other_names(name: str) -> tuple[str, ...]:
+    """Further names of a column of a small table, such as `url` for `address`, as `normalized` writes them."""
+    return _OTHER_NAMES.get(name.lower(), ())
 
 
 def is_label_word(text: str) -> bool:

@@ -37,6 +37,14 @@ def is_table(path: str) -> bool:
     return _ending(path) in ENDINGS
 
 
+def is_text_table(flag: str, path: str) -> bool:
+    """Whether a table is CSV in a text file, whatever its name: all that is no workbook, JSON, Parquet, ..."""
+    ending = _ending(path)
+    if storage.is_special(path) or not storage.exists(path):
+        return True
+    return _true_ending(flag, path, ending if ending in ENDINGS else ".csv") in _TEXT_ENDINGS
+
+
 def open_source(flag: str, path: str, column_names: Sequence[str] = (), control: str = "") -> Source:
     """Opens a table, whatever its form."""
     path, sheet = _split_sheet(path)
@@ -52,6 +60,17 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
         raise UsageError(f"{flag}={path}: {_EXPECTED}.")
     with refusing(functools.partial(odd_table, path)):
         return _open(path, ending, sheet, column_names, control)
+
+
+def open_pairs(flag: str, path: str) -> Source | None:
+    """Opens a JSON object of pairs, {name: text, number or texts}, or a JSON list of texts; None for any other file."""
+    if not is_table(path) or not storage.exists(path) or storage.is_dir(path) or storage.is_special(path):
+        return None
+    refuse_unreadable(flag, path)
+    if _true_ending(flag, path, _ending(path)) not in json_source.ENDINGS:
+        return None
+    with refusing(functools.partial(odd_table, path)):
+        return json_source.read_pairs(path)
 
 
 def _open(path: str, ending: str, sheet: str, column_names: Sequence[str], control: str) -> Source:
@@ -73,8 +92,8 @@ def _true_ending(flag: str, path: str, ending: str) -> str:
     is_text = file_kinds.may_be_text(start)
     if is_text and start.lstrip(_BLANKS).startswith(_JSON_STARTS):
         return ending if ending in json_source.ENDINGS else ".json"
-    if is_text and ending in workbook_source.ENDINGS:
-        return _text_in_workbook(flag, path, start)
+    if is_text and (ending in workbook_source.ENDINGS or ending not in ENDINGS):
+        return _text_under_other_name(flag, path, start)
     kind = None if is_text else file_kinds.find_kind(start, may_be_records=True)
     true_ending = _ENDING_OF.get(kind, "") if kind else ""
     if kind and not true_ending and ending not in workbook_source.ENDINGS:
@@ -84,11 +103,11 @@ def _true_ending(flag: str, path: str, ending: str) -> str:
     return ending if true_ending == ".parquet" and ending in _ARROW_ENDINGS else true_ending
 
 
-def _text_in_workbook(flag: str, path: str, start: bytes) -> str:
-    """The ending of a text that is named as a workbook: CSV, unless it is a page of HTML."""
+def _text_under_other_name(flag: str, path: str, start: bytes) -> str:
+    """The ending of a text that is named as a workbook, or in a way of its own: CSV, unless it is a page of HTML."""
     if start.lstrip(_BLANKS).startswith(b"<"):
         raise UsageError(
-            f"{flag}={path}: this is HTML or XML that some program has named as a workbook; open it in Excel or "
+            f"{flag}={path}: this is HTML or XML, which some programs name as a workbook; open it in Excel or "
             "LibreOffice, and save it as .xlsx, or as CSV in UTF-8."
         )
     return ".csv"

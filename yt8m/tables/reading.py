@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
+from yt8m.tables import encodings
+from yt8m.tables.columns import INVENTED
 from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.meanings import MEANINGS, meaning_of, normalized
-from yt8m.tables.opening import open_source
+from yt8m.tables.json_source import KEY, VALUE
+from yt8m.tables.meanings import meaning_of, normalized, other_names
+from yt8m.tables.opening import is_text_table, open_pairs, open_source
 from yt8m.tables.sources import Rows, Source
 
 _ROWS_AT_ONCE = 8192
+_CELL = re.compile(r"[+-]?\d+([.,]\d+)?|\w+://.*")  # what the name of a column is not
 
 
 class Row(NamedTuple):
@@ -59,15 +67,23 @@ class ColumnTable:
 
 
 def _text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():  # as a workbook has whole numbers
+        return str(int(cell))
     return "" if cell is None or cell != cell else str(cell)
 
 
 def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequence[str] = ()) -> ColumnTable:
-    """Opens a table to read some of its columns. Case, blanks and signs in their names do not matter."""
-    source = open_source(flag, path, [*columns, *optional])
+    """Opens a table to read some of its columns, which may also have other usual names.
+
+    Case, blanks and signs in the names do not matter. In a table without names, as in a JSON object of pairs or in
+    lines without a header, the columns have the order of the arguments.
+    """
+    wanted = [*columns, *optional]
+    source = open_pairs(flag, path) or open_source(flag, path, [*wanted, *itertools.chain(*map(other_names, wanted))])
     if isinstance(source, CsvSource):
         source.pads_rows = True
-    names = {name: column for name in (*columns, *optional) if (column := find_column(name, source.columns))}
+        _take_cells_as_row(source, len(columns), wanted)
+    names = _by_position(source, len(columns), wanted) or _by_name(source, wanted)
     missing = [name for name in columns if name not in names]
     if missing:
         listed = ", ".join(source.columns) or "none"
@@ -77,12 +93,56 @@ def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequenc
     return ColumnTable(source, names)
 
 
+def csv_text(flag: str, path: str) -> str:
+    """The text of a small table: that of a file of CSV as it is, of any other file of rows as CSV with commas."""
+    if is_text_table(flag, path):
+        return encodings.read_text(path)
+    source = open_source(flag, path)
+    columns = list(source.columns)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for rows in source.batches(_ROWS_AT_ONCE, 0, columns):
+        writer.writerows(map(_text, cells) for cells in zip(*rows.cells.values(), strict=True))
+    return text.getvalue()
+
+
+def _take_cells_as_row(source: CsvSource, fewest: int, wanted: Sequence[str]) -> None:
+    """Takes the first line for a row if it is no header: no name is known, and a cell is a number or an address."""
+    fits = fewest <= len(source.columns) <= len(wanted) and not _by_name(source, wanted)
+    if fits and (len(source.columns) == 1 or any(map(_CELL.fullmatch, source.columns))):
+        source.take_header_as_row()
+
+
+def _by_position(source: Source, fewest: int, wanted: Sequence[str]) -> dict[str, str]:
+    """{name: column} of a table whose columns have no names; empty if it has, or has not as many as are wanted."""
+    are_invented = all(name.startswith(INVENTED) or name in (KEY, VALUE) for name in source.columns)
+    fits = are_invented and fewest <= len(source.columns) <= len(wanted)
+    return dict(zip(wanted, source.columns, strict=False)) if fits else {}
+
+
+def _by_name(source: Source, wanted: Sequence[str]) -> dict[str, str]:
+    """{name: column} of the names that a table has, each column once."""
+    names: dict[str, str] = {}
+    for find in (_find_alike, find_column):
+        for name in wanted:
+            unclaimed = [column for column in source.columns if column not in names.values()]
+            if name not in names and (column := find(name, unclaimed)):
+                names[name] = column
+    return names
+
+
 def find_column(name: str, columns: Sequence[str]) -> str:
     """The column with this name, or with this meaning; empty if there is none."""
-    if name in columns:
-        return name
-    alike = [column for column in columns if normalized(column) == normalized(name)]
-    if alike or name not in MEANINGS:
-        return alike[0] if alike else ""
+    if column := _find_alike(name, columns):
+        return column
     known_names = [(meaning[1], column) for column in columns if (meaning := meaning_of(column)) and meaning[0] == name]
-    return min(known_names)[1] if known_names else ""
+    if known_names:
+        return min(known_names)[1]
+    places = {normalized(column): column for column in reversed(columns)}
+    return next((places[other] for other in other_names(name) if other in places), "")
+
+
+def _find_alike(name: str, columns: Sequence[str]) -> str:
+    alike = [column for column in columns if normalized(column) == normalized(name)]
+    return name if name in columns else next(iter(alike), "")

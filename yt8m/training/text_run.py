@@ -29,6 +29,7 @@ from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.scoring.video_features import refuse_code, refuse_other_weights
 from yt8m.storage import copies
 from yt8m.storage.new_outputs import new_output
+from yt8m.tables.class_names import clean_name
 from yt8m.tables.reading import open_columns
 from yt8m.training.checkpoint_import import write_run
 
@@ -49,7 +50,7 @@ class TextConfig(Checked):
 
     _: KW_ONLY
     classes: str = path_option(
-        "CSV or Parquet file with the column name, and perhaps prompt; prompts of rows with one name are averaged",
+        "table or list with the names of the classes, and perhaps a prompt each; prompts of one name are averaged",
         is_required=True,
     )
     extractor: str = option(
@@ -127,7 +128,7 @@ def read_prompts(path: str, template: str, flag: str = "classes") -> dict[str, l
             raise UsageError(f"--{flag}={path}, row {number}: {problem}.")
         texts = rows.cells.get("prompt", [""] * rows.size)
         for number, (cell, prompt) in enumerate(zip(rows.cells["name"], texts, strict=True), rows.first):
-            name = str(cell or "").strip()
+            name = clean_name(str(cell or ""))
             if not name or vocabulary.has_control_character(name):
                 problem = "holds a line break or a control character; remove it" if name else "is empty"
                 raise UsageError(f"--{flag}={path}, row {number}: the name {problem}.")

@@ -19,6 +19,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.graph.restore import NEW, ClassMap, class_axes
 from yt8m.lazy import tf
 from yt8m.records import prediction_files, vocabulary
+from yt8m.records.foreign_predictions import plain_copy
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.shards import id_bytes
 from yt8m.records.vocabulary import Matching, Vocabulary, match_classes, read_renames
@@ -68,7 +69,8 @@ def _open_predictions(path: str, num_classes: int) -> PredictionTeacher:
             )
         count += 1
     logging.info("the teacher is %s, with predictions for %d videos", path, count)
-    return PredictionTeacher(copies.file_copy(path), num_classes)
+    plain = plain_copy(path, prediction_files.PREDICTION_COLUMNS, "distill_from")
+    return PredictionTeacher(copies.file_copy(plain), num_classes)
 
 
 def _can_look_up(video_id: str) -> bool:

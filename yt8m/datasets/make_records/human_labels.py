@@ -33,7 +33,8 @@ from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes, id_text
-from yt8m.tables.class_names import clean_name
+from yt8m.tables import encodings
+from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
 from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
 from yt8m.tables.reading import Row, open_columns
 from yt8m.tables.sources import Rows
@@ -47,7 +48,7 @@ WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
 COLUMNS = ("video", "class", "kind", "decision")  # the columns that a table of decisions must have
 ADDED, REMOVED = "labels added", "labels removed"  # names of two counts in `manifest_entry`
 # {cell of the column `decision`, in lower case: whether the label really is wrong or missing, None if undecided}
-_DECISIONS = {"": None, "yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+_DECISIONS = {"": None} | dict.fromkeys(TRUE_WORDS, True) | dict.fromkeys(FALSE_WORDS, False)
 
 
 class Decision(NamedTuple):
@@ -104,6 +105,7 @@ def _parse_decision(path: str, row: Row) -> Decision:
     )  # `video` keeps its blanks: an id may have some
     if kind not in (WRONG, MISSING):
         raise RunError(f"{path}, {row.place}: the kind is {kind[:40]!r}; expected {WRONG} or {MISSING}.")
+    answer = "" if is_nothing(answer) else answer
     if answer not in _DECISIONS:
         raise RunError(f"{path}, {row.place}: the decision is {answer[:40]!r}; expected yes, no or an empty cell.")
     if not video.strip() or not label:
@@ -199,7 +201,7 @@ def _class_lookup(classes: Classes) -> Callable[[str], int]:
 def read_answers(path: str) -> dict[str, Answer]:
     """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out."""
     storage.refuse_missing(path, "labels", "expected Label Studio's JSON export")
-    text = storage.read_text(path).removeprefix("\ufeff")
+    text = encodings.read_text(path).removeprefix("\ufeff")
     try:
         tasks = storage.parse_json(text)
     except ValueError as error:
