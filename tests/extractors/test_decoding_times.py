@@ -154,12 +154,57 @@ def test_pictures_that_stand_still_are_no_jump(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(seconds_shown(decoded(silent))[::40][:3], [0, 45, 45], atol=14)
 
 
+def test_pictures_of_uneven_times_may_stand_still(tmp_path: pathlib.Path) -> None:
+    """Slides without sound: each picture lasts until the next one, or comes whenever the screen changes."""
+    times = [0.0, 0.1, 0.9, 1.0, 1.1, 2.5, 42.5, 42.6, 42.7, 43.0]
+    for ending in ("mkv", "mp4"):
+        path = made_videos.write(tmp_path / f"slides.{ending}", made_videos.grey, None, times=times)
+        assert "one picture for 40 seconds at 0:02" in end_of(decoded(path))["notes"]
+
+
+def with_pause(source: str, target: pathlib.Path, seconds: float, kinds: tuple[str, ...]) -> str:
+    """Writes a recording whose streams of these kinds pause at 0:05."""
+    import av
+
+    with av.open(source) as read, av.open(str(target), "w") as written:
+        streams = {one.index: written.add_stream_from_template(one) for one in read.streams}
+        for packet in read.demux():
+            if packet.dts is not None:
+                if packet.dts * packet.time_base >= 5 and packet.stream.type in kinds:
+                    packet.pts, packet.dts = (
+                        time + round(seconds / packet.time_base) for time in (packet.pts, packet.dts)
+                    )
+                packet.stream = streams[packet.stream.index]
+                written.mux(packet)
+    return str(target)
+
+
 @pytest.mark.parametrize("ending", ["mkv", "mp4"])
-def test_a_pause_of_a_recording_is_noted_once(tmp_path: pathlib.Path, ending: str) -> None:
-    times = [start + number / 10 for start in (0, 45, 90) for number in range(50)]
-    path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, None, times=times)
-    notes = end_of(decoded(path))["notes"]
+def test_a_pause_of_pictures_and_sound_is_refused(tmp_path: pathlib.Path, ending: str) -> None:
+    whole = made_videos.write(tmp_path / f"whole.{ending}", made_videos.grey, TONE, 10.0, rate=8000)
+    path = with_pause(whole, tmp_path / f"pause.{ending}", 40.0, ("video", "audio"))
+    with pytest.raises(DecodeError, match=r"pauses for 40\.\d seconds at 0:05.*setpts"):
+        decoded(path)
+    talk = with_pause(whole, tmp_path / f"talk.{ending}", 8.0, ("video", "audio"))  # a moment without pictures
+    assert end_of(decoded(talk))["rows"] == 18
+
+
+def test_a_pause_of_pictures_of_an_even_rate_is_refused_unless_the_picture_lasts(tmp_path: pathlib.Path) -> None:
+    whole = made_videos.write(tmp_path / "whole.mkv", made_videos.grey, None, 10.0)
+    with pytest.raises(DecodeError, match=r"pauses for 40\.\d seconds at 0:05"):
+        decoded(with_pause(whole, tmp_path / "pause.mkv", 40.0, ("video",)))
+    still = with_pause(whole, tmp_path / "still.mp4", 40.0, ("video",))  # in mp4, the last picture lasts 40 seconds
+    notes = end_of(decoded(still))["notes"]
     assert [note for note in notes if "one picture" in note] == ["one picture for 40 seconds at 0:05"]
+
+
+def test_a_picture_stands_still_while_the_sound_goes_on(tmp_path: pathlib.Path) -> None:
+    times = [number / 10 for number in range(50)] + [45 + number / 10 for number in range(50)]
+    path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, TONE, 50.0, times=times, rate=8000)
+    assert end_of(decoded(path))["rows"] == 50
+    whole = made_videos.write(tmp_path / "whole.mkv", made_videos.grey, TONE, 30.0, rate=8000)
+    even = with_pause(whole, tmp_path / "even.mkv", 20.0, ("video",))
+    assert "one picture for 20 seconds at 0:05" in end_of(decoded(even))["notes"]
 
 
 def test_a_negative_start_is_the_start(tmp_path: pathlib.Path) -> None:

@@ -5,6 +5,11 @@ Transport streams and similar formats may have such discontinuities (FFmpeg's fl
 after a jump are moved, so that the first of them follows the last one before the jump. In other formats, time stamps
 that go back or jump far mean that the file is damaged or badly written, and it is refused.
 
+A picture may also stand still for long: a slide in a recording of a screen. Then the sound goes on, or there is none,
+and the packet of the picture lasts until the next one, or pictures come at uneven times anyway. Where pictures and
+sound pause together, or pictures of an even rate pause though the packet before has the length of one picture, there
+was nothing to record, and rows of that time would repeat one picture: the file is refused.
+
 The stamps by which this is judged are decoding time stamps, because presentation times are not sorted.
 """
 
@@ -22,6 +27,7 @@ _BACK = 0.5
 # and in other formats, in which a picture may stand still for long.
 _JUMP, _STILL = 10.0, 60.0
 _LONG_STILL = 10.0  # seconds without a new picture of which a note says that the rows repeat one picture
+_EVEN = 1.5  # pictures of an even rate come in no interval longer than this number of the length of one
 _USUAL_INTERVALS = 10  # a jump is also longer than this number of the longest intervals before it
 _LEAST_PACKETS = 4  # so many packets of a stream come before a jump: the intervals of fewer packets say little
 _SAME_JUMP = 2.0  # seconds by which two streams may differ at the same jump
@@ -34,6 +40,8 @@ class _StreamTimes:
     Attributes:
       last: the decoding time stamp of the last packet; None before the first one.
       longest: the longest interval between two packets, without jumps.
+      covered: seconds that the last packet lasts; 0 if it does not say.
+      pause: (start, end) of the last long interval.
     """
 
     last: float | None = None
@@ -42,6 +50,8 @@ class _StreamTimes:
     packets: int = 0
     end: float = 0.0
     jumps: int = 0
+    covered: float = 0.0
+    pause: tuple[float, float] = (0.0, 0.0)
 
 
 class TimeLine:
@@ -71,7 +81,8 @@ class TimeLine:
             self._follow(stream, packet.stream.type, time)
         shift = self._shifts[stream.jumps]
         stream.last, stream.packets = time, stream.packets + 1
-        stream.end = time + shift + (float(packet.duration * packet.time_base) if packet.duration else stream.interval)
+        stream.covered = float(packet.duration * packet.time_base) if packet.duration else 0.0
+        stream.end = time + shift + (stream.covered or stream.interval)
         self._shift(packet, shift)
 
     @staticmethod
@@ -88,6 +99,7 @@ class TimeLine:
         interval = time - stream.last
         if not self._is_jump(stream, interval):
             if interval > max(_LONG_STILL, _USUAL_INTERVALS * stream.longest):
+                self._refuse_pause(stream, kind, time)
                 self._note_still(kind, stream.last, interval)
             stream.interval = max(interval, 0.0)
             stream.longest = max(stream.longest, interval)
@@ -98,6 +110,22 @@ class TimeLine:
         else:
             stream.longest = max(stream.longest, interval)
             self._note_still(kind, stream.last, interval)
+
+    def _refuse_pause(self, stream: _StreamTimes, kind: str, time: float) -> None:
+        """Refuses a long interval in which the recording paused, and in which no picture stood still."""
+        if kind not in ("video", "audio") or self._has_discontinuities or stream.packets < _LEAST_PACKETS:
+            return
+        assert stream.last is not None
+        stream.pause, interval = (stream.last, time), time - stream.last
+        is_even = 0 < stream.longest <= _EVEN * stream.covered and interval > _USUAL_INTERVALS * stream.covered
+        pauses = [other.pause for other in self._streams.values() if other is not stream]
+        is_common = any(min(time, end) - max(stream.last, start) > _LONG_STILL - _SAME_JUMP for start, end in pauses)
+        if is_common or (kind == "video" and is_even and not self._goes_on(stream, _LONG_STILL / 2)):
+            raise DecodeError(
+                f"the recording pauses for {interval:.1f} seconds at {clock(stream.last - self._origin)}, and rows of "
+                "that time would repeat one picture; write it again without the pause, for example by "
+                "ffmpeg -i FILE -vf setpts=N/FRAME_RATE/TB -af asetpts=N/SR/TB OUT"
+            )
 
     def _note_still(self, kind: str, second: float, seconds: float) -> None:
         """Says once that there is no new picture for long: a still picture looks like a gap in a recording."""
@@ -122,8 +150,12 @@ class TimeLine:
 
     def _stands_still(self, stream: _StreamTimes, kind: str) -> bool:
         """Whether a picture stands still while the sound goes on, or sound pauses while the pictures go on."""
+        return kind in ("video", "audio") and self._goes_on(stream, _STILL / 2)
+
+    def _goes_on(self, stream: _StreamTimes, seconds: float) -> bool:
+        """Whether another stream goes on for these seconds after the last packet of a stream."""
         others = [other for other in self._streams.values() if other is not stream]
-        return kind in ("video", "audio") and any(other.end > (stream.last or 0.0) + _STILL / 2 for other in others)
+        return any(other.end > (stream.last or 0.0) + seconds for other in others)
 
     def _refuse(self, stream: _StreamTimes, interval: float) -> None:
         change = f"go back by {-interval:.1f}" if interval < 0 else f"jump by {interval:.1f}"

@@ -14,6 +14,7 @@ from yt8m.tables.meanings import SPLIT_WORDS, is_label_word, is_remark, meaning_
 from yt8m.tables.sources import Source
 
 _FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
+_MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 JOIN = "+"  # between the columns of labels in --columns
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
@@ -198,14 +199,49 @@ class LabelFinder:
         headerless = [name for name in columns if name in self._columns.invented()]
         if len(columns) == 1 or (headerless == columns and len(columns) > 1 and self._share_values(columns)):
             return columns
+        if headerless == columns and (numbered := self._numbers_of_classes(columns)):
+            return numbered
         problem = self._problem(columns)
         raise UsageError(
             f"{self._where} has no column 'labels'; it has: {self._columns.list_names()}, and {problem}. Name the "
             "column, as in --columns=labels=COLUMN; a column for each class needs cells of 0 and 1, or of yes and no."
         )
 
+    def _numbers_of_classes(self, names: Sequence[str]) -> list[str]:
+        """The column of `path frames label` that has the numbers of classes; empty if that is not sure.
+
+        Numbers of classes begin with 0 or 1 and leave out few; other numbers are always the same, or leave out many.
+        """
+        if len(names) < 2 or not all(self._columns.facts[name].is_numeric for name in names):
+            return []
+        texts = {name: [str(value) for value in self._columns.facts[name].filled] for name in names}
+        if not all(text.isdecimal() for values in texts.values() for text in values):
+            return []
+        numbers = {name: set(map(int, values)) for name, values in texts.items()}
+        dense = [
+            name
+            for name, values in numbers.items()
+            if len(values) > 1 and 2 * len(values) > max(values) and min(values) < 2
+        ]
+        others = [values for name, values in numbers.items() if name not in dense]
+        if len(dense) != 1:
+            return []
+        fewest = _MANY_LEFT_OUT * len(numbers[dense[0]])  # frames differ from video to video, and classes recur
+        are_frames = all(
+            len(values) == 1 or (_MANY_LEFT_OUT * len(values) < max(values) and len(values) >= fewest)
+            for values in others
+        )
+        return dense if are_frames else []
+
     def _problem(self, columns: Sequence[str]) -> str:
         """What is wrong with a table none of whose columns surely has the labels."""
+        if columns and all(
+            name in self._columns.invented() and self._columns.facts[name].is_numeric for name in columns
+        ):
+            return (
+                f"{' and '.join(columns)} may be numbers of frames and the label (--columns='labels={columns[-1]}'), "
+                f"or labels all of them (--columns='labels={JOIN.join(columns)}')"
+            )
         if columns:
             return f"several columns may: {', '.join(columns)}"
         numeric = [

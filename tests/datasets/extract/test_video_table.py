@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from yt8m.command_line import cli
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.errors import UsageError
 from yt8m.tables.understood import TableFlags
@@ -50,3 +51,17 @@ def test_splits_are_no_classes(tmp_path: pathlib.Path) -> None:
 def test_data_sets_with_earlier_ids_keep_their_splits(tmp_path: pathlib.Path) -> None:
     videos = make(tmp_path, ["train/cat/1.mp4", "val/cat/2.mp4"])
     assert "split" not in open_videos(videos, "folder", TableFlags(), has_earlier_ids=True).columns
+
+
+def test_a_look_at_the_table_needs_no_weights(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    videos = make(tmp_path, ["cat/1.mp4", "cat/2.mp4", "dog/3.mp4"])
+    flags = ["--extractors=inception", "--labels=folder", f"--out={tmp_path / 'out'}"]
+    assert cli.main(["extract", f"--videos={videos}", *flags, "--dry_run"]) == 0
+    assert "3 videos, 2 classes" in capsys.readouterr().out
+    assert cli.main(["extract", f"--videos={tmp_path / 'empty'}", *flags]) == 2
+    assert str(tmp_path / "empty") in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "out").exists()

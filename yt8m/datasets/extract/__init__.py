@@ -17,7 +17,7 @@ import numpy as np
 from yt8m import extractors, storage
 from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
-from yt8m.datasets.extract.computing import ChosenExtractor, Clip, describe_extractors, locate
+from yt8m.datasets.extract.computing import ChosenExtractor, Clip, LocatedExtractor, describe_extractors, locate
 from yt8m.datasets.extract.extract_config import ExtractConfig as ExtractConfig
 from yt8m.datasets.extract.extract_config import choose_rules
 from yt8m.datasets.extract.shard_extraction import (
@@ -127,7 +127,8 @@ class Extraction:
 
     def __init__(self, config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> None:
         config = dataclasses.replace(config, rules=choose_rules(config))
-        self._config, self._located = config, locate(chosen)
+        self._config, self._chosen = config, chosen
+        self._located: list[LocatedExtractor] = []
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
         flags = table_flags(config, can_have_spans="frame" in config.level and config.labels == "column")
@@ -178,6 +179,7 @@ class Extraction:
     def run(self) -> dict[str, Any]:
         """Extracts the features and writes the records; returns {level: content of summary.json}."""
         config = self._config
+        self._located = locate(self._chosen)  # only now: --dry_run, and mistakes in the table, need no weights
         storage.makedirs(config.out)
         with storage.lock(storage.join(config.out, ".lock")):
             videos = dict(zip(self._reader.splits.names, self._scan.videos, strict=True))
