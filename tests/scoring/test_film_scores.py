@@ -167,9 +167,12 @@ def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: py
 
 @pytest.mark.heavy
 def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
-    world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+    world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Frames of clips for the training, and of films with all labels of their scenes for the evaluation."""
+    """Frames of clips for the training, and of films with all labels of their scenes for the evaluation.
+
+    `predict` scores the records of films in windows too, with and without --tags, and says so.
+    """
     usual = ["--extractors=own_extractors:Thumbnails", "--level=frame", "--jobs=1", "--shards=1"]
     words = [f"--videos={world.folder / 'clips'}", "--labels=folder", f"--out={tmp_path / 'clips'}", "--splits=train:1"]
     assert cli.call("extract", [*words, *usual]) == 0
@@ -191,6 +194,21 @@ def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     with (tmp_path / "run" / "eval" / "thresholds.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert all(float(row["f1"]) >= 0.95 for row in written)
+    videos = {}
+    for flags in (["--tags"], ["--top_k=4"], ["--top_k=4", "--tags_of=whole"]):
+        capsys.readouterr()
+        assert cli.call("predict", [words[0], words[1].partition("=")[2], "--count=16", "--json", *flags]) == 0
+        said = capsys.readouterr()
+        assert said.err.count("(scored in windows of 4 frames)") == (0 if "--tags_of=whole" in flags else 16)
+        videos[flags[-1]] = json.loads(said.out)
+    for tagged, scored, whole in zip(*videos.values(), strict=True):
+        assert {tag["name"] for tag in tagged["classes"]} == set(tagged["labels"])
+        assert tagged["window_frames"] == scored["window_frames"] == 4
+        assert {c["name"]: c["score"] for c in tagged["classes"]}.items() <= {
+            c["name"]: c["score"] for c in scored["classes"]
+        }.items()
+        assert "window_frames" not in whole
+        assert whole["classes"] != scored["classes"]
 
 
 _PROGRAM = """\

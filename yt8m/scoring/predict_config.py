@@ -136,11 +136,12 @@ def few_positives(tagger: thresholds.Tagger | None, index: int) -> str:
 def describe_classes(
     scored: ScoredClasses, names: Vocabulary, tagger: thresholds.Tagger | None
 ) -> list[dict[str, Any]]:
-    """The classes of a video as --json prints them, with the note of `few_positives` if there is one."""
+    """The classes of a video as --json prints them; `few_positives` is that of the service's answers."""
     rows: list[dict[str, Any]] = []
     for index, score in scored:
-        note = few_positives(tagger, index)
-        rows.append({"index": index, "name": names.name(index), "score": score} | ({"note": note} if note else {}))
+        count = tagger.few_positives(index) if tagger else None
+        few = {} if count is None else {"few_positives": count}
+        rows.append({"index": index, "name": names.name(index), "score": score, **few})
     return rows
 
 

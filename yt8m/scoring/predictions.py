@@ -105,13 +105,15 @@ def _show_records(config: PredictConfig, data: OpenedData, where: str) -> int:
         batch = scorer.batch_of(raws, scorer.records(data, len(raws)))
         _, scores = scorer.scores(batch)
         film_windows = windows_for(scorer.takes.format, scorer.takes.folder, config.tags_of)
-        if config.tags and film_windows is not None and isinstance(batch, NumpyBatch):
-            score_films(scorer, batch, scores, film_windows)
+        films: list[int] = []
+        if film_windows is not None and isinstance(batch, NumpyBatch):
+            films = score_films(scorer, batch, scores, film_windows)
         videos = []
         for row, (payload, _, _) in enumerate(raws):
             if row:
                 print()
-            videos.append(_print_record(payload, scores[row], config.top_k, names, tagger))
+            window_frames = film_windows.size if film_windows is not None and row in films else 0
+            videos.append(_print_record(payload, scores[row], window_frames, config.top_k, names, tagger))
         terminal.print_json(videos)
     return 0
 
@@ -128,6 +130,7 @@ def _read_records(files: Sequence[str], video_id: str) -> Iterator[Raw]:
 def _print_record(
     payload: bytes,
     scores: NDArray[np.float32],
+    window_frames: int,
     top_k: int,
     names: vocabulary.Vocabulary,
     tagger: thresholds.Tagger | None,
@@ -138,14 +141,17 @@ def _print_record(
 
     Args:
       scores: the scores of the record, float32 [C].
+      window_frames: the length of the windows of a film; 0 for a video that was scored as a whole.
       tagger: the thresholds of the classes; None to show the best classes.
     """
     record = shards.parse(payload, with_lists=False)
     feature = record.context.get("labels")
     labels = sorted({int(value) for value in feature.values()} if feature else ())
-    print(f"{shards.id_text(record.id())}  labels: {', '.join(map(names.name, labels)) or 'none given'}")
+    way = f"  (scored in windows of {window_frames} frames)" if window_frames else ""
+    print(f"{shards.id_text(record.id())}  labels: {', '.join(map(names.name, labels)) or 'none given'}{way}")
     best = tags(scores, tagger) if tagger else best_classes(scores, top_k)
     rows = [(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best]
     show_classes(rows, [few_positives(tagger, index) for index, _ in best])
     classes = describe_classes(best, names, tagger)
-    return {"id": shards.id_text(record.id()), "labels": list(map(names.name, labels)), "classes": classes}
+    facts = {"id": shards.id_text(record.id()), "labels": list(map(names.name, labels))}
+    return facts | ({"window_frames": window_frames} if window_frames else {}) | {"classes": classes}
