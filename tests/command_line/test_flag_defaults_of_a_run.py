@@ -7,10 +7,11 @@ import pathlib
 
 import pytest
 from golden_data import golden
+from training.search.own_data import write_rings
 
 from yt8m.command_line import flags
 from yt8m.config import run_dir
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 
 
@@ -141,3 +142,31 @@ def test_code_that_the_config_of_a_stranger_names_needs_trust(
     assert flags.train_config([start, "--trust_code"]).model.model == "strange_model:Mine"
     assert (tmp_path / "imported").exists()
     assert flags.train_config([start, "--model=strange_model:Mine"]).data == usual.data
+
+
+def test_a_run_that_chose_its_model_starts_others_that_choose_none_unless_they_are_told_to(
+    tmp_path: pathlib.Path,
+) -> None:
+    data = f"--data={write_rings(tmp_path)}"
+    config = flags.train_config([data])
+    optimizer = dataclasses.replace(
+        config.optimizer, learning_rate_schedule="cosine", learning_rate_decay_examples=9600.0, base_learning_rate=0.003
+    )
+    chosen = {"model": "GatedMlpModel", "base_learning_rate": 0.003, "max_steps": 300}
+    search = dataclasses.replace(
+        config.search,
+        budget=40.0,
+        origins=tuple({"option": name, "value": value, "reason": "best"} for name, value in chosen.items()),
+        trials=({"candidate": "GatedMlpModel"},),
+    )
+    model = ModelConfig("GatedMlpModel", {"l2_penalty": 0.01, "input_transform": "standardize"})
+    run = dataclasses.replace(config, optimizer=optimizer, model=model, max_steps=300, search=search, seed=3)
+    start = write(tmp_path / "a", run)
+    again = flags.train_config([start, data])
+    assert again.model.hyper_parameters.items() >= model.hyper_parameters.items()
+    assert (again.model.model, again.optimizer, again.max_steps, again.seed) == (model.model, optimizer, 300, 3)
+    assert again.search.free == again.search.trials == ()
+    anew = flags.train_config([start, data, "--model=auto", "--budget=9"])
+    assert set(anew.search.free) == set(config.search.free)
+    assert (anew.optimizer, anew.max_steps) == (config.optimizer, config.max_steps)
+    assert (anew.search.budget, anew.seed) == (9, 3)

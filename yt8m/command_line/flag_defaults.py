@@ -19,6 +19,7 @@ from yt8m.command_line.flag_parsing import find_switch, find_word
 from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES, DataConfig, known_sizes
 from yt8m.config.data_fit import DESCRIBING, are_own, feature_ranges, refuse_contradiction
+from yt8m.config.search_config import AUTO, FOLLOW_A_CHOICE
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import flag_of, shown
@@ -53,11 +54,12 @@ class Start(NamedTuple):
 
         Returns:
           {flag: value} of the training. A value of the run is left out if it is the default, or if the user changes a
-          flag on which it depends.
+          flag on which it depends. How the run chose its model is no option of another training; if that one is to
+          choose anew, what the run chose is left out too.
         """
         if not self.path:
             return dict(typed)
-        fields = dict(options.fields_of(TrainConfig))
+        fields = {path: each for path, each in options.fields_of(TrainConfig) if not path.startswith("search.")}
         # The vocabulary in the config may have been moved or deleted; the folder of the run has a copy of it.
         saved = {path: options.value_at(self.config, path) for path in fields} | {"data.vocabulary": self.vocabulary}
         flags = {path: flag_of(field) for path, field in fields.items()}
@@ -69,7 +71,14 @@ class Start(NamedTuple):
             # Options that describe the records are taken over even if they are defaults; else the data would set them.
             if saved[path] != field.default or flags[path] in DESCRIBING
         }
+        if typed.get("model") == AUTO:
+            taken = {flag: value for flag, value in taken.items() if flag not in self._chosen()}
         return taken | dict(typed)
+
+    def _chosen(self) -> set[str]:
+        """The flags that the run did not get from its user, but from the choice of its model."""
+        search = self.config.search
+        return {origin["option"] for origin in search.origins} | set(search.free and FOLLOW_A_CHOICE)
 
     def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
         """Returns `model` with those hyper-parameters of the run that belong to the same model, or to the same loss."""

@@ -8,14 +8,24 @@ from typing import Any
 
 from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES
-from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, STEPS, TRANSFORM, ModelSearchConfig
+from yt8m.config.search_config import (
+    AUTO,
+    BATCH,
+    EPOCHS,
+    METRIC,
+    MODEL,
+    PENALTY,
+    RATE,
+    STEPS,
+    TRANSFORM,
+    ModelSearchConfig,
+)
 from yt8m.errors import UsageError
 from yt8m.options import shown
 from yt8m.records.data_format import DataFormat
 from yt8m.records.opened_data import DiscoveredFormat, OpenedData
 from yt8m.records.shards import SEGMENT_SIZE
 
-AUTO = "auto"  # the value of --model for a search
 # {level: the model in the config until the search has chosen one}
 _UNTIL_CHOSEN = {"video": "LogisticModel", "frame": "FrameLevelLogisticModel"}
 # With one of these flags the user leads the training, and nothing is searched unless --model=auto is given.

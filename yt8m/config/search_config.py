@@ -13,6 +13,13 @@ MODEL, TRANSFORM, PENALTY, RATE = "model", "input_transform", "l2_penalty", "bas
 USUAL_TRANSFORM = "l2_normalize"
 BATCH, STEPS, EPOCHS, METRIC, REFIT_BELOW = "batch_size", "max_steps", "num_epochs", "best_metric", 5000
 
+AUTO = "auto"  # the value of --model for a search
+# Further options that a search sets, which have no reason of their own.
+FOLLOW_A_CHOICE = (
+    *("learning_rate_schedule", "learning_rate_decay_examples", METRIC, "patience"),
+    *("eval_every_n_epochs", "eval_max_videos", "checkpoint"),
+)
+
 
 @dataclass(frozen=True)
 class ModelSearchConfig(Checked, shapes="nothing"):
