@@ -1,13 +1,16 @@
-"""Sessions that run graphs as they were built.
+"""Graphs without what serves the speed of long runs and the look of tracebacks.
 
 TensorFlow optimises each graph when a session first runs it. For graphs that run a few times, as those of most tests
-do, that takes a quarter of the time. `make test` does without in the folders of FOLDERS, as it does without oneDNN;
+do, that takes a quarter of the time. With each op it notes by which lines of Python it was made, for messages that the
+package does not show, and it filters the tracebacks of errors; in the deep stacks of pytest both take a sixth of the
+time in which a graph is built. `make test` does without in the folders of FOLDERS, as it does without oneDNN;
 `make test-all` and pytest itself take what TensorFlow takes. So do programs that tests start as processes, the tests of
 other folders, and sessions whose configuration asks for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 from collections.abc import Iterator
@@ -41,9 +44,23 @@ def sessions() -> Iterator[None]:
     def make_plain(self: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
         make(self, target, graph, config if target else _without_optimisation(config))
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, _plain_tracebacks(patch):
         patch.setattr(base, "__init__", make_plain)
         yield
+
+
+@contextlib.contextmanager
+def _plain_tracebacks(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each op has one and the same stack, and errors have their whole tracebacks."""
+    from tensorflow import debugging
+    from tensorflow.python.util import tf_stack
+
+    stack, was_filtering = tf_stack.extract_stack(), debugging.is_traceback_filtering_enabled()
+    patch.setattr(tf_stack, "extract_stack", lambda *_, **__: stack)
+    debugging.disable_traceback_filtering()
+    yield
+    if was_filtering:
+        debugging.enable_traceback_filtering()
 
 
 def rewritten() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cached_input import AUTO, CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import RecordCount, StagedFiles, without_autograph
-from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
+from yt8m.readers.youtube8m import READERS, YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
 from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
 from yt8m.records.opened_data import OpenedData, open_data
@@ -297,10 +297,9 @@ class BatchQueue(Inputter):
             return numbered.map(lambda batch, _: batch)
         self._stage()
         records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
-        if self._record_count is None:
-            return self._batches(records, batch_size, self._parse)
-        self._record_count = RecordCount()  # threads of an earlier pass may still add to the old one
-        return self._batches(records, batch_size, self._record_count.counting(self._parse))
+        if self._record_count is not None:
+            self._record_count = RecordCount()  # threads of an earlier pass may still add to the old one
+        return self._batches(records, batch_size, self._parse, self._record_count)
 
     def _parse(self, records: tf.Tensor) -> Batch:
         """The `Batch` of serialized records, string [N]; with a cache, of records by their numbers, int64 [N]."""
@@ -332,12 +331,16 @@ class BatchQueue(Inputter):
             records = open_cache(self._cache_folder, self.reader, self.files(), skips_bad=skips_bad)
             self._cache = CachedInput(records, self.reader, self.tolerance)
 
-    def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
-        """Parses records into batches, and sets the options of the dataset."""
+    def _batches(
+        self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any], count: RecordCount | None = None
+    ) -> tf.data.Dataset:
+        """Parses records into batches, counts them if there is a `count`, and sets the options of the dataset."""
         batches = pipeline.parse_in_batches(
             *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
             starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,
             are_long=self._cache is None and _yields_whole_videos(self.reader),
+            alike=self._alike(),
+            count=count,
         )
         options = tf.data.Options()
         options.autotune.enabled = False  # all parallelism is set explicitly, so the autotuner would only cost time
@@ -347,6 +350,13 @@ class BatchQueue(Inputter):
             options.threading.private_threadpool_size = self._num_readers + cores.usable()
         batches = batches.prefetch(self.threads.prefetch) if self.threads.prefetch else batches
         return batches.with_options(options)
+
+    def _alike(self) -> Hashable:
+        """What the parser of this queue depends on; None if it calls Python functions, or is a user's own."""
+        calls_python = self._cache or getattr(self.reader, "zeroed", None)
+        if calls_python or type(self.reader) not in READERS:
+            return None
+        return type(self.reader), self._shuffle, tuple(sorted(vars(self.reader).items()))
 
     @property
     def _has_segments(self) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from yt8m import forks
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
+from yt8m.readers import traced
 from yt8m.storage import base
 from yt8m.storage.staging import Stage
 from yt8m.types import Batch
@@ -72,6 +73,8 @@ def parse_in_batches(
     has_segments: bool,
     starts_fast: bool = False,
     are_long: bool = False,
+    alike: Hashable = None,
+    count: RecordCount | None = None,
 ) -> tf.data.Dataset:
     """Parses records into batches of `batch_size` examples; the last batch may be smaller.
 
@@ -79,72 +82,23 @@ def parse_in_batches(
       parse: takes a vector of these (of tuples: a vector of each item); returns a `Batch`, or a tuple whose first item
         is one.
       starts_fast: whether to skip graph optimizations of `parse`, so that the input starts sooner; see
-        `_on_one_device`.
+        the module `traced`.
+      alike: what `parse` depends on, see `traced.mapped`; None if that is not known.
+      count: counts the records; None for no count.
     """
-    if starts_fast and not has_segments:
-        return _mapped_on_one_device(records.batch(batch_size), parse, calls)
     if not has_segments:
+        groups = records.prefetch(min(batch_size, _RECORDS_AHEAD)) if are_long else records
+        groups = _counted(groups.batch(batch_size), count)
         # Without `prefetch`, a batch of records would be read only after the batch before it was parsed.
-        ahead = min(batch_size, _RECORDS_AHEAD)
-        groups = records.prefetch(ahead).batch(batch_size) if are_long else records.batch(batch_size).prefetch(1)
-        return groups.map(parse, calls, deterministic=True)
-    batches = records.batch(_RECORDS_PER_PARSE).map(parse, calls, deterministic=True)
+        groups = groups if starts_fast or are_long else groups.prefetch(1)
+        return traced.mapped(groups, parse, calls, one_device=starts_fast, alike=alike)
+    batches = traced.mapped(_counted(records.batch(_RECORDS_PER_PARSE), count), parse, calls, alike=alike)
     return batches.filter(_has_rows).rebatch(batch_size)
 
 
-def _mapped_on_one_device(records: tf.data.Dataset, function: Callable[..., Any], calls: int) -> tf.data.Dataset:
-    """`records.map(function, calls, deterministic=True)`, which starts faster: see `_on_one_device`."""
-    traced, spec = _on_one_device(function, records.element_spec)
-    variant = tf.raw_ops.ParallelMapDatasetV2(
-        input_dataset=tf.data.experimental.to_variant(records),
-        other_arguments=traced.captured_inputs,
-        num_parallel_calls=tf.constant(calls, tf.int64),
-        f=traced,
-        output_types=traced.output_dtypes,
-        output_shapes=traced.output_shapes,
-        deterministic="true",
-    )
-    return tf.data.experimental.from_variant(variant, spec)
-
-
-def _flat_mapped_on_one_device(records: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """`records.flat_map(function)`, which starts faster: see `_on_one_device`."""
-    traced, spec = _on_one_device(function, records.element_spec)
-    leaves = tf.nest.flatten(spec.element_spec)
-    variant = tf.raw_ops.FlatMapDataset(
-        input_dataset=tf.data.experimental.to_variant(records),
-        other_arguments=traced.captured_inputs,
-        f=traced,
-        output_types=[leaf.dtype for leaf in leaves],
-        output_shapes=[leaf.shape for leaf in leaves],
-    )
-    return tf.data.experimental.from_variant(variant, spec.element_spec)
-
-
-def _on_one_device(function: Callable[..., Any], element_spec: Any) -> tuple[Any, Any]:
-    """Traces a function for a dataset op, and declares that all of its ops run on one device.
-
-    The attribute `experimental_ints_on_device` is that declaration. `tf.data.Dataset.map` does not set it. Then
-    TensorFlow chooses a device for each op, searches all kernels for one of oneDNN, and rewrites the function whenever
-    an iterator is made, which takes 0.2 s for the input of video-level training.
-
-    Args:
-      function: takes tensors; returns a structure of tensors and None, or a dataset of them.
-    """
-    structures: list[Any] = []
-
-    def call_on_leaves(*leaves: tf.Tensor) -> list[tf.Tensor]:
-        element = tf.nest.pack_sequence_as(element_spec, leaves)
-        result = function(*element) if isinstance(element, tuple) else function(element)
-        structures.append(tf.nest.map_structure(tf.type_spec_from_value, result))
-        return [leaf for leaf in tf.nest.flatten(result, expand_composites=True) if leaf is not None]
-
-    attributes = {"experimental_ints_on_device": True, "_tf_data_function": True}
-    specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in tf.nest.flatten(element_spec)]
-    wrapped = tf.function(call_on_leaves, specs, autograph=False, experimental_attributes=attributes)
-    traced = wrapped.get_concrete_function()
-    traced.add_to_graph(tf.get_default_graph())
-    return traced, structures[-1]
+def _counted(groups: tf.data.Dataset, count: RecordCount | None) -> tf.data.Dataset:
+    """The same groups of records, whose sizes are added to `count` before they are parsed."""
+    return groups if count is None else traced.mapped(groups, count.pass_on, 1, one_device=True)
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Callable[..., tuple[Batch, tf.Tensor]]:
@@ -178,15 +132,11 @@ class RecordCount:
     def __init__(self) -> None:
         self.total, self._lock = 0, threading.Lock()
 
-    def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[[tf.Tensor], Batch]:
-        """Wraps a parser of serialized records, string [N], in one that also counts them."""
-
-        def count_and_parse(serialized: tf.Tensor) -> Batch:
-            counted = tf.numpy_function(self._add, [tf.size(serialized, out_type=tf.int64)], tf.int64)
-            with tf.control_dependencies([counted]):
-                return parse(tf.identity(serialized))
-
-        return count_and_parse
+    def pass_on(self, serialized: tf.Tensor) -> tf.Tensor:
+        """Returns serialized records, string [N], whose computation counts them."""
+        counted = tf.numpy_function(self._add, [tf.size(serialized, out_type=tf.int64)], tf.int64)
+        with tf.control_dependencies([counted]):
+            return tf.identity(serialized)
 
     def _add(self, count: np.int64) -> np.int64:
         with self._lock:
@@ -234,7 +184,7 @@ def in_epochs(
         return read(paths, numbers, epoch)
 
     last = first + _EPOCHS_BEFORE_REPEAT if num_epochs is None else tf.constant(num_epochs, tf.int64)
-    records = _flat_mapped_on_one_device(tf.data.Dataset.range(first, last), read_epoch)
+    records = traced.flat_mapped(tf.data.Dataset.range(first, last), read_epoch)
     return records.repeat() if num_epochs is None else records
 
 

@@ -301,6 +301,8 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         )
 
 
+READERS = (YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, EverySegmentReader)
+
 # The constructor of a reader must have the parameters `_REQUIRED`, and may have the other `_ARGUMENTS`, also those of
 # frames alone that shape the model too.
 _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
