@@ -184,7 +184,7 @@ def test_digits_without_blanks_may_be_a_vector(tmp_path: pathlib.Path) -> None:
 def test_scores_say_not_which_labels_count(tmp_path: pathlib.Path) -> None:
     made = truth()
     lines = [(name, ", ".join(f"{label}:0.9" for label in labels)) for name, labels in made.items()]
-    with pytest.raises(UsageError, match=r"each label has a score, such as '\w+:0.9'"):
+    with pytest.raises(UsageError, match=r"each label has a score or a count, such as '\w+:0.9'"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *lines]))
     records = [{"id": n, "labels": [{"name": label, "score": 0.3} for label in x]} for n, x in made.items()]
     with pytest.raises(UsageError, match="whose score does not say"):

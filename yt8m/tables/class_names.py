@@ -13,6 +13,19 @@ _NOTHING = frozenset(
     [
         *("", "(no genres listed)", "nan", "none", "null", "na", "n/a", "n.a.", "nat", "<na>", "#n/a", r"\n"),
         *("-", "--", "\u2014", "\u2013", "?", "''", '""', "[]", "{}", "()", "set()", "[ ]", "['']", "[none]", "[nan]"),
+        *(
+            "missing",
+            "(none)",
+            "<none>",
+            "(empty)",
+            "(blank)",
+            "no label",
+            "no labels",
+            "no tag",
+            "no tags",
+            "unlabeled",
+        ),
+        *("unlabelled", "untagged"),
         *("#value!", "#ref!", "#name?", "#div/0!", "#num!", "#null!", "#nv", "#wert!", "#bezug!"),
     ]
 )

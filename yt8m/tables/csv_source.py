@@ -129,8 +129,10 @@ class CsvSource:
                 raise RunError(f"{self.path}, line {number}: this is not CSV ({error}).") from error
 
     def _without_comments(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
-        if not self.dialect.has_comments:
-            return rows
+        if not self.dialect.has_comments:  # but a line such as `# by ann` alone in a table of several columns is one
+            if len(self.dialect.header) < 2:
+                return rows
+            return itertools.filterfalse(lambda row: len(row) == 1 and row[0].startswith("# "), rows)
         return itertools.filterfalse(lambda row: row[0].startswith("#"), rows)
 
 

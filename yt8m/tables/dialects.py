@@ -25,6 +25,7 @@ _PARTS = re.compile(r"[;,|/#+\s]+")
 _PATH = re.compile(r"[^\s/\\]\.[A-Za-z][A-Za-z0-9]{1,4}$|/")  # the name of a file, or a path
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
 _ROWS_BELOW = re.compile(r"\(\d+ rows?\)|\d+ rows? in set.*")  # what psql and mysql write below one
+_ID_AND_LABELS = re.compile(r"([^\s:,;|\"]+):\s*([^:\"]+)")
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
 
@@ -65,7 +66,7 @@ class Dialect(NamedTuple):
 def _is_drawn(text: str) -> bool:
     """Whether one of the first two lines of a text is a border between cells."""
     lines = [line for line in text.splitlines() if line.strip()][:2]
-    return any(_BORDER.fullmatch(line) and set(line) & set("+|") for line in lines)
+    return any(line.startswith("||") or (_BORDER.fullmatch(line) and set(line) & set("+|")) for line in lines)
 
 
 def _without_borders(line: str) -> str:
@@ -73,6 +74,8 @@ def _without_borders(line: str) -> str:
     text = line.strip()
     if _BORDER.fullmatch(text) or _ROWS_BELOW.fullmatch(text):
         return "\n"
+    if text.startswith("||"):  # the header of a table in a wiki
+        text = text.replace("||", "|")
     return text.removeprefix("|").removesuffix("|").strip() + "\n"
 
 
@@ -83,8 +86,20 @@ def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     body = "".join(lines[first:])
     sniffer = _Sniffer(body, comments, frozenset(column_names))
     fits = [sniffer.fit(delimiter) for delimiter in ([directive] if directive else _DELIMITERS)]
-    best = max(fits, key=lambda fit: fit[0])[1]
+    fit, best = max(fits, key=lambda fit: fit[0])
+    if not directive and not (fit[0] and (fit[1] or fit[2])) and _has_colons(body):
+        best = Dialect(":", (_INVENTED, "column 2"), skips_blanks=True, is_headerless=True)
     return best._replace(first_line=first, has_comments=bool(comments))
+
+
+def _has_colons(text: str) -> bool:
+    """Whether each line is an id, a colon and labels that recur, as in `v00: cat, dog`."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    pairs = [match.groups() for line in lines if (match := _ID_AND_LABELS.fullmatch(line))]
+    if len(pairs) < len(lines) or len({first for first, _ in pairs}) < len(pairs):
+        return False
+    labels = {part for _, labels_of_line in pairs for part in _PARTS.split(labels_of_line)}
+    return len(labels) < len(pairs) and not all(first.isdecimal() for first, _ in pairs)
 
 
 def _preamble(lines: Sequence[str]) -> tuple[int, str, list[str]]:
@@ -190,7 +205,8 @@ def _with_row_names(header: list[str], rows: Sequence[Sequence[str]]) -> list[st
 def _with_index_name(header: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The header, with a name for the first column if pandas or R wrote ids there as an index without a name."""
     first = [row[0] for row in rows]
-    are_ids = len(set(first)) == len(first) and all(first) and not all(map(str.isdecimal, first))
+    is_alone = len(header) == 2  # else another column may have the ids, and the numbers count rows
+    are_ids = len(set(first)) == len(first) and all(first) and (is_alone or not all(map(str.isdecimal, first)))
     are_ids = are_ids and all(header[1:]) and not any(map(meaning_of, first))
     return [_INVENTED, *header[1:]] if first and not header[0].strip() and are_ids else header
 
@@ -205,6 +221,9 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
     for number, row in enumerate(rows[:_MOST_TITLE_LINES]):
         if count_known(list(row)) >= 2 or not known_names.isdisjoint(map(normalized, row)):
             return list(row), number + 1
+    names = [name for name in rows[0] if name]
+    if len(set(names)) < len(names) and len(rows) > 2 and _names_ids_alone(rows[1:]):
+        return list(rows[1]), 2  # below names of groups, as pandas writes columns of two levels
     if _names_ids_alone(rows):
         return list(rows[0]), 1
     if _looks_like_others(rows) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):

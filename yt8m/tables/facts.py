@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from yt8m.tables.class_names import WORD_PAIRS, is_nothing
+from yt8m.errors import UsageError
+from yt8m.tables.class_names import WHOLE_FLOAT, WORD_PAIRS, is_nothing
 from yt8m.tables.label_forms import hashable
+from yt8m.tables.meanings import words
 from yt8m.tables.sources import Source
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
@@ -22,6 +24,15 @@ _PAIRS = [
     *(({yes}, {no}) for yes, no in WORD_PAIRS),
     *(({mark}, {""}) for mark in ("x", "✓", "✔", "☑", "1", "1.0", "yes", "true", "y")),
 ]
+
+
+# What programs write below a header to say what the columns hold.
+_TYPES = frozenset(
+    words(
+        "string str text varchar char object discrete continuous categorical category nominal numeric number integer "
+        "int float double bool boolean list"
+    )
+)
 
 
 class Facts:
@@ -78,6 +89,14 @@ class Facts:
         spellings = self.spellings
         return bool(spellings - {""}) and any(spellings <= yes | no for yes, no in _PAIRS)
 
+    def describe_odd_ids(self) -> list[str]:
+        """Remarks on ids that are taken as they are, but will hardly match those in other files."""
+        blank = [value for value in self.counts if isinstance(value, str) and value != value.strip()]
+        remarks = [f"{len(blank)} ids begin or end with a blank, such as {blank[0]!r}"] if blank else []
+        if self.counts and all(WHOLE_FLOAT.fullmatch(str(value)) for value in self.counts):
+            remarks.append(f"ids are numbers with a fraction, such as {next(iter(self.counts))}")
+        return remarks
+
     @property
     def has_lists(self) -> bool:
         """Whether a value is a list or an object."""
@@ -106,3 +125,13 @@ def examine(source: Source, left_out: Iterable[str] = ()) -> dict[str, Facts]:
         if rows.first > MOST_ROWS or all(len(facts[name].counts) > _MOST_VALUES for name in names):
             break
     return facts
+
+
+def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) -> None:
+    """Raises `UsageError` if the first row has the types of the columns, as Orange and some exports write them."""
+    firsts = [str(next(iter(facts[name].counts), "")) for name in columns if name in facts]
+    if len(firsts) == 2 and all(first.strip().lower() in _TYPES for first in firsts):
+        raise UsageError(
+            f"{path}: the first row below the header, {firsts[0]!r} and {firsts[1]!r}, has the types of the columns, "
+            "and is no video. Delete such lines below the header."
+        )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.tables import annotators, encodings, label_studio_tasks
+from yt8m.tables import annotators, encodings, json_shapes, label_studio_tasks
 from yt8m.tables.meanings import count_known, meaning_of
 from yt8m.tables.sources import MemorySource
 
 _LINES_ENDINGS = (".jsonl", ".ndjson")
 ENDINGS = (".json", *_LINES_ENDINGS)
+SPLIT = "split of the file"  # the name of the column of the split, in an object {split: rows}
+_ALL = 1 << 62
 KEY, VALUE = "key", "value"  # the names of the columns of a JSON object {id: labels}
 _LIST_NAMES = ("videos", "images", "clips", "data", "records", "items", "rows", "samples", "entries", "results")
 
@@ -78,6 +80,7 @@ def _from_value(path: str, value: Any, control: str) -> MemorySource | None:
 def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[int] = ()) -> MemorySource | None:
     """The rows of a list of objects, or of a list of lists."""
     form = "JSON lines" if lines else "JSON"
+    values = json_shapes.without_types(values)
     if values and all(isinstance(value, dict) for value in values):
         if export := label_studio_tasks.read_tasks(path, values, control) or annotators.from_records(path, values):
             return export
@@ -101,6 +104,15 @@ def _from_lists(path: str, rows: Sequence[list[Any]], form: str, lines: Sequence
     return MemorySource(path, dict(zip(header, map(list, columns), strict=True)), form, lines=lines[has_header:])
 
 
+def _flattened_name(name: str, key: str, values: Sequence[Any], cells: Mapping[str, Any]) -> str:
+    """The name of a column out of an object; of an object {class: 0 or 1}, it is the class."""
+    return key if _say_yes_or_no(values) and key not in cells else f"{name}.{key}"
+
+
+def _say_yes_or_no(values: Sequence[Any]) -> bool:
+    return all(isinstance(item, bool | int | float) and item in (0, 1) for value in values for item in value.values())
+
+
 def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """The columns with those of objects inside of them, such as `snippet.tags`, if an id or the labels are missing."""
     if {"id", "labels"} <= {meaning[0] for meaning in map(meaning_of, cells) if meaning}:
@@ -110,7 +122,7 @@ def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
         keys = values[0].keys() if isinstance(values[0], dict) else ()
         is_label = (meaning_of(name) or ("",))[0] == "labels"
         if keys and not is_label and all(isinstance(value, dict) and value.keys() == keys for value in values):
-            columns |= {f"{name}.{key}": [value[key] for value in values] for key in keys}
+            columns |= {_flattened_name(name, key, values, cells): [value[key] for value in values] for key in keys}
         else:
             columns[name] = values
     return columns
@@ -119,6 +131,10 @@ def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource | None:
     if export := annotators.from_object(path, value):
         return export
+    if json_shapes.is_by_split(value):
+        return _by_split(path, value, control)
+    if inner := json_shapes.inside(value, _LIST_NAMES):
+        return _from_value(path, inner, control)
     if table := _from_pandas(path, value):
         return table
     lists = {
@@ -130,6 +146,23 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
     if list_names:
         return _from_list(path, lists[list_names[0]], control)
     return _by_id(path, value) if value and not lists else None
+
+
+def _by_split(path: str, value: dict[str, Any], control: str) -> MemorySource | None:
+    """The rows of an object {split: rows}, with a column of the split."""
+    sources = {split: _from_value(path, rows, control) for split, rows in value.items() if rows}
+    tables = {split: source for split, source in sources.items() if source is not None}
+    if len(tables) < len(sources):
+        return None
+    names = list(dict.fromkeys(name for source in tables.values() for name in source.columns))
+    cells: dict[str, list[Any]] = {name: [] for name in [*names, SPLIT]}
+    for split, source in tables.items():
+        for rows in source.batches(_ALL, 0, source.columns):
+            for name in names:
+                cells[name] += rows.cells.get(name, [None] * rows.size)
+            cells[SPLIT] += [split] * rows.size
+    hints = next(iter(tables.values())).hints
+    return MemorySource(path, cells, "JSON by split", {**hints, "split": SPLIT})
 
 
 def _from_pandas(path: str, value: dict[str, Any]) -> MemorySource | None:

@@ -197,6 +197,12 @@ class LabelFinder:
         """The only other column whose cells recur, as classes do."""
         columns = [name for name in self._columns.names if self._may_have_labels(name)]
         headerless = [name for name in columns if name in self._columns.invented()]
+        if len(columns) == 1 and headerless == columns and self._columns.facts[columns[0]].spellings == {"1", "-1"}:
+            raise UsageError(
+                f"{self._where} has no header, and its labels are 1 and -1: either whether each video has one class, "
+                "whose name is missing (write a header of id and the name of the class, and a column for each class), "
+                f"or the classes 1 and -1 (--columns='labels={columns[0]}')."
+            )
         if len(columns) == 1 or (headerless == columns and len(columns) > 1 and self._share_values(columns)):
             return columns
         if headerless == columns and (numbered := self._numbers_of_classes(columns)):
@@ -247,6 +253,12 @@ class LabelFinder:
         numeric = [
             name for name, facts in self._columns.facts.items() if self._columns.is_free(name) and facts.is_numeric
         ]
+        binary = [name for name in numeric if self._columns.facts[name].is_binary]
+        if len(numeric) == len(binary) == 1:
+            return (
+                f'"{binary[0]}" alone has cells of 0 and 1: add a column for a second class, or choose '
+                f"--columns=labels={binary[0]}, whose classes are 0 and 1"
+            )
         if len(numeric) < 2:
             return "no column has a name or cells of labels"
         cells = sorted({str(cell) for name in numeric for cell in self._columns.facts[name].filled[:9]})[:4]

@@ -19,10 +19,11 @@ from yt8m.tables.label_lists import NotAListError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SCORED = re.compile(
-    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%)\)?", re.ASCII
-)  # as in `cat:0.9`, `cat (95%)`
+    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=\()\d+)\)?", re.ASCII
+)  # as in `cat:0.9`, `cat (95%)`, `cat x3`, `cat (3)`
 _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
+_BINARY = re.compile("0b[01]+")  # as Python writes the bits of a number
 _WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
 # What may stand around each label of a cell: quotes, as Python writes bytes, and the marks of lists in lines.
 _QUOTES = tuple(
@@ -78,6 +79,8 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     lists = [text for text in texts if label_lists.looks_like_list(text)]
     if lists and flag == separators.AUTO and (form := _of_lists(texts, lists, known_names, source)):
         return form
+    if texts and flag == separators.AUTO and all(_BINARY.fullmatch(text) for text in texts):
+        _refuse_digits({text[2:]: count for text, count in texts.items()}, source)
     if texts and all(_NUMBER.fullmatch(text) for text in texts):
         if flag == separators.AUTO:
             _refuse_digits(texts, source)
@@ -172,6 +175,9 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
         _refuse_scores(texts, source, always=True)
+    _refuse_scores(
+        {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}, source
+    )
     separator = separators.find_separator(texts, known_names, source)
     _refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
@@ -211,8 +217,8 @@ def _refuse_scores(names: Collection[str], source: str, always: bool = False) ->
     """Refuses labels that all have a score, as in `cat:0.9`."""
     if always or (names and all(map(_SCORED.fullmatch, names))):
         raise UsageError(
-            f"{source}: each label has a score, such as {min(names)[:60]!r}, which does not say whether the video has "
-            f"the class. Keep only the labels that count, without scores, or choose "
+            f"{source}: each label has a score or a count, such as {min(names)[:60]!r}, which does not say whether the "
+            f"video has the class. Keep only the labels that count, without scores, or choose "
             f"--label_separator={separators.NONE} if these are names."
         )
 

@@ -18,6 +18,7 @@ _SCORES = words("score confidence probability prob")
 # How NumPy 2 writes the items of a list, and any NumPy an array.
 _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\)""")
 _NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
+_FROZEN_SET = re.compile(r"frozenset\((\{.*\})?\)", re.DOTALL)
 _TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
@@ -51,6 +52,8 @@ def _without_numpy(text: str) -> str:
     """The list that NumPy writes as `array(['cat'], dtype=object)`, or as `[np.str_('cat')]`."""
     if "(" not in text:
         return text
+    if frozen := _FROZEN_SET.fullmatch(text):
+        return frozen[1] or "[]"
     array = _NUMPY_ARRAY.fullmatch(text)
     return _NUMPY_ITEM.sub(r"\1", _TORCH_NUMBER.sub(".0", array[1]) if array else text)
 
@@ -127,11 +130,17 @@ def _of_object(value: Mapping[str, Any]) -> list[Any]:
     for key in _LIST_KEYS:
         if isinstance(value.get(key), list | tuple):
             return flatten(value[key])
+    if isinstance(answers := value.get("value"), list) and "task" in value:  # as in Zooniverse's exports
+        return flatten(answers)
     for key in NAME_KEYS:
         if isinstance(value.get(key), str | int) and not isinstance(value[key], bool):
             return [value[key]]
     if all(isinstance(answer, bool) or answer in (0, 1) for answer in value.values()):
         return [name for name, answer in value.items() if answer]
+    if len(value) == 1 or "categories" in value:  # as in {"jsonResponse": {"JOB": {"categories": [{"name": ...}]}}}
+        inner = value.get("categories", next(iter(value.values())))
+        if isinstance(inner, dict | list):
+            return flatten(inner)
     raise NotAListError(str(value))
 
 

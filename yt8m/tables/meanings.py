@@ -32,7 +32,8 @@ _ID_NAMES = words(
     "recording recording_id sample_id sample sample_name track_id track item_id item_name item media_id media "
     "asset asset_id tconst movie movie_id film_id external_id data_id segment_id uid uuid guid key "
     "ids video_ids clip_ids file_names filenames names vid_name observation_id media_file_name sample_key image_index "
-    "image_url video_url media_url audio_url source_ref input_video_url input_image_url input_audio_url "
+    "image_url video_url media_url audio_url url uri source_file video_file movie_file source_ref "
+    "input_video_url input_image_url input_audio_url "
     "datei dateiname bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл видео "
     "文件 文件名 视频 ファイル ファイル名 動画 파일"
 )
@@ -129,6 +130,9 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     word = normalized(name)
     if word in _MEANING_OF:
         return _MEANING_OF[word]
+    form = re.match(r"(?:input|output|answer)_(.+)", word)  # as crowdsourcing programs call questions and answers
+    if form and form[1] in _MEANING_OF:
+        return _MEANING_OF[form[1]][0], _LAST_RANK - 1
     bare = re.sub(r"_?\d+$", "", word)  # label_1, label_2 and tag3 are columns of labels too
     last = bare.rpartition("_")[2]
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None

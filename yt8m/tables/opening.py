@@ -29,7 +29,8 @@ _ENDING_OF = {
 _EXPECTED = f"expected a file that ends in {', '.join(ENDINGS)}"
 _JSON_STARTS = (b'{"', b"[{", b'[["', b"{\n", b"[\n", b"{\r\n", b"[\r\n")
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-_UNSAFE = (".pkl", ".pickle", ".rds", ".rdata", ".mat", ".h5", ".hdf5")
+_OTHER_TEXTS = (".yaml", ".yml", ".toml", ".arff", ".sql", ".html", ".htm", ".tex", ".py", ".proto", ".pbtxt")
+_UNSAFE = (*_OTHER_TEXTS, ".pkl", ".pickle", ".rds", ".rdata", ".mat", ".h5", ".hdf5")
 
 
 def is_table(path: str) -> bool:

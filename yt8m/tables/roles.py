@@ -17,7 +17,9 @@ GENERIC = "features"  # the name of a feature in columns such as f0, f1, which -
 _GENERIC_PREFIXES = frozenset(
     words("f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values")
 )
-_VALUE_NAMES = frozenset(words("confidence value present is_present presence relevance positive is_positive"))
+_VALUE_NAMES = frozenset(
+    words("confidence score probability prob value present is_present presence relevance positive is_positive")
+)
 _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
 _ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
 _MOST_OF = 0.9
@@ -210,6 +212,8 @@ class RoleFinder:
         if self._columns.chosen.get("id"):
             return self._columns.chosen["id"]
         candidates = [name for name in self._columns.with_meaning("id") if name in self._columns.facts]
+        texts = [name for name in candidates if not self._columns.facts[name].has_lists]
+        candidates = texts or candidates
         unique = [name for name in candidates if self._columns.facts[name].is_unique]
         names = [name for name in unique if not self._columns.facts[name].is_counter]
         first = next(iter(names or unique or candidates), "")
@@ -229,8 +233,9 @@ class RoleFinder:
         return self._id_by_cells()
 
     def _column_of_names(self) -> str:
-        """A column `name` that names each row; less sure than others, since a class has a name too."""
-        columns = [name for name in self._columns.names if normalized(name) == "name" and self._columns.is_free(name)]
+        """A column `name` or `title` of each row; less sure than others, since a class has a name too."""
+        free = filter(self._columns.is_free, self._columns.names)
+        columns = [name for name in free if normalized(name) in ("name", "title")]
         return next((name for name in columns if self._columns.facts[name].is_unique), "")
 
     def _id_by_cells(self) -> str:
@@ -238,6 +243,7 @@ class RoleFinder:
         for place, name in enumerate(self._columns.invented()):
             facts = self._columns.facts.get(name)
             if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
+                self._refuse_program_text(name, [str(value) for value in facts.filled])
                 self._refuse_id_with_label(name, [str(value) for value in facts.filled])
                 return name
         names = [name for name in self._columns.names if self._names_files(name)]
@@ -247,6 +253,14 @@ class RoleFinder:
             f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. Name the column of the "
             "ids, as in --columns=id=COLUMN."
         )
+
+    def _refuse_program_text(self, name: str, texts: Sequence[str]) -> None:
+        """Refuses fields such as `INSERT INTO t VALUES ('v00'`, which a delimiter has cut out of brackets."""
+        if texts and all(text.count("(") > text.count(")") or text.count("{") > text.count("}") for text in texts):
+            raise UsageError(
+                f"{self._columns.path}: the first fields, such as {texts[0][:60]!r}, are cut within brackets, as in "
+                "the text of a program or of SQL. Save the table as CSV, with a header such as id and labels."
+            )
 
     def _refuse_id_with_label(self, name: str, texts: Sequence[str]) -> None:
         """Refuses fields such as `v00 cat`, an id and a label, where a comma stands between the labels."""

@@ -134,3 +134,8 @@ class _SpanMerger(Merger):
 
 def _says_yes(cell: Any) -> bool:
     return str(cell).strip().lower() in TRUE_WORDS
+
+
+def rate_of(source: Source, frame_rate: float) -> float:
+    """The frames per second that the times of spans count; 0 for times, which those of an export are already."""
+    return 0.0 if getattr(source, "has_seconds", False) else frame_rate

@@ -18,7 +18,7 @@ from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, NameCleaner, is_nothing
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.facts import Facts, examine
+from yt8m.tables.facts import Facts, examine, refuse_types
 from yt8m.tables.label_columns import refuse_remarks
 from yt8m.tables.label_forms import LabelForm, find_form
 from yt8m.tables.label_lists import NotAListError
@@ -103,6 +103,7 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     facts = examine(source, left_out=features)
     columns = TableColumns(source, facts, chosen, flags.extra_columns)
     roles = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS).find(flags.needs_labels)
+    refuse_types(path, facts, [roles.id, *roles.labels[:1]])
     return UnderstoodTable(source, roles, facts, flags)
 
 
@@ -191,7 +192,7 @@ class UnderstoodTable:
         if self._has_spans:
             flags = self._flags
             spans = span_rows.merge_spans(
-                source, self._roles, flags.extra_columns, self._label_names, _rate_of(source, flags)
+                source, self._roles, flags.extra_columns, self._label_names, span_rows.rate_of(source, flags.frame_rate)
             )
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
             return spans.source
@@ -343,13 +344,14 @@ class UnderstoodTable:
         roles, phrases = self._roles, [f"{os.path.basename(self.path)}: {self._original.form}"]
         if roles.id != "id":
             phrases.append(f'ids from "{roles.id}"')
+        phrases += self._facts[roles.id].describe_odd_ids() if roles.id in self._facts else []
         phrases += self._describe_labels()
         if roles.path and roles.path not in ("path", roles.id):
             phrases.append(f'paths from "{roles.path}"')
         if roles.split:
             phrases.append(f'split from "{roles.split}"')
         if times := [f'"{name}"' for name in (roles.start, roles.end) if name]:
-            rate = _rate_of(self._original, self._flags) if self._has_spans else 0
+            rate = span_rows.rate_of(self._original, self._flags.frame_rate) if self._has_spans else 0
             unit = f", in frames at {rate:g} per second" if rate else ""
             phrases.append(f"times from {' and '.join(times)}{unit}")
         for name, columns in roles.families.items():
@@ -379,8 +381,3 @@ class UnderstoodTable:
             listed = ", ".join(f'"{name}"' for name in self._roles.labels)
             cached_labels = {*self.form.checked, *self._flags.vocabulary}
             separators.refuse_combinations(names, cached_labels, f"{self.path}, column {listed}")
-
-
-def _rate_of(source: Source, flags: TableFlags) -> float:
-    """The frames per second that the times of spans count; 0 for times, which those of an export are already."""
-    return 0.0 if getattr(source, "has_seconds", False) else flags.frame_rate

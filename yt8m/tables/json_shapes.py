@@ -1,0 +1,65 @@
+"""What stands around the rows in JSON: splits, answers of servers, and the types that databases write beside values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from yt8m.tables.meanings import SPLIT_WORDS, meaning_of
+
+_ANSWERS = ("data", "response", "result", "payload", "body")
+# How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.
+_TYPES = frozenset(("S", "N", "SS", "NS", "L", "M", "BOOL", "NULL", "$oid", "$date", "$numberInt", "$numberLong"))
+
+
+def is_by_split(value: Mapping[str, Any]) -> bool:
+    """Whether an object is {split: rows}, such as `{"train": [...], "val": [...]}`."""
+    are_splits = len(value) > 1 and all(name.lower() in SPLIT_WORDS for name in value)
+    return are_splits and all(isinstance(rows, list | dict) and _are_rows(rows) for rows in value.values())
+
+
+def _are_rows(rows: Any) -> bool:
+    return isinstance(rows, dict) or all(isinstance(row, dict) for row in rows)
+
+
+def inside(value: Mapping[str, Any], names: Collection[str]) -> Any:
+    """What an object with one usual key holds, as in `{"data": {"videos": ...}}`; None for other objects."""
+    objects = {name: inner for name, inner in value.items() if isinstance(inner, dict)}
+    lists = [inner for inner in value.values() if isinstance(inner, list)]
+    if len(objects) != 1 or lists:
+        return None
+    ((name, inner),) = objects.items()
+    if name in _ANSWERS and not all(isinstance(row, str | int | float) for row in inner.values()):
+        return inner
+    is_by_id = name in names and len(value) == 1 and all(isinstance(row, dict) for row in inner.values())
+    return inner if is_by_id else None
+
+
+def without_types(values: Sequence[Any]) -> Sequence[Any]:
+    """The objects of a list without the types that databases write, as in `{"id": {"S": "v1"}}`."""
+    items = [value["Item"] if isinstance(value, dict) and value.keys() == {"Item"} else value for value in values]
+    if not any(isinstance(item, dict) and any(map(_is_typed, item.values())) for item in items):
+        return values
+    return [_plain_row(item) if isinstance(item, dict) else item for item in items]
+
+
+def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without types, and without the id that MongoDB gives it if it has another one."""
+    names = [name for name in row if (meaning_of(name) or ("",))[0] == "id"]
+    has_other = len(names) > 1 and _is_typed(row.get("_id"))
+    return {name: _plain(cell) for name, cell in row.items() if not (has_other and name == "_id")}
+
+
+def _is_typed(cell: Any) -> bool:
+    return isinstance(cell, dict) and len(cell) == 1 and not _TYPES.isdisjoint(cell)
+
+
+def _plain(cell: Any) -> Any:
+    if not _is_typed(cell):
+        return cell
+    ((name, value),) = cell.items()
+    if name == "NULL":
+        return None
+    if name == "M":
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
