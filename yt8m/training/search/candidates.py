@@ -59,6 +59,7 @@ def _hyper_parameters(model: str) -> Collection[str]:
 
 _SMALL = {"batch_norm_decay": 0.9, "video_level_classifier_model": "LogisticModel"}
 _RESIDUAL = {**_SMALL, "mlp_hidden_size": 256, "drop_rate": 0.3}
+_MOST_IN_BAG = 300  # frames of a video that a bag of frames takes
 _BAG = {**_SMALL, "dbof_cluster_size": 512, "dbof_hidden_size": 256, "dbof_activation": "relu"}
 
 # In the order in which they are kept if the budget is too small for all. The first ones differ most.
@@ -112,7 +113,8 @@ def candidates_for(config: TrainConfig) -> list[Candidate]:
     if MODEL in free and config.data.segment_labels:
         listed = [*_OF_SEGMENTS]
     elif MODEL in free:
-        listed = [candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level]
+        of_level = (candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level)
+        listed = [_of_all_frames(candidate, config.data) for candidate in of_level]
     else:
         listed = _of_model(config)
     fixed: dict[str, Any] = {
@@ -129,6 +131,15 @@ def candidates_for(config: TrainConfig) -> list[Candidate]:
         settled = dataclasses.replace(candidate, **fixed)
         unique.setdefault(str(settled), settled)
     return list(unique.values())
+
+
+def _of_all_frames(candidate: Candidate, data: DataConfig) -> Candidate:
+    """The candidate with a bag of all frames of a video: a class that a few frames show is missed by a sample."""
+    if "dbof_cluster_size" not in candidate.options:
+        return candidate
+    return dataclasses.replace(
+        candidate, options={**candidate.options, "iterations": min(data.max_frames, _MOST_IN_BAG)}
+    )
 
 
 def _of_model(config: TrainConfig) -> list[Candidate]:
