@@ -11,15 +11,20 @@ from collections.abc import Iterator
 import cases
 import fault_shards
 import made_videos
+import npm
 import numpy as np
 import pytest
+import tiny_networks
 from datasets.download import shard_server
 from faults.kill_points import Command, Killer, killer, problems
 from faults.power_cuts import build
 from golden_data import golden
+from reader_records import frame_record
 from small_run import FEATURES, evaluate, train_words
 
 from yt8m import inference
+from yt8m.command_line import cli
+from yt8m.records import vocabulary
 
 POINTS = [3, pytest.param(0, marks=[pytest.mark.heavy, pytest.mark.long], id="all")]
 _EXTRACT = ("extract", "--videos={videos}", "--labels=folder", "--extractors=own_extractors:Colours", "--jobs=1")
@@ -41,8 +46,19 @@ DATA = {
     ),
     "verify": Command(["verify", "{shards}/*.tfrecord", "--manifest=manifest.json"]),
     "cache": Command(["cache", "--data={shards}/*.tfrecord", "--out=cache", "--jobs=1", *_FEATURES]),
+    "sample-data": Command(
+        ["sample-data", "--out=made", "--train=6", "--validate=2", "--test=2", "--shards=2", "--num_classes=20"]
+    ),
+    "from-mediapipe": Command(["from-mediapipe", "--data={protos}/*.pb", "--out=made/a.tfrecord"]),
+    "json-to-csv": Command(["json-to-csv", "--predictions={json}/*.json", "--out=p.csv"]),
+    "bulk extract": Command(
+        [
+            *("bulk", "extract", "--videos={videos}", "--labels=folder", "--extractors=own_extractors:Colours"),
+            *("--level=video", "--shards=2", "--workers=1", "--out=made"),
+        ]
+    ),
 }
-# The others replace what is there, or learn ranges: heavy tests kill them at all of their calls.
+# The others replace what is there, learn ranges, or write as one of these: heavy tests kill them at all of their calls.
 QUICK_DATA = ["make-records", "make-records of answers", "extract", "download", "verify", "cache"]
 
 _RUN = ("--train_dir={run}",)
@@ -50,6 +66,7 @@ MODELS = {
     "export": Command(["export", *_RUN, "--out=exported"], unstable=r"exported/.*"),
     "average-checkpoints": Command(["average-checkpoints", *_RUN, "--last=2", "--out=averages"]),
 }
+_SELECT = ("select", "--model={run}", "--data={test}", "--labelled={starter}/../train.tfrecord", "--count=5")
 _GRAPHS = r".*\.(meta|pb)"
 MORE_MODELS = {
     "train": Command(
@@ -81,6 +98,88 @@ MORE_MODELS = {
     ),
     "report": Command(["report", "{evaluated}", "--output=page.html"], unstable=r"page\.html"),
     "bulk infer": Command(["bulk", "infer", "--model={run}", "--input={test}", "--output=scores", "--resume"]),
+    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out=figures"]),
+    "bulk rank": Command(["bulk", "rank", "--model={frames}", "--data={segments}/segment/validate/*", "--out=ranked"]),
+    "select": Command([*_SELECT, "--out=chosen.csv"]),
+    "select of tasks": Command([*_SELECT, "--out=tasks.json", "--format=label-studio"]),
+    "count": Command(["count", "--model={run}", "--data={starter}/../train.tfrecord", "--labelled={test}"]),
+    "export --format=npz": Command(["export", *_RUN, "--format=npz", "--out=a.npz"]),
+    "export --format=web": Command(
+        ["export", *_RUN, "--format=web", "--out=page", "--onnxruntime_web={web}/package"], unstable=r".*\.onnx"
+    ),
+    "eval --calibrated_run": Command(
+        [
+            *("eval", "--train_dir=run", "--eval_data_pattern={test}", "--run_once", "--report"),
+            "--calibrated_run=calibrated",
+        ],
+        copied="run",
+        unstable=rf".*\.html|{_GRAPHS}",
+    ),
+    "add-classes": Command(
+        [
+            *("add-classes", "--model={own}/run", "--data={own}/more/video/train/*", "--out=grown"),
+            *("--num_epochs=1", "--batch_size=8"),
+        ],
+        unstable=_GRAPHS,
+    ),
+    "from-text": Command(
+        ["from-text", "--classes={texts}/classes.csv", "--extractor=hf:{texts}/SigLIP", "--out=zero"], unstable=_GRAPHS
+    ),
+    "train with a search": Command(
+        [
+            *("train", "--data={own}/first/video/train/*", "--out=chosen", "--budget=4", "--norefit"),
+            "--export_model_steps=0",
+        ],
+        unstable=r".*",  # the clock says how many candidates are tried
+    ),
+}
+
+
+def _write_own(folder: pathlib.Path) -> None:
+    """Two data sets, the second of which has a class more, and a run of the first."""
+    draw = np.random.default_rng(0)
+    for name, classes in (("first", 3), ("more", 4)):
+        labels = [f"class {number % classes}" for number in range(48)]
+        arrays = draw.normal(size=(48, 4)).astype(np.float32) + np.arange(48)[:, None] % classes
+        np.savez(folder / f"{name}.npz", id=[f"{name}{row}" for row in range(48)], labels=labels, clip=arrays)
+        vocabulary.write(f"{folder}/{name}.csv", vocabulary.of_names([f"class {place}" for place in range(classes)]))
+        words = [f"--table={folder}/{name}.npz", f"--vocabulary={folder}/{name}.csv", f"--out={folder}/{name}"]
+        assert cli.main(["make-records", *words, "--splits=train:0.7,validate:0.3"]) == 0
+    words = [f"--data={folder}/first/video/train/*", f"--out={folder}/run", "--model=LogisticModel"]
+    assert cli.main(["train", *words, "--batch_size=8", "--max_steps=4"]) == 0
+
+
+def _write_texts(folder: pathlib.Path) -> None:
+    (folder / "classes.csv").write_text("name\nred thing\nmoving disc\n")
+    tiny_networks.write(folder / "SigLIP", "SigLIP")
+
+
+def _copy_runtime(folder: pathlib.Path) -> None:
+    shutil.copytree(npm.install(folder / "npm"), folder / "package")
+
+
+def _write_segments(folder: pathlib.Path) -> None:
+    """Segments of some frame records."""
+    words = ["--level=segment", "--train=4", "--validate=2", "--test=2", "--num_classes=10", "--shards=1"]
+    assert cli.main(["sample-data", *words, "--min_frames=10", "--max_frames=20", f"--out={folder}"]) == 0
+
+
+def _write_frames_run(folder: pathlib.Path) -> None:
+    """A run that takes frames."""
+    words = ["--level=frame", "--train=4", "--validate=2", "--test=2", "--num_classes=10", "--shards=1"]
+    assert cli.main(["sample-data", *words, "--min_frames=10", "--max_frames=20", f"--out={folder}/data"]) == 0
+    data = f"--train_data_pattern={folder}/data/frame/train/*"
+    words = [data, f"--train_dir={folder}", "--frame_features", "--feature_names=rgb,audio", "--num_classes=10"]
+    words += ["--feature_sizes=1024,128", "--model=FrameLevelLogisticModel", "--batch_size=2", "--max_steps=1"]
+    assert cli.main(["train", *words]) == 0
+
+
+_MAKERS = {
+    "own": _write_own,
+    "web": _copy_runtime,
+    "texts": _write_texts,
+    "segments": _write_segments,
+    "frames": _write_frames_run,
 }
 
 
@@ -99,8 +198,11 @@ class Models(dict[str, str]):
             shutil.copy(path, path.with_name(path.name.replace("-6", "-4")))
 
     def __missing__(self, name: str) -> str:
-        made = self._folder / {"evaluated": "evaluated", "archive": "m.tgz"}[name]
-        if name == "evaluated":
+        made = self._folder / {"archive": "m.tgz"}.get(name, name)
+        if name in _MAKERS:
+            made.mkdir()
+            _MAKERS[name](made)
+        elif name == "evaluated":
             shutil.copytree(self._folder / "run", made)
             evaluate(made, "--report")
         else:
@@ -135,13 +237,18 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     choice = {"from_name": "classes", "to_name": "video", "type": "choices", "value": {"choices": ["c1"]}}
     answers = [{"id": 1, "data": {"id": "v1"}, "annotations": [{"completed_by": 1, "result": [choice]}]}]
     (folder / "answers.json").write_text(json.dumps(answers))
-    (folder / "shards").mkdir()
+    for name in ("shards", "protos", "json"):
+        (folder / name).mkdir()
+    for name in ("v1", "v2"):
+        (folder / f"protos/{name}.pb").write_bytes(frame_record({}, {"RGB/feature/floats": [[1.0]]}))
+        line = {"video_id": name, "class_indexes": [1], "predictions": [0.5]}
+        (folder / f"json/{name}.json").write_text(json.dumps(line) + "\n")
     for name in "ab":
         fault_shards.write(folder / f"shards/{name}.tfrecord", fault_shards.sound("video", 6, name))
     shards = {f"{name}.tfrecord": os.urandom(20_000) for name in ("trainaa", "trainab", "trainbF")}
     with shard_server.serving(shards) as server:
         names = {"table": "table.csv", "array": "array.npy", "answers": "answers.json"}
-        names |= {"videos": "videos", "shards": "shards"}
+        names |= {name: name for name in ("videos", "shards", "protos", "json")}
         yield {name: str(folder / file) for name, file in names.items()} | {"url": server.url}
 
 
@@ -176,6 +283,7 @@ def test_what_is_made_of_models(heavy: Killer, models: Models, command: str, cou
 @pytest.mark.promise("C12")
 @pytest.mark.heavy
 @pytest.mark.long
+@pytest.mark.timeout(7200)  # each run of a command takes seconds, and some make a hundred calls
 @pytest.mark.parametrize("command", MORE_MODELS)
 def test_what_else_is_made_of_models(heavy: Killer, models: Models, command: str) -> None:
     assert problems(heavy, MORE_MODELS[command], models, 0) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from yt8m.errors import UsageError, first_line, missing_extra
@@ -29,8 +30,21 @@ def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool 
     providers = ["CPUExecutionProvider"] if cpu_only else onnxruntime.get_available_providers()
     try:
         # Without a GPU there is nothing to fall back to; the attempt would print lines to the standard output.
-        return onnxruntime.InferenceSession(model, options, providers=providers, enable_fallback=int(not cpu_only))
+        session = onnxruntime.InferenceSession(model, options, providers=providers, enable_fallback=int(not cpu_only))
+        _read_signature(session.get_inputs(), session.get_outputs())
+        return session
     except Exception as error:  # the exceptions of onnxruntime have no public base class
         raise UsageError(
             f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300].rstrip('.')}."
         ) from error
+
+
+def _read_signature(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Reads all that a graph declares: onnxruntime loads damaged names that are no text, and fails when they are read.
+
+    Raises `ValueError` if the graph has no input or no output.
+    """
+    for node in (*inputs, *outputs):
+        _ = node.name, node.type, node.shape
+    if not inputs or not outputs:
+        raise ValueError(f"it has {len(inputs)} inputs and {len(outputs)} outputs")
