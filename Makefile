@@ -12,7 +12,6 @@ INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
 MUTABLE := $(VENV)/.mutable
-COMPILED := $(VENV)/.compiled
 # The extras that `make test` needs, beside Beam, which holds versions of others back and so is not in `make newest`.
 TESTED := reports,test,serve,data,video,onnx,onnx-export,examples
 PYTEST_ARGS ?=
@@ -85,13 +84,6 @@ $(DOCUMENTED): $(INSTALLED)
 	$(PIP_INSTALL) $(TORCH_ARGS) -e '.[docs,hf,peers]'
 	@touch $@
 
-# pip compiled nothing, and Python compiles what it imports for the first time, which takes as long as all that a process
-# of tests does before its first test, three times over. So one process does it, beside lint, for all that come later.
-# What it finds wrong, the tests will say.
-$(COMPILED): $(INSTALLED)
-	@$(BIN)/pytest --collect-only -qq -m 'not heavy' >/dev/null 2>&1 || true
-	@touch $@
-
 $(MUTABLE): $(INSTALLED)
 	$(PIP_INSTALL) -e '.[mutants]'
 	@touch $@
@@ -116,10 +108,9 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 
 # Tests wait for killed programs and for deadlines, so there is one process more than cores, if each can have 4 GB.
-# Each takes an equal share of the tests, and later some of what is left of the others': so a file, whose tests often
-# share a trained run, is rarely split between them.
+# They are forked from one that has collected the tests (tests/support/forked_workers.py).
 WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { most = int($$2 / 4e6); print most < 1 ? 1 : most <= cores ? most : cores + 1 }' /proc/meminfo)
-SHARED = -n $(WORKERS) --dist worksteal
+SHARED = --workers=$(WORKERS)
 
 # For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, and rewrites the graph: more than half of
 # the time of tests that run their graphs a few times. These tests do without, but for those that test_onednn.py starts.
@@ -129,7 +120,7 @@ test: $(INSTALLED)
 
 quick-tests: export TF_ENABLE_ONEDNN_OPTS := 0
 quick-tests: export TESTS_WITH_PLAIN_GRAPHS := 1
-quick-tests: $(COMPILED)
+quick-tests: $(INSTALLED)
 	$(BIN)/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 # What one file needs: FILE=yt8m/readers/base.py.

@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 
+import forked_workers
 import hypothesis
 import laws
 import leaks
@@ -50,6 +51,14 @@ gc.set_threshold(50_000, 20, 50)
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    forked_workers.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    forked_workers.configure(config)
 
 
 # Seconds after which a test with many processes is taken for stuck, on a busy machine too.

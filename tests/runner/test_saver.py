@@ -63,3 +63,26 @@ def test_a_bucket_gets_position_data_index_and_meta_graph_in_this_order() -> Non
     sent = ["input-7.json", "input-7.index", "model.ckpt-7.data-0-of-1", "model.ckpt-7.index", "model.ckpt-7.meta"]
     for names in itertools.permutations(sent):
         assert sorted(names, key=saver._upload_order) == sent
+
+
+def test_the_meta_graph_is_made_again_only_for_a_graph_that_has_changed(
+    variables: dict[str, tf.Variable], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapped = tf.train.Saver(max_to_keep=None)
+    export, made = wrapped.export_meta_graph, []
+    monkeypatch.setattr(wrapped, "export_meta_graph", lambda: made.append(export()) or made[-1])
+    run_saver = saver.RunSaver(str(tmp_path), wrapped, 3, is_own=False)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in (1, 2, 3, 4):
+            if step == 3:
+                tf.add_to_collection("mine", variables["a"].name)
+            if step == 4:
+                tf.zeros([], name="added")
+            run_saver.save(session, step)
+    files = [(tmp_path / f"model.ckpt-{step}.meta").read_bytes() for step in (2, 3, 4)]
+    assert len(made) == 3
+    assert files == [meta_graph.SerializeToString() for meta_graph in made]
+    last = tf.MetaGraphDef.FromString(files[-1])
+    assert list(last.collection_def["mine"].bytes_list.value) or list(last.collection_def["mine"].node_list.value)
+    assert "added" in {node.name for node in last.graph_def.node}

@@ -69,7 +69,7 @@ def frames(count: int, value: float) -> bytes:
         ),
         (fault_shards.cut_before_labels(), 400, "a field of 91 bytes at byte 2 runs past the end of 75."),
     ],
-    # Records differ from process to process, and xdist wants one name in all.
+    # Records differ from process to process: a name that does not can be asked for.
     ids=[
         "junk",
         "no feature",

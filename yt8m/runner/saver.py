@@ -58,6 +58,7 @@ class RunSaver:
         self._model_dir, self._saver, self._keep, self._is_own = model_dir, saver, keep, is_own
         self._saved_step, self._position = saved_step, position
         self._saved_at: float | None = None  # time.monotonic() of the last save; None before the first
+        self._exported: tuple[tf.Graph, int, dict[str, int], bytes] | None = None  # see `_meta_graph_of`
         checkpoints.sweep(model_dir)
 
     def save(self, session: tf.Session, step: int) -> str:
@@ -115,12 +116,19 @@ class RunSaver:
         hidden = [file for file in os.listdir(folder) if file.startswith(f".{name}.")]
         for file in sorted(hidden, key=lambda file: file.endswith(".index")):
             storage.rename(os.path.join(folder, file), os.path.join(folder, file[1:]))
-        meta_graph = self._saver.export_meta_graph().SerializeToString()
+        meta_graph = self._meta_graph_of(session.graph)
         storage.write(os.path.join(folder, f"{name}.meta"), meta_graph)
         if self._is_own and not own_runs.is_noted(meta_graph):
             # Noting fails if the user has no home folder. A resumed run then warns that the graph is a program.
             with contextlib.suppress(RunError):
                 own_runs.note(meta_graph)
+
+    def _meta_graph_of(self, graph: tf.Graph) -> bytes:
+        """The serialized meta-graph, which is made again only if the graph has more ops or collections have changed."""
+        collections = {name: len(graph.get_collection_ref(name)) for name in graph.collections}
+        if self._exported is None or self._exported[:3] != (graph, graph.version, collections):
+            self._exported = (graph, graph.version, collections, self._saver.export_meta_graph().SerializeToString())
+        return self._exported[3]
 
     def _upload(self, folder: str, step: int) -> None:
         """Uploads a checkpoint to a bucket, in this order: position, data, index, meta-graph.
