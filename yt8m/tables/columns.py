@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,9 @@ from yt8m.tables.sources import Source
 
 FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))
 NUMBERED = re.compile(r"(.*?)[ _.\-\[]*(\d+)\]?")  # a name with a number, as columns of one kind have it
+_ROW_OF_NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?([\s;]+[+-]?[\d.]+(e[+-]?\d+)?)+", re.ASCII | re.IGNORECASE)
+# A number with a decimal comma; 1,234 may be a thousand.
+_DECIMAL_COMMA = re.compile(r"[+-]?(0?,\d+|\d+,(\d{1,2}|\d{4,}))(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 INVENTED = "column "  # the beginning of the names of columns of a table without a header
 
 
@@ -62,6 +66,8 @@ class TableColumns:
             return True
         facts = self.facts.get(name)
         values = facts.filled[:100] if facts else []
+        if values and normalized(name) in FEATURE_NAMES and all(map(_is_row_of_numbers, values)):
+            return True
         if not values or not all(map(_is_list_of_numbers, values)):
             return False
         return normalized(name) in FEATURE_NAMES or "." in str(values)
@@ -73,6 +79,11 @@ class TableColumns:
     def list_names(self) -> str:
         """The names of all columns, for a message."""
         return (", ".join(self.names) or "none")[:300]
+
+
+def _is_row_of_numbers(value: Any) -> bool:
+    """Whether a text has several numbers with blanks or semicolons between them, and some with a fraction."""
+    return isinstance(value, str) and "." in value and _ROW_OF_NUMBERS.fullmatch(value.strip()) is not None
 
 
 def _is_list_of_numbers(value: Any) -> bool:
@@ -88,7 +99,12 @@ def matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArra
     try:
         return np.array(columns, np.float64).T.astype(np.float32)
     except (ValueError, TypeError):
+        has_decimal_commas |= any(map(_has_decimal_comma, itertools.chain(*columns)))
         return np.array([[_number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
+
+
+def _has_decimal_comma(cell: Any) -> bool:
+    return isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()) is not None
 
 
 def _number(cell: Any, has_decimal_commas: bool) -> float:
@@ -108,6 +124,6 @@ def number_list(cell: Any) -> Any:
     except ValueError:
         pass
     try:
-        return [float(word) for word in cell.strip("[] \n").replace(",", " ").split()]
+        return [float(word) for word in re.split(r"[\s,;]+", cell.strip("[] \n"))]
     except ValueError:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -16,14 +17,18 @@ from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.records.row_file import ArrayFile
 from yt8m.storage import copies
 from yt8m.tables.array_source import as_array, check_lengths, describe_no_array, describe_zip_bomb, load_arrays
+from yt8m.tables.meanings import meaning_of
 from yt8m.tables.sources import Rows, refuse_unreadable
 from yt8m.tables.understood import Table, TableFlags, UnderstoodTable, understand
 
 _NO_PATH_REMEDY = (
     " The column path names a file of features for each row; --array=FILE takes the features of all rows from one "
-    "file, and --array=FOLDER from one file for each id."
+    "file, and --array=FOLDER from one file for each id. Columns of numbers are a feature if they are called f0, f1, "
+    "f2, ... without a gap, and a column of lists such as [0.1, 0.2] is one."
 )
 NAMELESS = "features"  # name of the array of a .npy file, unless the user gives it another name
+_FIRST_IDS = 100  # ids by which an NPZ file is known to have an array for each id
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")  # of a file, such as .mp4
 FEATURE_ENDINGS = (".npy", ".npz")
 
 
@@ -57,6 +62,9 @@ class FeaturesBeside(Protocol):
     def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         """{feature: [n, ...]} of the rows of a batch."""
 
+    def problems(self, rows: Rows) -> dict[int, str]:
+        """{number of a row of a batch: why it has no features}."""
+
 
 def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
     """Opens what --array names."""
@@ -66,16 +74,27 @@ def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
     if not array.lower().endswith(".npz"):
         return _Array(array, {NAMELESS: _open_array(array)})
     names = _names_in_archive(array)
-    first = next((str(cell) for rows in table.batches(1) for cell in rows.cells["id"]), "")
-    if first in names and "id" not in names:
+    first_ids = next((list(map(str, rows.cells["id"])) for rows in table.batches(_FIRST_IDS)), [])
+    ids_array = next((name for name in sorted(names) if (meaning_of(name) or ("",))[0] == "id"), "")
+    if any(find_name(video, names) for video in first_ids):
         return _FeaturesById(array, names)
     arrays = load_arrays(array)
     check_lengths(array, arrays)
-    return _Array(array, arrays)
+    if ids_array and len(arrays) > 1 and arrays[ids_array].ndim == 1:
+        return _ArraysWithIds(array, arrays, ids_array)
+    features = _Array(array, arrays)
+    if first_ids and len(arrays) > 1:
+        features.remark = (
+            f" None of its {len(arrays)} arrays, such as {min(arrays)[:60]!r}, is called like an id, such as "
+            f"{first_ids[0][:60]!r}, so that its arrays were taken for features of all rows."
+        )
+    return features
 
 
 class _Array:
     """Arrays with a row for each row of the table; see `FeaturesBeside`."""
+
+    remark = ""  # the end of the message if the rows of the arrays are not those of the table
 
     def __init__(self, path: str, arrays: Mapping[str, NDArray[Any] | ArrayFile]) -> None:
         self.path, self._arrays = path, arrays
@@ -86,34 +105,69 @@ class _Array:
         """See `FeaturesBeside`."""
         return {name: self._arrays[name][rows.first - 1 : rows.first - 1 + rows.size] for name in names}
 
+    def problems(self, rows: Rows) -> dict[int, str]:
+        """See `FeaturesBeside`."""
+        return {}
+
 
 class _ByName:
-    """Features with one array for each id; see `FeaturesBeside`."""
+    """Features with one array for each id; see `FeaturesBeside`.
+
+    The name of an array is an id, perhaps without the ending of a video (`v1.mp4`) and without its folders.
+    """
 
     names: Sequence[str] = (NAMELESS,)
     length: int | None = None
+    path: str
+
+    def __init__(self, known_names: Collection[str]) -> None:
+        self._known, self._id_of = known_names, dict[str, str]()
 
     def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
-        """See `FeaturesBeside`. An id without an array gets an empty one, which makes its row bad."""
+        """See `FeaturesBeside`. An id without an array gets an empty one; its row is bad."""
         values = np.empty(rows.size, object)
-        for index, name in enumerate(rows.cells["id"]):
-            values[index] = self._array(str(name))
+        for index, video in enumerate(map(str, rows.cells["id"])):
+            key = find_name(video, self._known)
+            values[index] = self._array(key) if key else np.zeros(0, np.float32)
         return {NAMELESS: values} if names else {}
+
+    def problems(self, rows: Rows) -> dict[int, str]:
+        """See `FeaturesBeside`."""
+        problems = ((number, self._problem(str(video))) for number, video in enumerate(rows.cells["id"], rows.first))
+        return {number: problem for number, problem in problems if problem}
+
+    def _problem(self, video: str) -> str:
+        key = find_name(video, self._known)
+        if not key:
+            tried = ", ".join(map(repr, dict.fromkeys(_names_of(video))))
+            return f"{self.path} has no array of the id {video[:60]!r}: none is called {tried[:200]}"
+        if (other := self._id_of.setdefault(key, video)) != video:
+            return f"the array {key[:60]!r} in {self.path} is that of the id {other[:60]!r} already"
+        return ""
 
     def _array(self, name: str) -> NDArray[Any]:
         raise NotImplementedError
+
+
+def _names_of(video: str) -> list[str]:
+    """The names that the array of a video may have, the surest first."""
+    bare = video.replace("\\", "/").rpartition("/")[2]
+    return [video, _ENDING.sub("", video), bare, _ENDING.sub("", bare)]
+
+
+def find_name(video: str, names: Collection[str]) -> str:
+    """The name among these that the array of a video has; empty if there is none."""
+    return next((name for name in _names_of(video) if name in names), "")
 
 
 class _FeaturesById(_ByName):
     """An NPZ file with an array for each id."""
 
     def __init__(self, path: str, names: frozenset[str]) -> None:
-        self.path, self._ids = path, names
-        self._archive = np.load(copies.file_copy(path), allow_pickle=False)
+        super().__init__(names)
+        self.path, self._archive = path, np.load(copies.file_copy(path), allow_pickle=False)
 
     def _array(self, name: str) -> NDArray[Any]:
-        if name not in self._ids:
-            return np.zeros(0, np.float32)
         with refusing(functools.partial(self._refusal, name)):
             return as_array(self._archive[name])
 
@@ -121,22 +175,37 @@ class _FeaturesById(_ByName):
         return RunError(f"{self.path}: the array {name[:60]!r} cannot be read: {first_line(error)}.")
 
 
+class _ArraysWithIds(_ByName):
+    """An NPZ file with arrays of rows, and an array of the ids of these rows."""
+
+    def __init__(self, path: str, arrays: Mapping[str, NDArray[Any]], ids: str) -> None:
+        self._place = {str(video): place for place, video in enumerate(arrays[ids].tolist())}
+        super().__init__(self._place)
+        self.path, self._arrays = path, {name: array for name, array in arrays.items() if name != ids}
+        self.names = tuple(self._arrays)
+        if len(self._place) < len(arrays[ids]):
+            raise UsageError(f"--array={path}: the array {ids} has an id twice; expected each id once.")
+
+    def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
+        """See `FeaturesBeside`."""
+        places = [self._place.get(find_name(str(video), self._place), 0) for video in rows.cells["id"]]
+        return {name: self._arrays[name][places] for name in names}
+
+
 class _FolderOfFeatures(_ByName):
     """A folder with a .npy file for each id."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
         folders = storage.tree(path)
         files = [storage.join(folder, name) for folder, names in folders.items() for name in names]
         self._files = {_stem(file, path): file for file in sorted(files) if file.lower().endswith(".npy")}
+        super().__init__(self._files)
+        self.path = path
         if not self._files:
             raise UsageError(f"--array={path}: the folder has no .npy file; expected one for each id.")
 
     def _array(self, name: str) -> NDArray[Any]:
-        file = self._files.get(name) or self._files.get(os.path.splitext(name)[0])
-        if file is None:
-            return np.zeros(0, np.float32)
-        return np.asarray(_load(file))
+        return np.asarray(_load(self._files[name]))
 
 
 def _stem(file: str, folder: str) -> str:
@@ -179,12 +248,13 @@ class TableWithArray:
             last = rows.first + rows.size - 1
             if length is not None and last > length:
                 break
-            yield rows._replace(arrays=self._features.of_rows(rows, features))
+            bad = self._features.problems(rows) | dict(rows.bad)
+            yield rows._replace(arrays=self._features.of_rows(rows, features), bad=bad)
         if length is not None and last != length:
             count = "more" if last > length else str(last)
             raise RunError(
                 f"{self._features.path} has {length} rows and {self.path} {count}; give each video one row in both "
-                "files."
+                f"files.{getattr(self._features, 'remark', '')}"
             )
 
     def clean_label(self, name: Any) -> str:
