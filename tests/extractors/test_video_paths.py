@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from yt8m import storage
+from yt8m.command_line import cli
 from yt8m.datasets.extract.video_table import open_videos
 from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
@@ -84,3 +85,48 @@ def test_hidden_files_are_passed_over_and_counted(tmp_path: pathlib.Path) -> Non
     touch(tmp_path, "none/._1.mp4")
     with pytest.raises(UsageError, match="no video file matches"):
         video_paths.find(f"{tmp_path}/none")
+
+
+PROGRAMS = {
+    "extract": [
+        "extract",
+        "--extractors=inception",
+        "--labels=folder",
+        "--out={out}",
+        "--videos={videos}",
+        "--dry_run",
+    ],
+    "audit": ["audit", "--extractors=inception", "--out={out}", "--videos={videos}", "--dry_run"],
+    "predict": ["predict", "--model={out}", "{videos}"],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_all_programs_take_the_videos_of_a_folder_alike(
+    program: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["cat/1.mp4", "cat/._1.mp4", "dog/deep/2.webm", "dog/3.mkv", "__MACOSX/cat/1.mp4", "notes.txt", "x.gif"]
+    touch(tmp_path / "clips", *names)
+    values = {"out": str(tmp_path / "out"), "videos": str(tmp_path / "clips")}
+    status = cli.main([word.format(**values) for word in PROGRAMS[program]])
+    said = "".join(capsys.readouterr())
+    assert "skipped 2 hidden files" in said
+    assert "skipped files: 1 .gif" in said
+    assert status == (2 if program == "predict" else 0)  # there is no such model
+    assert program == "predict" or "3 videos" in said
+
+
+def test_a_file_under_two_paths_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path, "cat/1.mp4")
+    for named in ("cat,./cat", f"cat,{tmp_path}/cat"):
+        with pytest.raises(UsageError, match=r"cat/1\.mp4 and .*cat/1\.mp4 are one file"):
+            video_paths.find(named)
+    assert video_paths.find("cat,cat/1.mp4").ids() == ["1.mp4"]
+
+
+def test_patterns_of_all_levels_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path, "clips/cat/deep/1.mp4")
+    with pytest.raises(UsageError, match="Name the folder clips:"):
+        video_paths.find("clips/**/*.mp4")

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from yt8m import storage
+from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 
+_OF_MACOS = "__MACOSX"  # the folder that macOS adds to zip files, with a hidden copy beside each file
 HIDDEN = "hidden"  # the key of hidden files in `FoundVideos.passed_over`
 
 
@@ -48,9 +50,30 @@ def find(patterns: str | Sequence[str]) -> FoundVideos:
 
     texts = [patterns] if isinstance(patterns, str) else patterns
     for text in texts:
+        _refuse_levels(text)
         folders += [_folder_of(pattern, paths) for pattern, paths in storage.paths_by_pattern(text)]
     paths = sorted(storage.named_files(texts, videos_among, "video file", by_name=True))
+    _refuse_twice(paths)
     return FoundVideos(paths, _common_folder(folders), passed_over)
+
+
+def _refuse_levels(pattern: str) -> None:
+    """Refuses `**`, which other programs take for folders of all levels, and which is one level here."""
+    folder, stars, _ = pattern.partition("**")
+    if stars and not storage.exists(pattern):
+        raise UsageError(
+            f"{pattern}: ** is no pattern of yt8m. Name the folder {folder.rstrip('/') or '.'}: its videos are taken, "
+            "and those of all folders below it."
+        )
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    """Refuses one file under two paths, such as cat/1.mp4 and ./cat/1.mp4, which would be two videos."""
+    first_of: dict[str, str] = {}
+    for path in paths:
+        whole = path if storage.is_remote(path) else os.path.normpath(storage.absolute(path))
+        if (first := first_of.setdefault(whole, path)) != path:
+            raise UsageError(f"{first} and {path} are one file; name its folder once.")
 
 
 def has_folder(patterns: Sequence[str]) -> bool:
@@ -72,7 +95,7 @@ def _videos_at(path: str, passed_over: Counter[str]) -> Iterator[str]:
     for folder, names in storage.tree(path).items():
         for name in names:
             ending = os.path.splitext(name)[1].lower()
-            if name.startswith("."):
+            if name.startswith(".") or _OF_MACOS in folder.split("/"):
                 passed_over.update([HIDDEN] if ending in (*ENDINGS, *OTHER_ENDINGS) else [])
             elif ending in ENDINGS:
                 yield storage.join(folder, name)

@@ -146,7 +146,8 @@ class Extraction:
         if len(config.level) == 1:
             self._classes = match_other_levels(self._classes, config, config.level[0])
         check_labels(table, self._scan, self._classes, config)
-        self.understood = describe_table(table, self._scan, self._classes)
+        skipped = video_paths.describe_passed_over(self._passed_over)
+        self.understood = "\n".join([describe_table(table, self._scan, self._classes), *skipped])
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
         self._samples: dict[str, int] = {}

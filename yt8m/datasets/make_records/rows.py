@@ -309,7 +309,9 @@ class RowReader:
         cells = [str(cell).strip() for cell in rows.cells["split"]]
         for row, name in enumerate(cells, rows.first) if not set(cells) <= numbers.keys() else ():
             if name not in numbers:
-                self._bad.add(row, f"its split is {name[:60]!r}, and --splits names {', '.join(names)}")
+                problem = f"its split is {name[:60]!r}, and --splits names {', '.join(names)}"
+                remedy = "name the splits of the column there, or draw splits without it by --columns=split="
+                self._bad.add(row, f"{problem} ({remedy})")
         return np.fromiter((numbers.get(name, -1) for name in cells), np.int16, rows.size)
 
     def _digests_of_groups(self, rows: Rows) -> NDArray[np.void]:
