@@ -248,7 +248,7 @@ class Model(Closing):
           data: records of frames, batches or arrays as in `predict`; the path of a video file, or a list of such paths.
           spans_from: the file `eval/spans.json` that `yt8m eval --spans` wrote; by default that of the run. Without it,
             a class is shown where its score reaches 0.5.
-          extractors, trust_code, max_bad_packets, **settings: of video files, as in `predict_video`.
+          extractors: of video files, as in `predict_video`; so are `trust_code`, `max_bad_packets` and `settings`.
 
         Returns:
           A row for each span: `video`, `start` and `end` in seconds, `class` (its name), `index` and `score`, the mean
