@@ -7,7 +7,8 @@ runs on few short videos, and the sizes are computed for 1,024 videos of 300 fra
 
 The floor is what a step must copy: the frames that the model uses, the labels (one byte each) and the numbers of
 frames, once for each tower; each weight once for each tower, and each gradient once. With one tower the weights are on
-its device.
+its device. Tensors of less than 4 kB are counted, since each takes the time of a copy, however small it is; those that
+are weights, gradients or batch statistics are in the floor too.
 """
 
 from __future__ import annotations
@@ -140,6 +141,26 @@ def unsupported(model_name: str, **hyper_parameters: Any) -> list[str]:
         return [f"{op.type}: {op.name}" for op in ops_without_gpu_kernel()]
 
 
+def without_device(model_name: str, **hyper_parameters: Any) -> list[str]:
+    """The ops of a model's training step that have no device, as `type: name`: they would run on the first GPU.
+
+    Ops that read or write a variable are left out: they run where the variable is.
+    """
+    with tf.Graph().as_default():
+        ops = _build(model_name, DevicesOfTowers(2), False, hyper_parameters)
+        needed, found = [ops.train_op, ops.label_loss.op, ops.learning_rate.op], {}
+        while needed:
+            op = needed.pop()
+            if op.name not in found:
+                found[op.name] = op
+                needed += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return sorted(
+        f"{op.type}: {op.name}"
+        for op in found.values()
+        if not op.device and op.type != "NoOp" and not any(tensor.dtype == tf.resource for tensor in op.inputs)
+    )
+
+
 def ops_without_gpu_kernel() -> list[tf.Operation]:
     """The ops of the current graph that are placed on the device of a tower and have no GPU kernel for their types."""
     return [
@@ -193,8 +214,26 @@ def _enlarged(size: int) -> int:
     return size
 
 
-def floor(model_name: str, towers: int, **hyper_parameters: Any) -> int:
-    """The bytes that a training step of a model must copy."""
+class Crossing(NamedTuple):
+    """What crosses devices in a training step.
+
+    Attributes:
+      bytes: those of the tensors that are not small.
+      small: number of tensors of less than `SMALL_TENSOR` bytes.
+    """
+
+    bytes: int
+    small: int
+
+    @classmethod
+    def of(cls, crossing: Sequence[Copy]) -> Crossing:
+        """The sums of the tensors that cross."""
+        sizes = [copy.bytes for copy in crossing]
+        return cls(sum(size for size in sizes if size >= SMALL_TENSOR), sum(size < SMALL_TENSOR for size in sizes))
+
+
+def floor(model_name: str, towers: int, **hyper_parameters: Any) -> Crossing:
+    """What a training step of a model must copy."""
     model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
     rows, frames = LARGE
     if model.level == "video":
@@ -205,8 +244,19 @@ def floor(model_name: str, towers: int, **hyper_parameters: Any) -> int:
     with tf.Graph().as_default():
         modeler = VideoModeler(model, None, CLASSES, feature_sizes=SIZES)
         modeler.predict_placeholders(model.level == "frame")
-        weights = sum(variable.shape.num_elements() * 4 for variable in tf.trainable_variables())
-    return towers * data + (0 if towers == 1 else 2 * towers * weights)
+        weights = [_float_bytes(variable) for variable in tf.trainable_variables()]
+        means = [_float_bytes(variable) for variable in tf.global_variables() if "moving_mean" in variable.name]
+    if towers == 1:
+        return Crossing(data, 0)
+    # The first tower sends the mean and the variance of each batch normalisation, and the rate, as one tensor.
+    statistics = sum(2 * size + 4 < SMALL_TENSOR for size in means)
+    small = 2 * towers * sum(size < SMALL_TENSOR for size in weights) + statistics
+    return Crossing(towers * data + 2 * towers * sum(size for size in weights if size >= SMALL_TENSOR), small)
+
+
+def _float_bytes(variable: tf.Variable) -> int:
+    """The bytes of a float32 variable."""
+    return int(variable.shape.num_elements()) * 4
 
 
 def _frames_used(model: Any) -> int:
@@ -221,7 +271,7 @@ def main() -> None:
     parser.add_argument("--towers", default="1,2,4")
     parser.add_argument("--list", type=int, default=0, help="how many of the largest tensors are listed")
     arguments = parser.parse_args()
-    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower")
+    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower, beside the floor's")
     for name in arguments.model.split(",") if arguments.model else models.names():
         for towers in map(int, arguments.towers.split(",")):
             least = floor(name, towers)
@@ -229,14 +279,12 @@ def main() -> None:
                 _print_row(name, towers, prefetch, least, arguments.list)
 
 
-def _print_row(name: str, towers: int, prefetch: bool, least: int, listed: int) -> None:
+def _print_row(name: str, towers: int, prefetch: bool, least: Crossing, listed: int) -> None:
     crossing = copies(name, towers, prefetch)
-    large = [copy for copy in crossing if copy.bytes >= SMALL_TENSOR]
-    total, small = sum(copy.bytes for copy in large), (len(crossing) - len(large)) / towers
-    ratio = total / least
+    total, small = Crossing.of(crossing)
     print(
-        f"{name:25s} {towers:6d} {'yes' if prefetch else 'no':8s} {total / 1e6:10.1f} {least / 1e6:10.1f} {ratio:6.2f} "
-        f"{small:14.1f}",
+        f"{name:25s} {towers:6d} {'yes' if prefetch else 'no':8s} {total / 1e6:10.1f} {least.bytes / 1e6:10.1f} "
+        f"{total / least.bytes:6.2f} {(small - least.small) / towers:14.1f}",
         flush=True,
     )
     for copy in crossing[:listed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from benchmarks import products, runs
 from benchmarks.measure import Measured
@@ -33,17 +34,44 @@ MODELS = {
 _FRAMES = {"DbofModel", "NetVladModel", "LstmModel", "TransformerModel"}
 
 
+# Sizes with which a row runs on a CPU in a moment.
+SMALL_SIZES: dict[str, dict[str, Any]] = {
+    "DbofModel": {"dbof_cluster_size": 8, "dbof_hidden_size": 8},
+    "NetVladModel": {"netvlad_cluster_size": 4, "netvlad_hidden_size": 8},
+    "LstmModel": {"lstm_cells": 4},
+    "TransformerModel": {"transformer_size": 8, "transformer_feed_forward": 8, "transformer_heads": 2},
+}
+_SMALL_BATCH, _SMALL_STEPS, _STEPS = 8, 2, 40
+
+
 def train(model: str, precision: str, xla: bool, repeats: int) -> Measured:
     """Trains a model on the first GPU."""
     name = gpu_name()
     if name is None:
         raise SystemExit("no GPU found: this row needs one; `make bench` measures the CPU")
-    batch, products_of = MODELS[model]
-    data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
-    measured = runs.train(data, model, repeats, steps=40, precision=precision, xla=xla)
+    measured = timed_training(model, repeats, precision=precision, xla=xla)
     rate = measured.summary()["rate"]["median"]
-    note = describe_share(rate * operations(products_of(batch)) / batch, peak(name, precision))
+    note = describe_share(rate * operations_of(model), peak(name, precision))
     return dataclasses.replace(measured, notes=[f"{name}: {note}"])
+
+
+def timed_training(model: str, repeats: int, is_small: bool = False, **settings: Any) -> Measured:
+    """Times training steps of a model, on the first GPU if there is one.
+
+    Args:
+      is_small: whether the sizes are those that a CPU computes in a moment.
+      **settings: fields of `RunnerConfig`.
+    """
+    batch = _SMALL_BATCH if is_small else MODELS[model][0]
+    data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
+    steps, sizes = (_SMALL_STEPS, SMALL_SIZES.get(model, {})) if is_small else (_STEPS, {})
+    return runs.train(data, model, repeats, steps=steps, model_options=sizes, **settings)
+
+
+def operations_of(model: str) -> float:
+    """The multiplications and additions of one video in a training step."""
+    batch, products_of = MODELS[model]
+    return operations(products_of(batch)) / batch
 
 
 def gpu_name() -> str | None:

@@ -30,16 +30,19 @@ def train(
     repeats: int,
     floors: Mapping[str, Work] | None = None,
     steps: int = TRAIN_BLOCK,
+    model_options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Measured:
     """Times training steps, from files to saved summaries; a sample is a step of blocks of `steps` steps.
 
     Args:
+      model_options: hyper-parameters of the model that are not its defaults.
       settings: fields of `RunnerConfig`.
     """
     with tempfile.TemporaryDirectory() as folder:
         job = runner.RunnerConfig("train", folder, optimizer=_GENTLY, **settings)
-        return run(job, create_workload("train", config, model), repeats, floors or {}, steps)
+        videos = create_workload("train", config, model, **(model_options or {}))
+        return run(job, videos, repeats, floors or {}, steps)
 
 
 def train_beside(config: DataConfig, model: str, repeats: int) -> Measured:

@@ -8,44 +8,43 @@ import cases
 import pytest
 from contract.model_cases import CASES, quick
 
-from benchmarks.copies import LARGE, SMALL_TENSOR, Copy, copies, floor, has_gpu_kernel, unsupported
+from benchmarks.copies import LARGE, Crossing, copies, floor, has_gpu_kernel, unsupported, without_device
 from yt8m import models
 from yt8m.lazy import tf
 
 pytestmark = pytest.mark.long
 
 ALLOWED = 1.05  # times the floor
-MODELS: dict[str, dict[str, Any]] = {
-    "DbofModel": {"dbof_cluster_size": 64, "dbof_hidden_size": 32},
-    "NetVladModel": {"netvlad_cluster_size": 8, "netvlad_hidden_size": 16},
-    "MoeModel": {"moe_num_mixtures": 2},
-}
+SMALL = 12  # tensors of less than 4 kB that a tower may copy beside those of the floor
+DBOF = {"dbof_cluster_size": 64, "dbof_hidden_size": 32}
+# (model, whether batches are copied ahead, towers)
+STEPS = [(name, is_ahead, towers) for name in models.names() for is_ahead in (False, True) for towers in (1, 2, 4)]
 
 
-def total(crossing: list[Copy]) -> int:
-    return sum(copy.bytes for copy in crossing if copy.bytes >= SMALL_TENSOR)
+def sizes(name: str) -> dict[str, Any]:
+    return {key: value for key, value in CASES[name].hyper_parameters.items() if key != "feature_sizes"}
 
 
-@pytest.mark.parametrize("name", cases.all_of(["MoeModel"], heavy=["DbofModel", "NetVladModel"]))
-def test_two_towers_copy_nothing_twice(name: str) -> None:
-    crossing, least = copies(name, 2, **MODELS[name]), floor(name, 2, **MODELS[name])
-    assert least <= total(crossing) <= ALLOWED * least, crossing[:12]
-
-
-@pytest.mark.heavy
-def test_frames_of_which_few_are_picked_are_not_copied_ahead() -> None:
-    settings = MODELS["DbofModel"]
-    crossing, least = copies("DbofModel", 2, prefetch=True, **settings), floor("DbofModel", 2, **settings)
-    assert least <= total(crossing) <= ALLOWED * least, crossing[:12]
+@pytest.mark.parametrize(("name", "is_ahead", "towers"), cases.only(STEPS, [("GatedMoeModel", True, 2)]))
+def test_a_step_copies_nothing_twice_and_few_small_tensors(name: str, is_ahead: bool, towers: int) -> None:
+    crossing, least = copies(name, towers, is_ahead, **sizes(name)), floor(name, towers, **sizes(name))
+    copied = Crossing.of(crossing)
+    assert least.bytes <= copied.bytes <= ALLOWED * least.bytes, crossing[:12]
+    assert least.small <= copied.small <= least.small + SMALL * towers, [copy.name for copy in crossing]
 
 
 @pytest.mark.heavy
 def test_a_tower_picks_its_frames_on_its_own_device_where_they_are() -> None:
     """If many are picked, the batch is copied ahead: it goes there once, and no frame goes back to the host."""
-    crossing = copies("DbofModel", 1, prefetch=True, **MODELS["DbofModel"], iterations=200)
+    crossing = copies("DbofModel", 1, prefetch=True, **DBOF, iterations=200)
     frames = [copy for copy in crossing if copy.dtype == "uint8"]
     assert {copy.target for copy in frames} == {1}
     assert [copy.shape for copy in frames] == [(*LARGE, 1024), (*LARGE, 128)]
+
+
+@pytest.mark.parametrize("name", quick(["DbofModel"], models.names()))
+def test_every_op_of_a_step_has_a_device(name: str) -> None:
+    assert without_device(name, **sizes(name)) == []
 
 
 def test_bytes_cannot_be_gathered_on_a_gpu_but_words_can() -> None:
@@ -62,5 +61,4 @@ def test_bytes_cannot_be_gathered_on_a_gpu_but_words_can() -> None:
 @pytest.mark.parametrize("name", quick(["LogisticModel"], models.names()))
 def test_every_op_of_a_tower_has_a_gpu_kernel(name: str) -> None:
     """Else its inputs would be copied to the host in every step, and its outputs back."""
-    settings = {key: value for key, value in CASES[name].hyper_parameters.items() if key != "feature_sizes"}
-    assert unsupported(name, **settings) == []
+    assert unsupported(name, **sizes(name)) == []

@@ -38,3 +38,19 @@ def test_they_are_picked_on_their_device_and_counted_there() -> None:
                 frames.count(inputs, None)
         readers = {op.type: op.device for op in graph.get_operations() if codes.op in {t.op for t in op.inputs}}
     assert readers == {"Cast": "/device:GPU:1", "GatherV2": "/device:CPU:0", "Shape": "/device:CPU:0"}
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_the_numbers_of_a_sample_are_drawn_where_the_frames_are(is_training: bool) -> None:
+    with tf.Graph().as_default() as graph:
+        with tf.device("/device:CPU:0"):
+            codes = tf.placeholder(tf.uint8, [None, None, 8])
+            counts = tf.placeholder(tf.int32, [None])
+        with tf.device("/device:GPU:1"):
+            inputs = tf.cast(codes, tf.float32)
+            with frames.build_on_demand(inputs, codes, lambda numbers: frames.gather_stored(codes, numbers)):
+                before = len(graph.get_operations())
+                frames.sample(inputs, counts, 3, scattered=True, is_training=is_training)
+                frames.evenly_spaced(inputs, counts, 3)
+                built = graph.get_operations()[before:]
+    assert {op.device for op in built} == {"/device:CPU:0"}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,34 @@ def test_batch_norm_counts_valid_rows_alone(rows: int) -> None:
     unbiased = variance * rows / max(rows - 1, 1)
     np.testing.assert_allclose(variables["bn/moving_mean:0"], np.ones(4) * mean * kept, atol=1e-7)
     np.testing.assert_allclose(variables["bn/moving_variance:0"], np.ones(4) * (1 + kept * (unbiased - 1)), rtol=1e-6)
+
+
+def test_batch_norm_of_a_tower_beside_its_variables_is_the_same_bit_for_bit() -> None:
+    """On another device than its variables, a tower reads each once and sends its statistics as one tensor."""
+    x = RNG.normal(3.0, 2.0, size=(6, 4)).astype(np.float32)
+    mask = [True, True, False, True, True, False]
+
+    def train(tower: str) -> list[np.ndarray]:
+        config = tf.ConfigProto(device_count={"CPU": 2})
+        with tf.Graph().as_default() as graph, tf.Session(config=config) as session:
+            with tf.variable_creator_scope(_on_first), tf.device(tower):
+                net = Net(is_training=True)
+                outputs = net.batch_norm(tf.constant(x), "bn", tf.constant(mask))
+                gradients = tf.gradients(tf.reduce_sum(outputs**3), tf.trainable_variables())
+            moved = [op for op in graph.get_operations() if op.type == "AssignSubVariableOp"]
+            assert all(op.inputs[1].device == "/device:CPU:0" for op in moved)
+            session.run(tf.global_variables_initializer())
+            values = session.run([outputs, *gradients])
+            session.run(net.update_ops)
+            return [*values, *session.run(tf.global_variables())]
+
+    for alone, beside in zip(train("/device:CPU:0"), train("/device:CPU:1"), strict=True):
+        np.testing.assert_array_equal(alone, beside)
+
+
+def _on_first(next_creator: Any, **arguments: Any) -> Any:
+    with tf.device(None), tf.device("/device:CPU:0"):
+        return next_creator(**arguments)
 
 
 def test_batch_norm_gradient_is_the_same_with_and_without_a_full_mask() -> None:

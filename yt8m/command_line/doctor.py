@@ -37,6 +37,10 @@ from yt8m.types import Batch
 from yt8m.version import __version__
 from yt8m.video.modeler import VideoModeler
 
+_ON_A_GPU = (
+    "`make bench-gpu` in a checkout measures the speed of the GPU in eight minutes: rates, their share of the chip's "
+    "peak, and the bytes that are copied to it. No GPU has run it yet: please send us its table."
+)
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")  # whose versions are shown
 # Instruction sets that TensorFlow's kernels use if the processor has them; `yt8m doctor` shows those that it has.
 _INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
@@ -279,8 +283,9 @@ def _print_trials(trials: Iterable[Trial]) -> None:
     if rows:
         print("\nOne training step, its update compared with that of one tower on the CPU in float32:")
         print_table(["device", "model", "precision", "difference", ""], rows, right=["difference"])
-    if rows and not any(trial.place.startswith("GPU") for trial in trials):
-        print("TensorFlow sees no GPU here.")
+    if rows:
+        has_gpu = any(trial.place.startswith("GPU") for trial in trials)
+        print(_ON_A_GPU if has_gpu else "TensorFlow sees no GPU here.")
 
 
 class _RandomVideos(Inputter):

@@ -6,10 +6,10 @@ The file is written only if its scores on random videos equal those of TensorFlo
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from yt8m.export.onnx_file import ABOUT, WRITTEN_TEXTS, OnnxFile
 from yt8m.export.saved_model import ModelFacts, masked_input
 from yt8m.export.small_weights import pack, restored
 from yt8m.lazy import tf
+from yt8m.numerics import control_flow
 from yt8m.readers import dequantize
 from yt8m.records import data_format, vocabulary
 from yt8m.records.data_format import DataFormat
@@ -223,21 +224,14 @@ def _pack_weights(weights: Any) -> tuple[list[Any], list[Any]]:
     ]
 
 
-@contextlib.contextmanager
-def plain_loops() -> Iterator[None]:
-    """Makes TensorFlow build loops of TensorFlow 1's operations inside a `with` block: tf2onnx converts them to Loop.
+def plain_loops() -> AbstractContextManager[None]:
+    """A context in which TensorFlow builds loops of TensorFlow 1's operations: tf2onnx converts them to Loop.
 
     tf2onnx cannot convert the tensor lists of TensorFlow 2's loops. ONNX's LSTM and GRU nodes would be no faster: 16
     videos of 300 frames took 1.3 s of CPU time in LstmModel's Loops, and 1.5 s in LSTM nodes of these sizes
     (`python -m pytest -s -m heavy tests/export/test_onnx_export_loops.py`).
     """
-    was_on = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    try:
-        yield
-    finally:
-        if was_on:
-            tf.enable_control_flow_v2()
+    return control_flow.of_version_1()
 
 
 def convert(session: tf.Session, inputs: Iterable[str], output: str) -> Any:

@@ -64,7 +64,7 @@ def tower_gradients(
         optimizer,
         regularization_losses=shared,
         weights=weights,
-        objectives=[_objective(output, penalty) for output in towers.outputs],
+        objectives=[_objective(*each, penalty) for each in zip(towers.clones, towers.outputs, strict=True)],
         variables=None if columns is None else [v for v in tf.trainable_variables() if v.op.name in columns],
         of_clones=pairs_of_towers,
         jointly=towers.depend_on_each_other,
@@ -125,14 +125,12 @@ def _tower_weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any],
     return has_rows, tf.add_n(has_rows)
 
 
-def _objective(output: ModelOutput, penalty: float) -> deploy.Objective:
+def _objective(clone: deploy.Clone, output: ModelOutput, penalty: float) -> deploy.Objective:
     """What a tower with this output minimises; its regularisation is multiplied by `penalty`."""
     term = output.regularization_loss
-    return deploy.Objective(
-        loss=output.loss,
-        regularization=None if term is None or penalty == 0 else term * penalty,
-        roots=output.loss_gradients,
-    )
+    with tf.device(clone.device):
+        regularization = None if term is None or penalty == 0 else term * penalty
+    return deploy.Objective(output.loss, regularization, output.loss_gradients)
 
 
 def apply_gradients(

@@ -62,21 +62,41 @@ def build(
         several replicas that share parameter servers.
     """
     _check_arguments(inputter, modeler, optimizer, deployment)
-    global_step = tf.train.get_or_create_global_step()
+    with tf.device(deployment.inputs_device()):  # an op without a device would run on the first GPU
+        ops = _build_step(
+            inputter, modeler, deployment, optimizer, devices or DeviceConfig(), seed, split, synchrony, columns
+        )
+        keep_order_of_sums(tf.get_default_graph())
+        collections.publish_train(ops, None if inputter.calls_python else signature or {})
+        return ops
+
+
+def _build_step(
+    inputter: Inputter,
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    optimizer: OptimizerConfig,
+    devices: DeviceConfig,
+    seed: int,
+    split: bool,
+    synchrony: Synchrony | deploy.AllReduce | None,
+    columns: Columns | None,
+) -> TrainOps:
+    """Does what `build` does, which describes the arguments, without publishing the handles."""
+    global_step = _global_step(deployment)
     # The global step is read only once, because a second read in the same step could give another value.
     start_step = tf.identity(global_step.read_value(), name="step_at_start")
-    devices, is_endless = devices or DeviceConfig(), isinstance(synchrony, deploy.AllReduce)
+    is_endless = isinstance(synchrony, deploy.AllReduce)
     read = read_shares(inputter, deployment, split, devices.prefetch_to_device, is_endless, modeler.reads_parts)
     towers = build_towers(modeler, deployment, read.shares, mode="train", seed=seed, step=start_step, devices=devices)
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start_step, inputter.batch_size * deployment.num_clones * replicas)
-    # The rate is read before the global step is incremented. With accumulation, that happens before the update.
-    with tf.device(deployment.optimizer_device()), tf.control_dependencies([rate]):
+    with tf.device(deployment.optimizer_device()):
         update = _build_update(towers, rate, optimizer, global_step, synchrony, columns)
     train_op, step = _complete_step(update.train_op, read.put_next, global_step)
     losses = _step_losses(towers, optimizer.regularization_penalty)
     shown = {"learning_rate": rate, **_trained(losses, optimizer.regularization_penalty)}
-    ops = TrainOps(
+    return TrainOps(
         train_op=train_op,
         global_step=global_step,
         step=step,
@@ -95,9 +115,13 @@ def build(
         averages=update.averages,
         bad_tower=update.gradients.bad_tower,
     )
-    keep_order_of_sums(tf.get_default_graph())
-    collections.publish_train(ops, None if inputter.calls_python else signature or {})
-    return ops
+
+
+def _global_step(deployment: deploy.DeploymentConfig) -> tf.Variable:
+    """The global step of the current graph, on the host or on a parameter server: its readers are there."""
+    device = deployment.variables_device() if deployment.num_ps_tasks else deployment.inputs_device()
+    with tf.device(None), tf.device(device):
+        return tf.train.get_or_create_global_step()
 
 
 def _create_summaries(
@@ -152,23 +176,24 @@ def build_eval(
       UsageError: `inputter` or `modeler` is not derived from its base class.
     """
     check_workload(inputter, modeler)
-    global_step = tf.train.get_or_create_global_step()
-    read = read_shares(inputter, deployment, split=True)
-    zero = tf.zeros([], tf.int64)
-    towers = build_towers(modeler, deployment, read.shares, mode=mode, seed=seed, step=zero)
-    loss = towers.mean("loss") if towers.outputs[0].loss is not None else None
-    ops = EvalOps(
-        global_step=global_step,
-        examples=towers.examples(),
-        predict=build_predictions(modeler, deployment, read.batch),
-        input=read.ops,
-        label_loss=loss,
-        reports=towers.reports(),
-        summary_op=None if loss is None else train_summaries([], {"label_loss": loss}),
-    )
-    keep_order_of_sums(tf.get_default_graph())
-    collections.publish_eval(ops)
-    return ops
+    with tf.device(deployment.inputs_device()):
+        global_step = _global_step(deployment)
+        read = read_shares(inputter, deployment, split=True)
+        zero = tf.zeros([], tf.int64)
+        towers = build_towers(modeler, deployment, read.shares, mode=mode, seed=seed, step=zero)
+        loss = towers.mean("loss") if towers.outputs[0].loss is not None else None
+        ops = EvalOps(
+            global_step=global_step,
+            examples=towers.examples(),
+            predict=build_predictions(modeler, deployment, read.batch),
+            input=read.ops,
+            label_loss=loss,
+            reports=towers.reports(),
+            summary_op=None if loss is None else train_summaries([], {"label_loss": loss}),
+        )
+        keep_order_of_sums(tf.get_default_graph())
+        collections.publish_eval(ops)
+        return ops
 
 
 def keep_order_of_sums(graph: tf.Graph) -> None:
@@ -243,7 +268,10 @@ def _build_update(
         optimizer = synchrony.wrap(optimizer, towers.examples())
     # Only the applied gradients depend on the update ops, so fetching a gradient, norm or summary changes no variable.
     delayed = deploy.gradients_after(towers.outputs[0].update_ops, gradients.combined)
-    averages, train_op = apply_gradients(delayed, gradients.norms, optimizer, config, global_step, towers.examples())
+    with tf.control_dependencies([rate]):  # read before the global step is incremented
+        averages, train_op = apply_gradients(
+            delayed, gradients.norms, optimizer, config, global_step, towers.examples()
+        )
     return _Update(train_op, gradients, averages, towers.examples())
 
 
@@ -272,7 +300,7 @@ def _build_common_update(
         with tf.control_dependencies([op]):
             return tf.constant(True)
 
-    with tf.control_dependencies([update_op]):
+    with tf.control_dependencies([rate, update_op]):
         is_applied = tf.cond(all_reduce.examples > 0, apply, lambda: tf.constant(False))
     return _Update(is_applied.op, gradients, tuple(averages), all_reduce.examples)
 

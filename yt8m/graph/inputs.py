@@ -420,12 +420,17 @@ class PrefetchBuffers:
     def take(self) -> StagedBatch:
         """The batch in the buffers. Fetching any of its tensors empties all buffers, so that they stay consistent."""
         by_device = {device: buffer.take() for device, buffer in self._buffers.items()}
-        with tf.control_dependencies([tensors[0] for tensors in (*by_device.values(), self._is_full.take())]):
+        with tf.control_dependencies([self._after([tensors[0] for tensors in by_device.values()])]):
             remaining = {device: iter(_copy_on_device(device, tensors)) for device, tensors in by_device.items()}
         leaves = [next(remaining[device]) for device in self._devices]
         for leaf, like in zip(leaves, _leaves(self._like), strict=True):
             leaf.set_shape(like.shape)
         return _pack_like(self._like, leaves)
+
+    def _after(self, taken: Sequence[tf.Tensor]) -> tf.Tensor:
+        """A tensor that waits for `taken` and empties `_is_full`. Devices wait for it alone, not for one another."""
+        with tf.control_dependencies(taken):
+            return self._is_full.take()[0]
 
     def clear(self) -> list[tf.Operation]:
         """The ops that empty all buffers."""

@@ -26,6 +26,7 @@ class _Origin(NamedTuple):
     inputs: tf.Tensor
     codes: tf.Tensor
     make: Callable[[tf.Tensor], tf.Tensor]
+    shape: tf.Tensor  # of `codes`; taken once, because each tensor is copied to the tower's device by itself
 
 
 _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
@@ -44,7 +45,10 @@ def build_on_demand(
       codes: [B, T, ...], the stored frames from which `inputs` are computed frame by frame.
       make: maps frame numbers int32 [B, S] to frames of `inputs`, [B, S, D]; zeros for padding.
     """
-    return within(_origin, _Origin(inputs, codes, make))
+    # On another device, the frames would be copied there for their shape alone.
+    with on_device_of(codes):
+        shape = tf.shape(codes)
+    return within(_origin, _Origin(inputs, codes, make, shape))
 
 
 def on_device_of(tensor: tf.Tensor) -> AbstractContextManager[None]:
@@ -115,14 +119,18 @@ def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     return tf.gather(inputs, numbers, batch_dims=1)
 
 
+def _where_stored(inputs: tf.Tensor) -> AbstractContextManager[None]:
+    """A context in which ops are placed where the stored frames of `inputs` are, so that no frame number is copied."""
+    origin = _origin.get()
+    is_stored = origin is not None and origin.inputs is inputs
+    return on_device_of(origin.codes) if is_stored and origin else contextlib.nullcontext()
+
+
 def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
     """int32 [B], the number of real frames of inputs [B, T, D]: `num_frames` clipped to 0..T, or T if it is None."""
     origin = _origin.get()
     # [B, T] is taken from `codes`, because the shape of `inputs` is known only after they are computed.
-    same_shape = origin.codes if origin is not None and origin.inputs is inputs else inputs
-    # On another device, the frames would be copied there for their shape alone.
-    with on_device_of(same_shape):
-        shape = tf.shape(same_shape)
+    shape = origin.shape if origin is not None and origin.inputs is inputs else tf.shape(inputs)
     rows, frames = shape[0], shape[1]
     if num_frames is None:
         return tf.fill([rows], frames)
@@ -195,9 +203,11 @@ def sample(
     Returns:
       float32 [B, samples, D].
     """
-    real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
     choose = _scattered_numbers if scattered else _consecutive_numbers
-    return pick(inputs, choose(real, samples, is_training))
+    with _where_stored(inputs):
+        real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
+        numbers = choose(real, samples, is_training)
+    return pick(inputs, numbers)
 
 
 def in_training(
@@ -225,9 +235,11 @@ def evenly_spaced(inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int)
 
     A video with fewer than `samples` frames gives each of them once, and then repeats its last one.
     """
-    real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
-    places = (2 * tf.range(samples) + 1) * real // (2 * tf.minimum(real, samples))
-    return pick(inputs, tf.minimum(places, real - 1))
+    with _where_stored(inputs):
+        real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
+        places = (2 * tf.range(samples) + 1) * real // (2 * tf.minimum(real, samples))
+        numbers = tf.minimum(places, real - 1)
+    return pick(inputs, numbers)
 
 
 def _scattered_numbers(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers, precision, random_keys, whole_blocks
 from yt8m.numerics.compiled import add_biases
+from yt8m.numerics.control_flow import cond_in_place
 from yt8m.types import ModelOutput
 
 BATCH_NORM_EPSILON = 1e-3  # added to a variance before its root, as in slim
@@ -81,9 +82,7 @@ class Net:
         )
         if not trainable:
             return variable
-        # It is read only once in a tower: each read is a copy from the variable's device to the tower's. If weights are
-        # stored in few bits, it is a tensor already.
-        value = tf.convert_to_tensor(variable)
+        value = _read_once(variable)
         if l2_penalty:
             self.penalties.append(l2_penalty * tf.nn.l2_loss(value))
         return value
@@ -184,10 +183,7 @@ class Net:
             batch_variance *= tf.maximum(count - 1.0, 1.0) / tf.maximum(count, 1.0)
         # Without a valid row the moving averages do not change.
         rate = tf.where(count > 0.0, 1.0 - self._batch_norm_decay, 0.0)
-        self.update_ops += [
-            mean.assign_sub((mean - batch_mean) * rate).op,
-            variance.assign_sub((variance - batch_variance) * rate).op,
-        ]
+        self.update_ops += _update_averages((mean, variance), (batch_mean, batch_variance), rate)
         return tf.reshape(outputs, tf.shape(inputs))
 
     def layer_norm(self, inputs: tf.Tensor, scope: str, *, epsilon: float = LAYER_NORM_EPSILON) -> tf.Tensor:
@@ -237,6 +233,35 @@ class Net:
         )
 
 
+def _read_once(variable: Any) -> tf.Tensor:
+    """The value of a variable on the device of the tower.
+
+    Each use of a value on another device could copy it once more, so it is read once in a tower, and copied once. If
+    weights are stored in few bits, `variable` is a tensor already.
+    """
+    value = tf.convert_to_tensor(variable)
+    here = tf.identity(value)
+    return value if not hasattr(variable, "handle") or here.device == variable.device else here
+
+
+def _update_averages(averages: Sequence[Any], values: Sequence[tf.Tensor], rate: tf.Tensor) -> list[tf.Operation]:
+    """Ops that move each variable [F] towards its value [F] by the share `rate` of their difference.
+
+    They run on the device of the variables. If the tower has another one, all values go there as one tensor.
+    """
+    device = averages[0].device
+    if tf.identity(rate).device != device:
+        size = int(values[0].shape[0])
+        joined = tf.concat([*values, rate[tf.newaxis]], 0)
+        with tf.device(device):
+            *values, rate = tf.split(joined, [size] * len(values) + [1], 0)
+    with tf.device(device):
+        return [
+            average.assign_sub((average.read_value() - value) * rate).op
+            for average, value in zip(averages, values, strict=True)
+        ]
+
+
 # (outputs [N, F], number of rows that count, their mean [F], the unbiased estimate of their variance [F])
 _Normalised = tuple[Any, Any, Any, Any]
 
@@ -259,7 +284,7 @@ def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: 
     if across_towers.is_exchanging():
         statistics = _statistics(rows, weights * across_towers.has_examples())
         return _normalise_by(_combine_towers(*statistics), rows, gamma, beta)
-    return tf.cond(
+    return cond_in_place(
         tf.reduce_all(weights > 0.0),
         lambda: _normalise_fused(rows, gamma, beta),
         lambda: _normalise_by(_statistics(rows, weights), rows, gamma, beta),

@@ -112,12 +112,15 @@ class VideoModeler(Modeler):
 
     def _frames_at(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
         """The transformed frames with these numbers, int [B, S]: float32 [B, S, D], zeros past the end of a video."""
+        size = tf.shape(numbers)[1] if numbers.shape[1] is None else int(numbers.shape[1])
         selected = batch._replace(
             features=tuple(frames.gather_stored(feature, numbers) for feature in batch.features),
-            num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
+            num_frames=tf.fill(tf.shape(batch.num_frames), size),
         )
         inputs = self._transformed(selected)
-        return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], inputs, 0.0)
+        with frames.on_device_of(numbers):
+            is_real = numbers < batch.num_frames[:, tf.newaxis]
+        return tf.where_v2(is_real[:, :, tf.newaxis], inputs, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
         """The predictions, the float tensors that can be fed as in published graphs, and features for a histogram."""

@@ -1,0 +1,64 @@
+"""`make bench-gpu` on a machine without a GPU: the plan, rows that fail, and the end of the time."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from benchmarks import gpu, gpu_report
+
+PATIENT = ("--minutes=1000", "--row_seconds=60000")  # however busy the machine is
+
+
+def main(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["gpu_report", *words])
+    return gpu_report.main()
+
+
+def test_the_rows_are_those_of_all_models_and_have_different_names() -> None:
+    names = [part.name for part in gpu_report.parts(list(gpu.MODELS))]
+    assert len(set(names)) == len(names)
+    assert names[:3] == ["gpu/data", "gpu/device", "gpu/LogisticModel, float32"]
+    for model in gpu.MODELS:
+        assert {f"gpu/{model}, bfloat16", f"gpu/{model}, bfloat16, prefetch_to_device", f"gpu/{model} bytes"} <= {
+            *names
+        }
+
+
+def test_without_time_every_row_is_said_and_none_is_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(monkeypatch, "--small", "--minutes=0", "--models=MoeModel") == 0
+    plan, table = capsys.readouterr().out.split("0 of 8 rows were measured")
+    assert plan.count("gpu/MoeModel, float32") == 2  # in the plan, and when its turn comes
+    assert table.count("FAILED: not run") == 8
+
+
+@pytest.mark.long
+def test_a_row_that_fails_is_noted_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    results = tmp_path / "gpu.json"
+    words = ["--small", "--models=NoSuchModel,LogisticModel", "--rows=*bytes", f"--json={results}", *PATIENT]
+    assert main(monkeypatch, *words) == 0
+    table = capsys.readouterr().out.split("1 of 2 rows were measured")[1]
+    [failed, copied] = table.strip().splitlines()
+    assert "gpu/NoSuchModel bytes" in failed
+    assert "unknown model 'NoSuchModel'" in failed
+    assert "8.7 MB a step of 1,024 videos, 1.00 of the floor" in copied
+    assert set(json.loads(results.read_text())["all"]) == {"gpu/NoSuchModel bytes", "gpu/LogisticModel bytes"}
+
+
+@pytest.mark.heavy
+def test_every_kind_of_row_runs_on_a_cpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(monkeypatch, "--small", "--models=LogisticModel,DbofModel", *PATIENT) == 0
+    assert "14 of 14 rows were measured" in capsys.readouterr().out
+
+
+def test_without_a_gpu_the_status_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(gpu_report, "_gpu_of_a_process", lambda: "")
+    assert main(monkeypatch) == 1
+    assert "--small" in capsys.readouterr().err
