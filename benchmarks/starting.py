@@ -42,6 +42,12 @@ def predict(repeats: int) -> Measured:
         return take_turns(1, _process(*words), {"import": _process(*_IMPORT)}, repeats)
 
 
+def predict_by_onnx(repeats: int) -> Measured:
+    """Times `yt8m predict` on one record with an ONNX file, to its end: no TensorFlow is imported."""
+    with _trained(is_onnx=True) as words:
+        return take_turns(1, _process(*words), {}, repeats)
+
+
 def predict_beside(repeats: int) -> Measured:
     """The time of `predict` without that of its floor."""
     return _beside(predict(repeats))
@@ -54,12 +60,16 @@ def _beside(measured: Measured) -> Measured:
 
 
 @contextlib.contextmanager
-def _trained() -> Iterator[list[str]]:
-    """The words of `yt8m predict` on one record, with a model that was trained for a step."""
+def _trained(is_onnx: bool = False) -> Iterator[list[str]]:
+    """The words of `yt8m predict` on one record, with a model that was trained for a step, or its ONNX file."""
     shards = _shards()
     with tempfile.TemporaryDirectory() as folder:
-        _process(*_CLI, "train", f"--train_data_pattern={shards}", "--max_steps=1", f"--train_dir={folder}/run")()
-        yield [*_CLI, "predict", f"--train_dir={folder}/run", "--count=1", sorted(glob.glob(shards))[0]]
+        model = f"{folder}/run"
+        _process(*_CLI, "train", f"--train_data_pattern={shards}", "--max_steps=1", f"--train_dir={model}")()
+        if is_onnx:
+            run, model = model, f"{folder}/model.onnx"
+            _process(*_CLI, "export", f"--model={run}", "--format=onnx", f"--out={model}")()
+        yield [*_CLI, "predict", f"--model={model}", "--count=1", sorted(glob.glob(shards))[0]]
 
 
 def _shards() -> str:
