@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -80,3 +83,16 @@ def test_folds_that_cut_what_belongs_together_are_noticed() -> None:
 
     assert trial_figures.are_cut([row(6, 1), row(5, 0.5)])
     assert not trial_figures.are_cut([row(2, 2), row(1, 1)])
+
+
+@pytest.mark.parametrize(("videos", "positives"), [(5, 1), (6, 3), (7, 7)])
+def test_the_chance_level_is_the_mean_over_all_orders(videos: int, positives: int) -> None:
+    labels = np.arange(videos)[:, np.newaxis] < positives
+    orders = np.array([*itertools.permutations(range(videos))][:: max(1, math.factorial(videos) // 5040)])
+    hits = labels[orders, 0]
+    precisions = np.cumsum(hits, 1) / np.arange(1, videos + 1)
+    expected = (precisions * hits).sum(1).mean() / positives
+    assert trial_figures.chance_map(labels) == pytest.approx(expected)
+    empty = np.zeros((videos, 1), bool)
+    assert trial_figures.chance_map(np.hstack([labels, empty])) == pytest.approx(expected)  # a class without a video
+    assert trial_figures.chance_map(empty) == 0

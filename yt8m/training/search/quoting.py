@@ -25,8 +25,9 @@ def line(config: TrainConfig) -> str:
     where = quoted["validation"] or "the training data, held out for the choice"
     if quoted.get("folds", 1) > 1:
         where = f"in {quoted['folds']} folds, each scored by a model that had not seen it"
+    chance = f" (random scores: {quoted['chance']:.4f})" if quoted.get("chance") else ""
     return (
-        f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}, GAP {quoted['gap']:.4f} ± "
+        f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}{chance}, GAP {quoted['gap']:.4f} ± "
         f"{1.96 * quoted['gap_error']:.4f}, Hit@1 {quoted['hit_at_one']:.4f}: chosen on these {quoted['videos']} "
         f"videos ({where}), one half by the other; for a figure of new videos make a split test (make-records --splits)"
     )

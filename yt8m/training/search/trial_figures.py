@@ -88,7 +88,22 @@ def row_of(scores: NDArray[np.float32], labels: NDArray[np.bool_], keys: NDArray
         "map_error": float(resampled[:, 0].std()),
         "gap_error": float(resampled[:, 1].std()),
         "halves": [_as_row(ranked.figures(part)) for part in (half, 1 - half)],
+        "chance": round(sum(chance_map(labels[half == side]) for side in (0, 1)) / 2, 6),
     }
+
+
+def chance_map(labels: NDArray[np.bool_]) -> float:
+    """The mAP that random scores reach on average; of few videos it is well above the frequency of the classes.
+
+    Of n videos in random order, m of which have the class, the expected AP is h + (1 - h) (m - 1) / (n - 1), where h is
+    the mean of 1/1 .. 1/n: a hit at place k counts itself, and (k - 1) (m - 1) / (n - 1) of the others before it.
+    """
+    size, positives = len(labels), labels.sum(0)
+    positives = positives[positives > 0]
+    if not len(positives):
+        return 0.0
+    itself = float((1 / np.arange(1, size + 1)).mean())
+    return float((itself + (1 - itself) * (positives - 1) / max(1, size - 1)).mean())
 
 
 def seconds(videos: int, classes: int) -> float:
@@ -113,7 +128,7 @@ def quoted(rows: Any) -> dict[str, float]:
         measured.append(best["halves"][measured_on])
     best = max(rows, key=rank_of)
     means = {name: sum(half[name] for half in measured) / 2 for name in ("map", "gap", "hit_at_one")}
-    return {**means, "map_error": best["map_error"], "gap_error": best["gap_error"]}
+    return {**means, "map_error": best["map_error"], "gap_error": best["gap_error"], "chance": best.get("chance")}
 
 
 def are_cut(rows: Any) -> bool:
