@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_records import labels_of
 
 from yt8m.datasets.make_records.classes import Classes
-from yt8m.datasets.make_records.human_labels import Corrections, read_decisions
+from yt8m.datasets.make_records.human_labels import Corrections, Decision, read_decisions
 from yt8m.datasets.make_records.rows import Labels
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
@@ -152,7 +152,10 @@ def test_a_table_that_a_spreadsheet_wrote_is_read(separator: str, tmp_path: path
     rows[2][2] = "missing"
     path = tmp_path / "decisions.csv"
     path.write_bytes(b"\xef\xbb\xbf" + "".join(separator.join(row) + "\r\n" for row in rows).encode())
-    assert read_decisions(str(path)) == [(2, b"a", "cat", "wrong", True), (3, b"c", "b", "missing", None)]
+    assert read_decisions(str(path)) == [
+        Decision(2, b"a", "cat", "wrong", True),
+        Decision(3, b"c", "b", "missing", None),
+    ]
 
 
 def test_decisions_on_videos_that_the_table_lacks_are_warned_of(

@@ -18,11 +18,19 @@ from yt8m import storage, terminal
 from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
-from yt8m.datasets.make_records.human_labels import ANSWERS, AnsweredTable, Corrections, read_answers, write_answers
+from yt8m.datasets.make_records.human_labels import (
+    ANSWERS,
+    AnsweredTable,
+    CorrectedLabels,
+    Corrections,
+    read_answers,
+    write_answers,
+)
 from yt8m.datasets.make_records.output import Output, making_folder
-from yt8m.datasets.make_records.rows import BadRows, RowReader, TableVideos
+from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
-from yt8m.datasets.make_records.span_cells import Grid, describe, number_spans
+from yt8m.datasets.make_records.span_cells import Grid, describe
+from yt8m.datasets.make_records.span_corrections import SpanCorrections
 from yt8m.datasets.make_records.table_features import open_table
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, label_joiner, table_flags
 from yt8m.errors import UsageError
@@ -65,7 +73,7 @@ class RecordsConfig(DataSetFlags):
         shapes="nothing",  # `_hash_inputs` has the file's path, size and time instead
     )
     corrections: str = path_option(
-        "CSV file, as yt8m audit writes it, with decisions on labels that may be wrong or missing",
+        "CSV file, as yt8m audit writes it, with decisions on labels, or spans, that may be wrong or missing",
         shapes="nothing",  # `_hash_inputs` has the file's path, size and time instead
     )
 
@@ -106,7 +114,8 @@ class _RecordsMaker:
         answered_table = AnsweredTable(table, self._answers)
         self._bad = BadRows(config.table, config.max_bad_rows, table.line_of)
         self._rows = RowReader(answered_table if self._answers else table, config, self._bad)
-        self._grid = self._span_grid(table.columns)
+        self._has_spans = "spans" in table.columns
+        self._grid = self._span_grid()
         if self._grid is not None:  # they may have been found without the flag
             config = self._config = dataclasses.replace(config, rows=SPANS)
         rule = FrameRule(config.level, config.frame_limit, config.frames_per_second)
@@ -122,17 +131,16 @@ class _RecordsMaker:
         self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
-    def _span_grid(self, columns: Sequence[str]) -> Grid | None:
+    def _span_grid(self) -> Grid | None:
         """The grid of spans; None if the table has none, or if records of whole videos are made."""
         config = self._config
-        if "spans" not in columns:
+        if not self._has_spans:
             return None
-        for flag, value in (("labels", config.labels), ("corrections", config.corrections)):
-            if value:
-                raise UsageError(
-                    f"--{flag}={value} has labels of whole videos, but the rows of {config.table} are spans; leave it "
-                    "out, or add --rows=videos."
-                )
+        if config.labels:
+            raise UsageError(
+                f"--labels={config.labels} has labels of whole videos, but the rows of {config.table} are spans; leave "
+                "it out, or add --rows=videos."
+            )
         is_stored = config.level == "frame"
         return Grid.with_cells(config.segment_size, config.frames_per_second, config.annotated) if is_stored else None
 
@@ -141,7 +149,7 @@ class _RecordsMaker:
         unlabelled = f"{self._config.table}: no row has a label, so there are no classes; fill the column labels"
         classes = number_labels(self._scan.names, self._config, unlabelled)
         classes = match_other_levels(classes, self._config, self._config.level)
-        self._corrections.check(classes)
+        self._corrections.check(classes, are_spans=self._has_spans)
         return classes
 
     @property
@@ -233,7 +241,7 @@ class _RecordsMaker:
         total = len(self._scan.splits)
         for batch in terminal.with_progress(self._batches(), total, "rows", lambda batch: batch.rows.size):
             labels, indices = self._rows.number_labels(batch, self._classes)
-            labels, rows_of_added, rows_of_removed = self._corrections.apply(batch.ids, labels, self._classes)
+            labels, rows_of_added, rows_of_removed = self._corrected(batch, labels)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames, lengths = write(output, batch, indices, contexts)
             for split in np.flatnonzero(np.bincount(batch.splits[indices])).tolist():
@@ -243,6 +251,17 @@ class _RecordsMaker:
                 added, removed = (int(is_written[rows].sum()) for rows in (rows_of_added, rows_of_removed))
                 output.count_changed_labels(split, added, removed)
         output.progress.bad = {str(number): problem for number, problem in self._bad.problems.items()}
+
+    def _corrected(self, batch: TableVideos, labels: Labels) -> CorrectedLabels:
+        """The labels of a batch after the decisions of --corrections."""
+        if self._has_spans:
+            return self._span_corrections.labels(batch.ids, batch.rows.cells["spans"], labels)
+        return self._corrections.apply(batch.ids, labels, self._classes)
+
+    @property
+    def _span_corrections(self) -> SpanCorrections:
+        """The decisions of --corrections on spans."""
+        return SpanCorrections(self._corrections, self._classes)
 
     def _write_videos(
         self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
@@ -290,7 +309,8 @@ class _RecordsMaker:
         """Counts the spans of a row, and returns what its record stores of them."""
         if self._grid is None:
             return {}
-        cells, said = self._grid.cells(number_spans(batch.rows.cells["spans"][index], self._classes.number), frames)
+        spans = self._span_corrections.spans(batch.ids[index], batch.rows.cells["spans"][index]).spans
+        cells, said = self._grid.cells(spans, frames)
         output.count_spans(int(batch.splits[index]), said)
         return cells.context()
 

@@ -12,8 +12,9 @@ changed last counts.
     2,clip 203,cat,missing,0.991,no
 
 `yt8m audit` writes such a table with an empty column `decision`. `yes` removes a wrong label or adds a missing label.
-`no` or an empty cell changes nothing. Only the columns video, class, kind and decision are read, in any order. The
-cells may be separated by semicolons or tabs, as spreadsheets write them in some countries.
+`no` or an empty cell changes nothing. Only the columns video, class, kind and decision are read, in any order, and, for
+decisions on spans of time, start and end. The cells may be separated by semicolons or tabs, as spreadsheets write them
+in some countries.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_noth
 from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
 from yt8m.tables.reading import Row, open_columns
 from yt8m.tables.sources import Rows
+from yt8m.tables.times import is_empty, parse_time
 from yt8m.tables.understood import Table
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
@@ -46,6 +48,7 @@ ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; s
 CONTROL = "classes"
 WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
 COLUMNS = ("video", "class", "kind", "decision")  # the columns that a table of decisions must have
+TIMES = ("start", "end")  # further columns of a table of decisions on spans
 ADDED, REMOVED = "labels added", "labels removed"  # names of two counts in `manifest_entry`
 # {cell of the column `decision`, in lower case: whether the label really is wrong or missing, None if undecided}
 _DECISIONS = {"": None} | dict.fromkeys(TRUE_WORDS, True) | dict.fromkeys(FALSE_WORDS, False)
@@ -56,6 +59,7 @@ class Decision(NamedTuple):
 
     Attributes:
       is_right: whether the label really is wrong or missing; None if nobody has decided.
+      span: the start and the end, in seconds, of the part of the video that it is about; None for the whole video.
     """
 
     line: int
@@ -63,6 +67,7 @@ class Decision(NamedTuple):
     label: str
     kind: str
     is_right: bool | None
+    span: tuple[float, float] | None = None
 
     @property
     def says_present(self) -> bool:
@@ -71,6 +76,12 @@ class Decision(NamedTuple):
         Meaningless if nobody has decided.
         """
         return (self.kind == MISSING) == self.is_right
+
+    def shares_time_with(self, other: Decision) -> bool:
+        """Whether both are about a part of the same time."""
+        if self.span is None or other.span is None:
+            return True
+        return max(self.span[0], other.span[0]) < min(self.span[1], other.span[1])
 
 
 class CorrectedLabels(NamedTuple):
@@ -89,7 +100,7 @@ class CorrectedLabels(NamedTuple):
 def read_decisions(path: str) -> list[Decision]:
     """Reads all rows of a table of decisions, a CSV file with at least the columns `COLUMNS`."""
     storage.refuse_missing(path, "corrections", "`yt8m audit` writes a decisions.csv")
-    table = open_columns("--corrections", path, COLUMNS)
+    table = open_columns("--corrections", path, COLUMNS, TIMES)
     decisions = [_parse_decision(path, row) for row in table.rows()]
     _refuse_contradictions(path, decisions, lambda label: label)
     return decisions
@@ -111,21 +122,36 @@ def _parse_decision(path: str, row: Row) -> Decision:
     if not video.strip() or not label:
         raise RunError(f"{path}, {row.place}: the {'class' if video.strip() else 'video'} is empty.")
     name = id_bytes(text_of_spreadsheet(video).encode("utf-8", "surrogateescape"))
-    return Decision(row.number, name, clean_name(text_of_spreadsheet(label)), kind, _DECISIONS[answer])
+    text = clean_name(text_of_spreadsheet(label))
+    return Decision(row.number, name, text, kind, _DECISIONS[answer], _parse_span(path, row))
+
+
+def _parse_span(path: str, row: Row) -> tuple[float, float] | None:
+    """The start and the end in a row; None if it has neither."""
+    cells = [row.cells.get(name, "") for name in TIMES]
+    if all(map(is_empty, cells)):
+        return None
+    with refusing(lambda error: RunError(f"{path}, {row.place}: a time is {error}.")):
+        start, end = map(parse_time, cells)
+    if end <= start:
+        raise RunError(f"{path}, {row.place}: the end, {end:g}, is not after the start, {start:g}.")
+    return start, end
 
 
 def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: Callable[[str], Hashable]) -> None:
     """Raises `RunError` if one decision says that a video shows a class and another one denies it."""
-    decisions_by_class: dict[tuple[bytes, Hashable], Decision] = {}
+    decisions_by_class: dict[tuple[bytes, Hashable], list[Decision]] = {}
     for decision in decisions:
         if decision.is_right is None:
             continue
-        earlier_decision = decisions_by_class.setdefault((decision.video, class_of(decision.label)), decision)
-        if earlier_decision.says_present != decision.says_present:
-            raise RunError(
-                f"{path}, line {decision.line}: the decision on class {decision.label!r} of this video contradicts "
-                f"the one in line {earlier_decision.line}; remove one of them."
-            )
+        earlier_decisions = decisions_by_class.setdefault((decision.video, class_of(decision.label)), [])
+        for earlier in earlier_decisions:
+            if earlier.says_present != decision.says_present and decision.shares_time_with(earlier):
+                raise RunError(
+                    f"{path}, line {decision.line}: the decision on class {decision.label!r} of this video contradicts "
+                    f"the one in line {earlier.line}; remove one of them."
+                )
+        earlier_decisions.append(decision)
 
 
 class Corrections:
@@ -152,10 +178,28 @@ class Corrections:
         """The ids of the videos for which a decision says that a label is wrong or missing."""
         return self._changes.keys()
 
-    def check(self, classes: Classes) -> None:
-        """Refuses decisions that cannot be applied to the labels of these classes."""
-        class_of = _class_lookup(classes)
+    def of(self, video: bytes) -> Sequence[Decision]:
+        """The decisions that say that a label of a video is wrong or missing."""
+        return self._changes.get(video, ())
+
+    def check(self, classes: Classes, *, are_spans: bool = False) -> None:
+        """Refuses decisions that cannot be applied to the labels of these classes.
+
+        Args:
+          are_spans: whether the labels have times.
+        """
+        class_of = class_lookup(classes)
         for decision in itertools.chain.from_iterable(self._changes.values()):
+            if decision.span is not None and not are_spans:
+                raise UsageError(
+                    f"--corrections={self.path}, line {decision.line}: the decision is about a part of the video, but "
+                    "the rows of the table are whole videos; add --rows=spans, or leave its start and end empty."
+                )
+            if decision.span is None and are_spans and decision.kind == MISSING:
+                raise UsageError(
+                    f"--corrections={self.path}, line {decision.line}: a missing label of spans needs a start and an "
+                    "end; fill these columns, as yt8m audit does for records of spans."
+                )
             if class_of(decision.label) < 0:
                 names = classes.vocabulary.names if classes.vocabulary else classes.number
                 raise UsageError(
@@ -167,7 +211,7 @@ class Corrections:
 
     def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> CorrectedLabels:
         """Applies the decisions to the labels of a batch of rows."""
-        class_of = _class_lookup(classes)
+        class_of = class_lookup(classes)
         changes = [
             (row, class_of(decision.label), decision.kind == MISSING)
             for row, video in enumerate(ids if self._changes else ())
@@ -185,7 +229,7 @@ class Corrections:
         return CorrectedLabels(Labels(pairs // width, pairs % width), added_pairs // width, removed_pairs // width)
 
 
-def _class_lookup(classes: Classes) -> Callable[[str], int]:
+def class_lookup(classes: Classes) -> Callable[[str], int]:
     """Returns a function from a label (a name or a class number) to its class, or to -1 if it has none."""
     listed = classes.vocabulary.names if classes.vocabulary else ()
     names = {name: index for index, name in reversed(list(enumerate(listed)))}

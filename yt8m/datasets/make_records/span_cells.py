@@ -30,7 +30,10 @@ UNSEEN = "spans that cover half of no cell, left out (a smaller --segment_size k
 
 
 class ClassSpan(NamedTuple):
-    """A span with the numbers of its classes; `start` and `end` are seconds."""
+    """A span with the numbers of its classes; `start` and `end` are seconds.
+
+    Without a class it is a part of the video that people have looked at.
+    """
 
     start: float
     end: float
@@ -96,7 +99,8 @@ class Grid(NamedTuple):
     def cells(self, spans: Sequence[ClassSpan], num_frames: int) -> tuple[RatedCells, Counter[str]]:
         """The cells of a video, and what is to be said of its spans."""
         seconds, said = num_frames / self.per_second, Counter({SPANS: sum(len(span.classes) for span in spans)})
-        covers, times = list[tuple[int, NDArray[np.bool_]]](), list[tuple[float, float]]()
+        covers = list[tuple[int, NDArray[np.bool_]]]()
+        times = [(span.start, min(span.end, seconds)) for span in spans if not span.classes]
         for number, intervals in self._by_class(spans).items():
             visible = list(_within(intervals, seconds, said))
             covers.append((number, self._half_covered(visible, num_frames)))
