@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pathlib
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import laws
 import leaks
 import plain_graphs
 import pytest
+import span_runs
 from emulator import bucket, emulator_address
 
 # One emulator of buckets for all tests of a process: a fixture of a folder would be made for each folder.
@@ -87,6 +89,15 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session")
+def span_run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The folder of `span_runs.make`, whose run has chosen on validation how cells are joined."""
+    folder = tmp_path_factory.mktemp("spans")
+    span_runs.make(folder)
+    assert span_runs.evaluate(folder) == 0
+    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,6 +9,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from span_runs import CELL, NAMES
 
 import yt8m
 from yt8m.command_line import cli
@@ -17,40 +18,12 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.tables.understood import TableFlags, understand
 
 pytestmark = pytest.mark.long
-_CELL = 2
-NAMES = ("weld", "cut", "bend")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Records of films with planted spans, and a run that was trained on their cells."""
-    folder = tmp_path_factory.mktemp("spans")
-    draw, rows = np.random.default_rng(3), [("video", "path", "label", "start", "end", "split")]
-    for number in range(24):
-        frames = draw.normal(size=(60, 6)).astype(np.float32)
-        split = "train" if number < 16 else "validate"
-        for index, name in enumerate(NAMES):
-            start = int(draw.integers(0, 20)) * _CELL
-            end = start + int(draw.integers(3, 8)) * _CELL
-            frames[start:end, index] += 6
-            rows.append((f"v{number}", f"v{number}.npy", name, str(start), str(end), split))
-        np.save(folder / f"v{number}.npy", frames)
-    with (folder / "spans.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
-    words = [f"--table={folder}/spans.csv", f"--out={folder}/data", "--level=frame", "--rows=spans", "--shards=1"]
-    assert cli.call("make-records", [*words, f"--segment_size={_CELL}"]) == 0
-    words = [f"--data={folder}/data/frame/train/*.tfrecord", f"--train_dir={folder}/run", "--num_epochs=60"]
-    words += ["--model=FrameLevelLogisticModel", "--batch_size=64", "--base_learning_rate=0.1"]
-    assert cli.call("train", words) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
-def evaluated(folder: pathlib.Path) -> pathlib.Path:
-    """The folder after an evaluation of spans."""
-    data = f"--eval_data_pattern={folder}/data/frame/validate/*.tfrecord"
-    assert cli.call("eval", [f"--train_dir={folder}/run", data, "--spans"]) == 0
-    return folder
+@pytest.fixture
+def evaluated(span_run: pathlib.Path) -> pathlib.Path:
+    """The folder of the run, after an evaluation of spans."""
+    return span_run
 
 
 def onnx_of(folder: pathlib.Path) -> pathlib.Path:
@@ -92,7 +65,7 @@ def test_the_table_of_spans_is_one_that_make_records_reads(evaluated: pathlib.Pa
         for video, spans in zip(rows.cells["id"], rows.cells["spans"], strict=True):
             for span in spans if video in found else ():
                 alike = [other for other in found[video] if other.labels == span.labels]
-                close += any(abs(span.start - o.start) <= _CELL and abs(span.end - o.end) <= _CELL for o in alike)
+                close += any(abs(span.start - o.start) <= CELL and abs(span.end - o.end) <= CELL for o in alike)
                 total += 1
     assert close >= 0.8 * total > 0
 

@@ -143,6 +143,12 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, Opened
         from yt8m.labels import audited_videos  # imports what downloads files, which no other start needs
 
         config = audited_videos.with_records(config)
+    else:
+        from yt8m.labels import audited_cells  # as above
+
+        config = audited_cells.with_cells(config, open_data(config.data, flag="data"))
+        if config.dry_run and isinstance(config, audited_cells.AuditOfCells):
+            return config, TrainConfig(), open_data(None)
     names = {flag.name for flag in flags} - set(AuditConfig.__dataclass_fields__)
     values = {name: value for name, value in start.values(typed).items() if name in names}
     values["train_data_pattern"] = config.data

@@ -273,7 +273,9 @@ if not TYPE_CHECKING:
 class AuditConfig(Checked, is_common=True):
     """The flags of `yt8m audit` itself. It also takes flags of `yt8m train`, which say how its models are trained."""
 
-    data: str = path_option("TFRecord files to audit, of all splits; commas between patterns")
+    data: str = path_option(
+        "TFRecord files to audit, of all splits; commas between patterns; of records with spans, the spans are audited"
+    )
     videos: str = path_option(
         "in place of --data: a folder of video files, whose labels are the names of their folders; or a table of them, "
         "as for yt8m extract",

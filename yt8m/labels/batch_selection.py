@@ -16,6 +16,8 @@ Gonzalez, Clustering to Minimize the Maximum Intercluster Distance, Theoretical 
 The exponent is large because distances in many dimensions differ little: without it, the values alone would decide.
 To save time, only the 50,000 candidates with the largest values and the first 20,000 labelled videos are compared.
 
+A model of spans chooses among the cells of films (`cell_selection`).
+
 With `--by=uncertainty` the value of a video is the sum of 4 p (1 - p) over its best classes, and nothing else counts.
 With `--by=random` the videos are drawn at random.
 """
@@ -51,10 +53,10 @@ from yt8m.reports import media_links
 from yt8m.scoring import Scorer
 
 FORMATS = {"csv": ".csv", "label-studio": ".json"}
-_CLASSES = 20  # number of best classes of a video that count
+CLASSES_OF_VIDEO = 20  # number of best classes of a video that count
 _POOL = 50_000  # this many candidates with the largest values (or --count, if it is larger) are compared
 _POWER = 15  # exponent of the distance in value x distance^_POWER, by which the next video is chosen
-_MOST_LABELLED = 20_000  # largest number of labelled videos with which candidates are compared
+MOST_LABELLED = 20_000  # largest number of labelled videos with which candidates are compared
 _BLOCK = 2048  # number of labelled videos with which candidates are compared at once
 HEADER = ("rank", "video", "value", "distance", "classes")
 _LEAST_SCORE = 1e-9  # mean scores are kept this far from 0 and 1, so that their odds are finite
@@ -77,6 +79,9 @@ class SelectConfig(Checked):
     labelled: str = path_option("TFRecord files of videos with labels [those that the run was trained on]")
     format: str = option("csv", "what is written: a table, or tasks for Label Studio", choices=tuple(FORMATS))
     media: str = same_as(EvalConfig, "media", needs="", help="CSV file with the columns id,address of the videos")
+    frame_rate: float = option(
+        24.0, "for label-studio and a model of spans: the frameRate of the Video tag", minimum=1e-3
+    )
     checkpoint: str = same_as(OfCheckpoint, "checkpoint")
     seed: int = option(0, "seed of --by=random", minimum=0)
     trust_code: bool = option(False, TRUST_HELP)
@@ -115,7 +120,7 @@ class LabelledVideos(NamedTuple):
 
     Attributes:
       counts: int64 [C], the number of labels of each class.
-      directions: float32 [M, D], the features of the first M videos, scaled to length 1; M is at most _MOST_LABELLED.
+      directions: float32 [M, D], the features of the first M videos, scaled to length 1; M is at most MOST_LABELLED.
     """
 
     number: int
@@ -162,21 +167,34 @@ def choose(config: SelectConfig) -> Iterator[str]:
         if config.dry_run:
             yield _describe_work(config, scorer, labelled_data)
             return
+        if scorer.takes.has_frames and scorer.training_data.segment_labels:
+            from yt8m.labels import cell_selection  # extends this module
+
+            yield from cell_selection.choose(config, scorer, labelled_data)
+            return
         candidates = read_candidates(scorer, config.data)
         labelled = read_labelled(scorer, labelled_data, frozenset(candidates.ids))
         names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
+    unlabelled = without_labelled(candidates, labelled, config, pattern)
+    selection = select(unlabelled, labelled, config)
+    write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
+    yield describe_selection(unlabelled, selection, names, config)
+    if labelled.among_candidates:
+        left_out = len(candidates.ids) - len(unlabelled.ids)
+        yield f"{left_out} videos of --data were left out: they are labelled, in {pattern}"
+
+
+def without_labelled(
+    candidates: UnlabelledVideos, labelled: LabelledVideos, config: SelectConfig, pattern: str
+) -> UnlabelledVideos:
+    """The candidates that are not labelled yet; refuses if there are none. `pattern` names the labelled videos."""
     unlabelled = candidates.without(labelled.among_candidates)
     if not unlabelled.ids:
         raise UsageError(
             f"--data={config.data}: all {len(candidates.ids)} videos are among the labelled ones, {pattern}; name "
             "videos that are not, or name the labelled ones by --labelled."
         )
-    selection = select(unlabelled, labelled, config)
-    write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
-    yield _describe_selection(unlabelled, selection, names, config)
-    if labelled.among_candidates:
-        left_out = len(candidates.ids) - len(unlabelled.ids)
-        yield f"{left_out} videos of --data were left out: they are labelled, in {pattern}"
+    return unlabelled
 
 
 def _describe_work(config: SelectConfig, scorer: Scorer, labelled: OpenedData) -> str:
@@ -190,14 +208,14 @@ def _describe_work(config: SelectConfig, scorer: Scorer, labelled: OpenedData) -
     )
 
 
-def _describe_selection(
-    candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig
+def describe_selection(
+    candidates: UnlabelledVideos, selection: Selection, names: Vocabulary, config: SelectConfig, noun: str = "videos"
 ) -> str:
     """A line for the terminal: the file, the number of chosen videos, and the 5 most frequent best classes of these."""
     counts = np.bincount(candidates.best.classes[selection.indices, 0])
     common = np.argsort(-counts, kind="stable")[:5]
     classes = ", ".join(names.name(int(number)) for number in common if counts[number])
-    return f"{config.out}: {len(selection.indices)} of {len(candidates.ids)} videos, most of them of {classes}"
+    return f"{config.out}: {len(selection.indices)} of {len(candidates.ids)} {noun}, most of them of {classes}"
 
 
 def directions_of(batch: NumpyBatch) -> Floats32:
@@ -214,7 +232,7 @@ def read_candidates(scorer: Scorer, pattern: str) -> UnlabelledVideos:
     scorer.check(records)
     for batch in terminal.with_bar(iter(records), "scoring"):
         all_scores = scorer.scores(scorer.takes.arranged(batch.without_labels()))[1]
-        best = top_k(all_scores, _CLASSES)
+        best = top_k(all_scores, CLASSES_OF_VIDEO)
         total += all_scores.sum(0, dtype=np.float64)
         ids += batch.ids
         scores.append(best.scores)
@@ -253,8 +271,8 @@ def read_labelled(scorer: Scorer, data: OpenedData, candidates: Collection[str] 
         shared.update(video for video in batch.ids if video in candidates)
         scorer.takes.arranged(batch)  # raises if the features are not those that the model takes
         counts += batch.labels.sum(0)
-        if number < _MOST_LABELLED:
-            directions.append(directions_of(batch)[: _MOST_LABELLED - number])
+        if number < MOST_LABELLED:
+            directions.append(directions_of(batch)[: MOST_LABELLED - number])
         number += len(batch)
     if not number:
         raise UsageError(f"the files of labelled videos, {data.pattern}, have no record; name others by --labelled.")
@@ -353,7 +371,7 @@ def write_selection(
     """
     ids, best = candidates.ids, candidates.best
     if config.format == "csv":
-        write_table(config.out, HEADER, _rows(ids, best, selection, names))
+        write_table(config.out, HEADER, rows_of(ids, best, selection, names))
         return
     chosen_ids = [ids[index] for index in selection.indices.tolist()]
     addresses = media_links.read_addresses(config.media, chosen_ids)
@@ -364,7 +382,7 @@ def write_selection(
     storage.write(config.out, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
 
 
-def _rows(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary) -> Iterator[list[Any]]:
+def rows_of(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary) -> Iterator[list[Any]]:
     """The rows of the table, with the columns of `HEADER`."""
     columns = zip(*(values.tolist() for values in selection), strict=True)
     for rank, (index, value, distance) in enumerate(columns, 1):

@@ -7,19 +7,19 @@ and classes with few videos.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.datasets.make_records.human_labels import MISSING, WRONG, read_decisions
+from yt8m.datasets.make_records.human_labels import MISSING, WRONG, Decision, read_decisions
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.labels.folds import AuditedVideos, FoldScores
 from yt8m.labels.label_noise import LabelNoise, estimate
 from yt8m.records import shards
-from yt8m.records.prediction_files import spreadsheet_text, write_table
+from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.vocabulary import Vocabulary
 
 HEADER = ("rank", "video", "class", "kind", "chance")
@@ -119,19 +119,48 @@ def write_decisions(path: str, issues: LabelIssues, ids: Sequence[str], names: V
     If the file exists, it is replaced, but its decisions are kept, even those on labels that are no issues any more;
     these are the last rows. The arguments are those of `write_issues`.
     """
+    return write_decision_rows(path, HEADER, _rows(issues, ids, names))
+
+
+def write_decision_rows(path: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Writes `decisions.csv` from rows of issues, as `write_decisions` does.
+
+    Args:
+      header: the names of the columns of `rows`.
+    """
     rows_before = read_decisions(path) if storage.exists(path) else ()
     decisions = [decision for decision in rows_before if decision.is_right is not None]
-    text_of_decision = {(each.video, each.label, each.kind): ANSWERS[each.is_right] for each in decisions}
-    rows = []
-    for row, video, number in zip(
-        _rows(issues, ids, names), issues.videos.tolist(), issues.classes.tolist(), strict=True
-    ):
-        key = (id_of_text(ids[video]), class_text(names, number), row[HEADER.index("kind")])
-        rows.append([*row, text_of_decision.pop(key, "") if text_of_decision else ""])
-    for (video, label, kind), text in text_of_decision.items():
-        rows.append(["", spreadsheet_text(shards.id_text(video)), spreadsheet_text(label), kind, "", text])
-    write_table(path, (*HEADER, "decision"), rows)
+    text_of_decision = {key_of(decision): ANSWERS[decision.is_right] for decision in decisions}
+    written = []
+    for row in rows:
+        key = key_of_row(dict(zip(header, map(str, row), strict=True)))
+        written.append([*row, text_of_decision.pop(key, "") if text_of_decision else ""])
+    for (video, label, kind, span), text in text_of_decision.items():
+        start, end = map(time_text, span) if span else ("", "")
+        cells = {"video": spreadsheet_text(shards.id_text(video)), "class": spreadsheet_text(label), "kind": kind}
+        cells |= {"start": start, "end": end}
+        written.append([*(cells.get(name, "") for name in header), text])
+    write_table(path, (*header, "decision"), written)
     return len(decisions)
+
+
+Key = tuple[bytes, str, str, tuple[float, float] | None]  # what a decision is about: video, class, kind and time
+
+
+def key_of(decision: Decision) -> Key:
+    """What a decision is about."""
+    return decision.video, decision.label, decision.kind, decision.span
+
+
+def key_of_row(row: Mapping[str, str]) -> Key:
+    """What a row of a table of issues is about; its cells may have the quotes of `spreadsheet_text`."""
+    span = (float(row["start"]), float(row["end"])) if row.get("start") else None
+    return id_of_text(text_of_spreadsheet(row["video"])), text_of_spreadsheet(row["class"]), row["kind"], span
+
+
+def time_text(seconds: float) -> str:
+    """A time in a table of issues."""
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")
 
 
 def id_of_text(text: str) -> bytes:

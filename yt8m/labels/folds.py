@@ -94,10 +94,14 @@ def fold_of(text: str, folds: int) -> int:
 
 
 class FoldSets:
-    """The folds of an audit, as shards in one folder."""
+    """The folds of an audit, as shards in one folder.
 
-    def __init__(self, folder: str, folds: int) -> None:
-        self._folder, self._folds = folder, folds
+    Args:
+      film_of: gives the name of what a video is a part of, and which stays in one fold.
+    """
+
+    def __init__(self, folder: str, folds: int, film_of: Callable[[str], str] = lambda video: video) -> None:
+        self._folder, self._folds, self._film_of = folder, folds, film_of
 
     @property
     def is_complete(self) -> bool:
@@ -130,7 +134,7 @@ class FoldSets:
                 batch = records.parsed(raws)
                 on_batch(batch)
                 for video, (payload, path, _) in zip(batch.ids, raws, strict=True):
-                    fold = fold_of(_group(video, groups), self._folds)
+                    fold = fold_of(_group(self._film_of(video), groups), self._folds)
                     writers.add(fold, payload)
                     ids.append(video)
                     splits.append(split_indices[path])

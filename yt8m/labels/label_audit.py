@@ -20,7 +20,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from absl import logging
@@ -32,7 +32,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools
-from yt8m.labels import audited_videos, findings, folds, video_copies
+from yt8m.labels import audited_cells, audited_videos, findings, folds, video_copies
 from yt8m.labels.folds import AuditedVideos, FoldScores, FoldSets, read_scores, score_fold, write_scores
 from yt8m.labels.label_noise import LabelNoise, RankingBasis
 from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoVectors
@@ -53,7 +53,15 @@ SUMMARY = "summary.json"
 PAGE = "audit.html"
 _MOST_ROWS = 1000  # largest number of rows of a table on the page; the CSV files have all rows
 _ID_COLUMNS = ("video", "other")  # columns that may have ids of videos
-_NUMBER_COLUMNS = ("rank", "chance", "similarity", "videos", "value")  # columns that are sorted as numbers
+_NUMBER_COLUMNS = (
+    "rank",
+    "chance",
+    "similarity",
+    "videos",
+    "value",
+    "start",
+    "end",
+)  # columns that are sorted as numbers
 
 
 def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
@@ -80,12 +88,18 @@ def audit(config: AuditConfig, training: TrainConfig, data: OpenedData) -> dict[
     media_links.check(config.media)
     if config.dry_run and config.videos:
         return {"understood": audited_videos.describe(config)}
+    if config.dry_run and isinstance(config, audited_cells.AuditOfCells):
+        return {"understood": audited_cells.describe(config)}
     if problem := label_check.describe_problem(data):
         raise UsageError(f"--data={config.data}: {problem}; an audit needs labels.")
     if config.dry_run:
         return {"understood": _describe_work(config, training, data)}
     storage.makedirs(config.out)
     with terminable(), storage.lock(storage.join(config.out, ".lock")):
+        if isinstance(config, audited_cells.AuditOfCells):
+            from yt8m.labels.cell_audit import CellAudit  # extends the class of this module
+
+            return CellAudit(config, training, data).run()
         return LabelAudit(config, training, data).run()
 
 
@@ -102,13 +116,23 @@ def _describe_work(config: AuditConfig, training: TrainConfig, data: OpenedData)
 
 
 class LabelAudit:
-    """One audit; `run` does the work that an interrupted run has not done yet."""
+    """One audit; `run` does the work that an interrupted run has not done yet.
+
+    Attributes:
+      tables: {heading on the page: name of the file}.
+    """
+
+    tables: ClassVar[Mapping[str, str]] = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
 
     def __init__(self, config: AuditConfig, training: TrainConfig, data: OpenedData) -> None:
         """Nothing is read or written before `run`; the arguments are those of the function `run`."""
         self._config, self._training, self._data, self._files = config, training, data, data.files
         self._work = storage.join(config.out, _WORK)
-        self._folds = FoldSets(storage.join(self._work, "folds"), config.folds)
+        self._folds = FoldSets(storage.join(self._work, "folds"), config.folds, self._film_of)
+
+    def _film_of(self, video: str) -> str:
+        """The name of what stays in one fold: the video itself."""
+        return video
 
     def run(self) -> dict[str, Any]:
         """Does the audit and writes its files; returns the content of summary.json."""
@@ -125,8 +149,7 @@ class LabelAudit:
         summary |= self._summarise_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
         summary |= {"findings on classes": len(odd_classes)}
         storage.write(self._path(SUMMARY), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-        tables = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
-        write_page(self._config.out, summary, tables, self._config.media)
+        write_page(self._config.out, summary, self.tables, self._config.media)
         self._remove_from_work("folds")
         return summary
 
@@ -279,9 +302,7 @@ class LabelAudit:
         self, videos: AuditedVideos, scores: FoldScores, noise: LabelNoise, names: vocabulary.Vocabulary
     ) -> dict[str, Any]:
         """Finds the issues, and writes the tables of issues and of decisions; returns their entries of summary.json."""
-        issues = findings.find_issues(scores, noise, self._config.min_chance).first(self._config.max_issues)
-        findings.write_issues(self._path(ISSUES), issues, videos.ids, names)
-        num_kept = findings.write_decisions(self._path(DECISIONS), issues, videos.ids, names)
+        issues = findings.find_issues(scores, noise, self._config.min_chance)
         return {
             "videos": len(videos.ids),
             "labels": len(scores.labels),
@@ -291,6 +312,17 @@ class LabelAudit:
             "share of missing labels by the confident joint": round(noise.joint.missing, 4),
             "shares that are in doubt": ", ".join(noise.contradictions()) or "none",
             "order of the list": "by chance" if noise.ranking is RankingBasis.RATES else "by score",
+            **self._write_tables(issues, videos, names),
+        }
+
+    def _write_tables(
+        self, issues: findings.LabelIssues, videos: AuditedVideos, names: vocabulary.Vocabulary
+    ) -> dict[str, int]:
+        """Writes the tables of issues and of decisions; returns how many there are, for summary.json."""
+        issues = issues.first(self._config.max_issues)
+        findings.write_issues(self._path(ISSUES), issues, videos.ids, names)
+        num_kept = findings.write_decisions(self._path(DECISIONS), issues, videos.ids, names)
+        return {
             "listed as wrong": int((~issues.is_missing).sum()),
             "listed as missing": int(issues.is_missing.sum()),
             "decisions kept": num_kept,
@@ -299,17 +331,28 @@ class LabelAudit:
 
 def format_summary(summary: dict[str, Any], out: str) -> str:
     """The text that the command prints, from the content of summary.json and the folder of the audit."""
+    has_spans = "cells" in summary
+    noun, cells = ("spans", f", {summary['cells']} cells") if has_spans else ("labels", "")
+    copies = "" if has_spans else _format_copies(summary, out)
+    shares = [_format_share(summary, kind) for kind in ("wrong", "missing")]
     return (
-        f"{summary['videos']} videos, {summary['labels']} labels: {_format_share(summary, 'wrong')} of the labels are "
-        f"wrong, and {_format_share(summary, 'missing')} of the true labels are missing.\n"
+        f"{summary['videos']} videos{cells}, {summary['labels']} labels: {shares[0]} of the labels are wrong, and "
+        f"{shares[1]} of the true labels are missing.\n"
         f"{_format_doubt(summary)}"
-        f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} labels that may be wrong and "
+        f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} {noun} that may be wrong and "
         f"{summary['listed as missing']} that may be missing.\n"
-        f"{storage.join(out, COPIES)} lists {summary['copies across splits']} pairs of copies across splits and "
-        f"{summary['copies within a split']} within one{_format_effect(summary)}.\n"
+        f"{copies}"
         f"{storage.join(out, CLASSES)} lists {summary['findings on classes']} findings on classes.\n"
         f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and rebuild the records by\n"
         f"  yt8m make-records --corrections={storage.join(out, DECISIONS)} ..."
+    )
+
+
+def _format_copies(summary: dict[str, Any], out: str) -> str:
+    """The line about copies of videos."""
+    return (
+        f"{storage.join(out, COPIES)} lists {summary['copies across splits']} pairs of copies across splits and "
+        f"{summary['copies within a split']} within one{_format_effect(summary)}.\n"
     )
 
 
@@ -349,7 +392,7 @@ def _format_effect(summary: dict[str, Any]) -> str:
     return f". {summary['effect in words']}" if "effect in words" in summary else ""
 
 
-def write_page(folder: str, summary: dict[str, Any], tables: dict[str, str], media: str) -> None:
+def write_page(folder: str, summary: dict[str, Any], tables: Mapping[str, str], media: str) -> None:
     """Writes `audit.html` from the tables of an audit, of which it shows the first rows.
 
     Without Jinja2 it writes no page and logs a warning.
@@ -390,12 +433,9 @@ def _decisions_on(folder: str, rows: Sequence[Mapping[str, str]]) -> list[tuple[
     """For each issue its cells in the file, as JSON, and what `decisions.csv` says: yes, no or nothing."""
     path = storage.join(folder, DECISIONS)
     decisions = read_decisions(path) if storage.exists(path) else ()
-    answers = {(each.video, each.label, each.kind): findings.ANSWERS[each.is_right] for each in decisions}
+    answers = {findings.key_of(each): findings.ANSWERS[each.is_right] for each in decisions}
     return [
-        (
-            json.dumps([spreadsheet_text(cell) for cell in row.values()]),
-            answers.get((findings.id_of_text(row["video"]), row["class"], row["kind"]), ""),
-        )
+        (json.dumps([spreadsheet_text(cell) for cell in row.values()]), answers.get(findings.key_of_row(row), ""))
         for row in rows
     ]
 

@@ -1,0 +1,70 @@
+"""`yt8m select` with a model of spans: parts of films that nobody has rated, as a table and as tasks."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+
+import pytest
+from span_runs import CELL, FILMS, NAMES, SECONDS, TRAINED, make_records
+
+import yt8m
+from yt8m.command_line import cli
+from yt8m.errors import UsageError
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def unrated(span_run: pathlib.Path) -> str:
+    """Records of the films of which people have looked at the spans alone."""
+    make_records(span_run, "unrated", "--annotated=spans")
+    return f"{span_run}/unrated/frame/validate/*.tfrecord"
+
+
+def rated_cells(folder: pathlib.Path) -> set[tuple[str, int]]:
+    """The (film, second) of the cells in the spans of the table."""
+    with (folder / "spans.csv").open() as file:
+        return {
+            (row["video"], start)
+            for row in csv.DictReader(file)
+            for start in range(int(row["start"]), int(row["end"]), CELL)
+        }
+
+
+def test_parts_that_nobody_has_rated_are_chosen(
+    span_run: pathlib.Path, unrated: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = yt8m.select(span_run / "run", unrated, tmp_path / "parts.csv", count=15)
+    parts = [(row["video"], float(row["start"]), float(row["end"])) for row in rows]
+    assert len(set(parts)) == 15
+    films = {f"v{number}" for number in range(TRAINED, FILMS)}
+    for video, start, end in parts:
+        assert video in films
+        assert (end - start, start % CELL) == (CELL, 0)
+        assert end <= SECONDS
+        assert (video, int(start)) not in rated_cells(span_run)
+    assert [row["rank"] for row in rows] == [str(rank) for rank in range(1, 16)]
+    words = [f"--model={span_run}/run", f"--data={unrated}", "--count=15", "--format=label-studio"]
+    assert cli.call("select", [*words, f"--out={tmp_path}/tasks.json", "--frame_rate=10"]) == 0
+    unrated_count = (FILMS - TRAINED) * SECONDS // CELL - sum(video in films for video, _ in rated_cells(span_run))
+    assert f"15 of {unrated_count} parts of 2 s" in capsys.readouterr().out
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    named = [
+        (task["data"]["id"], *map(float, part.split("-")))
+        for task in tasks
+        for part in task["data"]["parts"].split(", ")
+    ]
+    assert sorted(named) == sorted(parts)
+    for task in tasks:
+        for prediction in task["predictions"]:
+            for result in prediction["result"]:
+                assert set(result["value"]["timelinelabels"]) <= set(NAMES)
+                ((first, last),) = ((part["start"], part["end"]) for part in result["value"]["ranges"])
+                assert (task["data"]["id"], (first - 1) / 10, last / 10) in parts
+
+
+def test_films_that_are_rated_leave_nothing_to_choose(span_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="every class in all 240 cells"):
+        yt8m.select(span_run / "run", f"{span_run}/data/frame/validate/*.tfrecord", tmp_path / "parts.csv")
