@@ -32,7 +32,7 @@ from yt8m.command_line import flags
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.sample_data import synthetic_videos
-from yt8m.labels import findings, folds, label_audit, video_copies
+from yt8m.labels import audit_summary, findings, folds, label_audit, video_copies
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.training import training_run
@@ -103,7 +103,7 @@ def measured(pattern: str, folder: pathlib.Path, count: int, passes: int) -> dic
     seconds["training"] *= usual_passes(count) / (passes or usual_passes(count))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     planted = {frozenset((f"v{number:07}", f"c{number:07}")) for number in range(count // _COPIED)}
-    found = found_copies(folder / label_audit.COPIES, planted, count)
+    found = found_copies(folder / audit_summary.COPIES, planted, count)
     return seconds | {"MB with pages of files": peak, "MB without": memory.peak_mb} | found
 
 

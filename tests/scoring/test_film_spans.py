@@ -9,6 +9,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import span_runs
 from span_runs import CELL, NAMES
 
 import yt8m
@@ -115,7 +116,7 @@ def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: p
         with pytest.raises(UsageError, match=r"video v16 \(row 0\) holds NaN"):
             model.spans(dataclasses.replace(batch, features={feature: np.full((8, 60, 6), np.nan, np.float32)}))
     with yt8m.load(onnx_of(evaluated)) as onnx:
-        found["onnx"] = onnx.spans(pattern, spans_from=evaluated / "run" / "eval" / "spans.json")
+        found["onnx"] = onnx.spans(pattern)
     for rows in found.values():
         assert sorted((row["video"], row["class"], row["start"], row["end"]) for row in rows) == sorted(table)
     names = list(arrays)
@@ -161,10 +162,41 @@ def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:
 
 
 def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
-    (export,) = (evaluated / "run" / "export").iterdir()
-    rule, data = f"--spans_from={evaluated}/run/eval/spans.json", f"{evaluated}/data/frame/validate/*.tfrecord"
-    assert cli.call("predict", [f"--model={export}", f"--spans={evaluated}/export.csv", rule, data]) == 0
+    export, data = evaluated / "exported", f"{evaluated}/data/frame/validate/*.tfrecord"
+    assert cli.call("export", [f"--train_dir={evaluated}/run", f"--out={export}"]) == 0
     columns = ("video", "start", "end", "class")
-    rows = [list(csv.DictReader(path.open())) for path in (evaluated / "export.csv", predict(evaluated, "run.csv"))]
-    assert [[row[name] for name in columns] for row in rows[0]] == [[row[name] for name in columns] for row in rows[1]]
-    assert len(rows[0]) >= 8
+    rows = list(csv.DictReader(predict(evaluated, "run.csv").open()))
+    expected = [[row[name] for name in columns] for row in rows]
+    assert len(expected) >= 8
+    for model in (export, export / "saved_model"):
+        path = evaluated / "export.csv"
+        assert cli.call("predict", [f"--model={model}", f"--spans={path}", data]) == 0
+        assert [[row[name] for name in columns] for row in csv.DictReader(path.open())] == expected
+    # The export at the end of the training, before spans were evaluated, has the grid of the training.
+    (first,) = (evaluated / "run" / "export").iterdir()
+    written = json.loads((first / "spans.json").read_text())
+    assert (written["segment_size"], written["frames_per_second"], set(written["thresholds"])) == (CELL, 1.0, {0.5})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"segment_size": 5}, "cells of 5 frames.*cells of 2 frames"),
+        ({"segment_context": 3}, "cells with 3 frames before and after"),
+        ({"frames_per_second": 2.0}, "features of 2 frames per second.*features of 1 frames per second"),
+        ({"thresholds": [0.5]}, "for 1 classes, and the model has 3"),
+    ],
+)
+def test_a_file_for_another_grid_is_refused(changes: dict[str, object], message: str, evaluated: pathlib.Path) -> None:
+    other = evaluated / "other.json"
+    other.write_text(json.dumps({**json.loads((evaluated / "run" / "eval" / "spans.json").read_text()), **changes}))
+    with pytest.raises(UsageError, match=message):
+        predict(evaluated, "x.csv", f"--spans_from={other}")
+    assert span_runs.evaluate(evaluated, f"--spans_from={other}") == 2
+
+
+def test_a_choice_at_another_step_is_said(evaluated: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    other = evaluated / "other.json"
+    other.write_text(json.dumps({**json.loads((evaluated / "run" / "eval" / "spans.json").read_text()), "step": 1}))
+    predict(evaluated, "x.csv", f"--spans_from={other}")
+    assert "chosen at step 1, and the weights are of step" in caplog.text

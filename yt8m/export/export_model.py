@@ -26,7 +26,7 @@ from yt8m.export.onnx_export import export_onnx
 from yt8m.export.onnx_file import OnnxFile
 from yt8m.export.saved_model import ModelFacts, export_saved_model, replaced_folder, write_inference_model
 from yt8m.export.weights_file import write_weights
-from yt8m.records import thresholds
+from yt8m.records import span_rules, thresholds
 from yt8m.records.batches import read_records
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
@@ -76,6 +76,7 @@ def _export_folder(config: ExportConfig, model: TrainedModel) -> None:
         # The SavedModel gets the thresholds too, because users often copy its folder alone.
         for folder in (new_folder, os.path.join(new_folder, SAVED_MODEL)):
             thresholds.copy(train_dir, folder, step)
+            span_rules.copy(run.data, train_dir, folder, step)
         if config.eval_data_pattern:
             exported_weights = os.path.join(new_folder, INFERENCE_MODEL, INFERENCE_MODEL)
             exported = TrainedModel(model.run, exported_weights, is_file=True)
@@ -137,7 +138,8 @@ def _write_onnx(path: str, config: ExportConfig, model: TrainedModel) -> int:
         _print_gaps(gaps)
         texts = {model_card.NAME: card, onnx_file.FIGURES: json.dumps(report)}
         tags = thresholds.text_of_step(model.run.folder, model.step)
-        return texts | ({thresholds.NAME: tags} if tags else {})
+        spans = span_rules.text_for_export(run.data, model.run.folder, model.step)
+        return texts | ({thresholds.NAME: tags} if tags else {}) | ({span_rules.NAME: spans} if spans else {})
 
     return export_onnx(
         path,

@@ -11,7 +11,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.options import shown
-from yt8m.records import thresholds, vocabulary
+from yt8m.records import span_rules, thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 NAME = "README.md"
@@ -19,13 +19,14 @@ LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
 def card_writer(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
-    """Returns a function that writes the card of an export, and the thresholds if the run was evaluated with --report.
+    """Returns a function that writes the card of an export, and what the evaluations of the run chose.
 
     Give it as the argument `describe` to `export_saved_model` or `write_inference_model`.
     """
 
     def describe(folder: str, parameters: int) -> None:
         thresholds.copy(train_dir, folder, step)
+        span_rules.copy(run.data, train_dir, folder, step)
         write(folder, run, step, parameters, figures=report_of(train_dir, step), names=names)
 
     return describe

@@ -9,6 +9,7 @@ file are:
                      weights are moving averages, type of the weights
     vocabulary.csv   the names of the classes, if the model has its own
     thresholds.csv   the thresholds of the tags, if they were chosen at this step
+    spans.json       how cells become spans, if the model learned from cells
     figures.json     the metrics of the last evaluation, if it was of this step
     README.md        the model card
     checksum         the CRC-32C of the file without this entry and without entries that other programs added
@@ -27,13 +28,20 @@ from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.export.onnx_check import FRAMES, NUM_FRAMES, SCORES, differs_from_checksum, refuse_damaged, refuse_other_graph
 from yt8m.numerics.onnx_session import open_session
-from yt8m.records import data_format, thresholds, vocabulary
+from yt8m.records import data_format, span_rules, thresholds, vocabulary
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, Range, dequantized, quantized
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.storage import copies
 
 ABOUT, FIGURES, CARD = "yt8m", "figures.json", "README.md"
-WRITTEN_TEXTS = (ABOUT, vocabulary.NAME, thresholds.NAME, FIGURES, CARD)  # the texts that the checksum covers
+WRITTEN_TEXTS = (
+    ABOUT,
+    vocabulary.NAME,
+    thresholds.NAME,
+    span_rules.NAME,
+    FIGURES,
+    CARD,
+)  # the texts that the checksum covers
 # Keys that the JSON under `ABOUT` must have, and the types of their values.
 _OTHER_KEYS = {"model": str, "extractors": list, "step": int, "is_averaged": bool, "weights": str}
 _ROUNDING = 1e-2  # how far outside of 0 to 1 rounding errors may carry a probability; float16 weights need 1e-3

@@ -24,7 +24,7 @@ from yt8m.graph import collections
 from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features, join_film_means
 from yt8m.readers.base import zero_padding
-from yt8m.records import thresholds, vocabulary
+from yt8m.records import span_rules, thresholds, vocabulary
 from yt8m.records.data_format import DataFormat, features_of
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -40,7 +40,7 @@ ABOUT = "yt8m_about"  # name of the graph's collection that describes the model 
 ASSETS = "assets"  # the folder for the assets of a SavedModel; TensorFlow gives it this name
 # What programs read from the folder of a SavedModel. `saved_model.pb` is removed first: without it, no program takes
 # what is left for a model.
-_OF_A_SAVED_MODEL = (FILE, "fingerprint.pb", "variables", ASSETS, "assets.extra", thresholds.NAME)
+_OF_A_SAVED_MODEL = (FILE, "fingerprint.pb", "variables", ASSETS, "assets.extra", thresholds.NAME, span_rules.NAME)
 
 
 class ModelFacts(NamedTuple):

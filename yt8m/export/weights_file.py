@@ -19,7 +19,7 @@ from yt8m.export import model_card
 from yt8m.export.saved_model import ModelFacts
 from yt8m.export.small_weights import restored
 from yt8m.lazy import tf
-from yt8m.records import thresholds, vocabulary
+from yt8m.records import span_rules, thresholds, vocabulary
 from yt8m.runs.trained_model import TrainedModel
 
 ABOUT = "about.json"
@@ -43,6 +43,8 @@ def write_weights(path: str, model: TrainedModel, facts: ModelFacts) -> int:
         texts[vocabulary.NAME] = vocabulary.content_of(facts.names).decode()
     if tags := thresholds.text_of_step(model.run.folder, model.step):
         texts[thresholds.NAME] = tags
+    if spans := span_rules.text_for_export(run.data, model.run.folder, model.step):
+        texts[span_rules.NAME] = spans
     with storage.write_atomic(path) as file:
         arrays: dict[str, Any] = {**{name: np.array(text) for name, text in texts.items()}, **values}
         np.savez(file, **arrays)

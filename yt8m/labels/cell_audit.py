@@ -12,9 +12,10 @@ from yt8m import storage
 from yt8m.datasets.make_records.human_labels import MISSING, WRONG
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.labels import audited_cells, findings
+from yt8m.labels.audit_summary import CLASSES, DECISIONS, ISSUES
 from yt8m.labels.findings import LabelIssues, class_text, time_text
 from yt8m.labels.folds import AuditedVideos, FoldScores
-from yt8m.labels.label_audit import CLASSES, DECISIONS, ISSUES, LabelAudit
+from yt8m.labels.label_audit import LabelAudit
 from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.video_copies import CopyPairs
 from yt8m.records.prediction_files import spreadsheet_text, write_table

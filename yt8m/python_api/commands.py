@@ -117,7 +117,7 @@ def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
       UsageError: an option is wrong, or the data have no labels or too few videos.
       RunError: a record is damaged, or a training failed.
     """
-    from yt8m.labels import label_audit
+    from yt8m.labels import audit_summary, label_audit
 
     with _arguments("audit", dict(data=data, out=out, **options)) as (config, training, opened):
         summary = label_audit.audit(config, training, opened)
@@ -125,7 +125,7 @@ def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
             return summary
         return {
             **summary,
-            "issues": ResultRows("issues", label_audit.read_rows(storage.join(config.out, label_audit.ISSUES))),
+            "issues": ResultRows("issues", label_audit.read_rows(storage.join(config.out, audit_summary.ISSUES))),
         }
 
 

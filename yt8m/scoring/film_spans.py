@@ -6,18 +6,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError, refusing
+from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.span_joining import JoinRule, join_cells
+from yt8m.records import span_rules
 from yt8m.records.batches import read_records
 from yt8m.records.film_windows import WINDOWS_AT_ONCE
 from yt8m.records.opened_data import OpenedData
@@ -26,8 +26,10 @@ from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.span_files import FoundSpan
 from yt8m.scoring.scorer import Scorer
 
-NAME = "spans.json"
-_USUAL_THRESHOLD = 0.5
+if TYPE_CHECKING:
+    from yt8m.config.data_config import DataConfig
+
+_ROUNDING = 1e-6
 _MOST_FRAMES = 100_000  # of a video
 
 
@@ -61,49 +63,61 @@ class Joining(NamedTuple):
         )
 
 
-def path_of(folder: str) -> str:
-    """The path of the file of a run."""
-    return storage.join(folder, "eval", NAME)
-
-
 def joining_for(scorer: Scorer, path: str = "", per_second: float = 0.0) -> Joining:
     """How to join the cells of a model: as `yt8m eval --spans` chose, or else where a score reaches 0.5.
 
     Args:
-      path: the file that it wrote; by default that of the run.
+      path: the file that it wrote; by default that of the model.
       per_second: frames per second of the features of video files; 0 for other data.
     """
     if path:
         storage.refuse_missing(path, "spans_from", "`yt8m eval --spans` writes it")
-    path = path or path_of(scorer.takes.folder or scorer.path)
-    if not storage.exists(path):
+        text = storage.read_text(path)
+    else:
+        text, path = scorer.span_rule()
+    if not text:
         logging.info(
-            "there is no %s, so a class is shown where its score reaches 0.5; yt8m eval --spans chooses better", path
+            "%s has no %s, so a class is shown where its score reaches 0.5; yt8m eval --spans chooses better",
+            *(scorer.path, span_rules.NAME),
         )
         return default_joining(scorer, per_second)
-    with refusing(lambda error: RunError(f"{path} is damaged: {error}. Write it again by `yt8m eval --spans`.")):
-        written = storage.read_json(path)
-        rule = JoinRule(**written["rule"])
-        joining = Joining(
-            int(written["segment_size"]),
-            float(written["frames_per_second"]),
-            np.array(written["thresholds"], np.float64),
-            JoinRule(float(rule.hysteresis), int(rule.gap), int(rule.least)),
-            int(written.get("segment_context", 0)),
-        )
-        if (
-            joining.thresholds.shape != (scorer.num_classes,)
-            or min(joining.frames, joining.context + 1) < 1
-            or not joining.per_second > 0
-        ):
-            raise ValueError(f"it is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}")
-    if per_second and abs(joining.per_second - per_second) > 1e-6 * per_second:
-        raise UsageError(
-            f"{path} is for features of {joining.per_second:g} frames per second, but the extractors compute "
-            f"{per_second:g}: name the file of the model by --spans_from, or write it again by `yt8m eval --spans`."
+    rule = span_rules.parse(text, path)
+    joining = Joining(
+        *(rule.segment_size, rule.frames_per_second, np.array(rule.thresholds, np.float64)),
+        *(JoinRule(rule.hysteresis, rule.gap, rule.least), rule.segment_context),
+    )
+    _refuse_other(scorer, joining, path, per_second)
+    if scorer.step and scorer.step != rule.step:
+        logging.warning(
+            "%s was chosen at step %d, and the weights are of step %d: choose again by yt8m eval --spans",
+            *(path, rule.step, scorer.step),
         )
     logging.info("spans are joined as %s says", path)
     return joining
+
+
+def _refuse_other(scorer: Scorer, joining: Joining, path: str, per_second: float) -> None:
+    """Refuses a file that is for other classes, cells or features than those of a model."""
+    remedy = "name the file of the model by --spans_from, or write it again by `yt8m eval --spans`."
+    if joining.thresholds.size != scorer.num_classes:
+        raise UsageError(
+            f"{path} is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}: {remedy}"
+        )
+    if scorer.training_data.segment_labels:
+        own = default_joining(scorer)
+        for what, number, trained in (
+            ("cells of {:g} frames", joining.frames, own.frames),
+            ("cells with {:g} frames before and after (--segment_context)", joining.context, own.context),
+            ("features of {:g} frames per second", joining.per_second, own.per_second),
+        ):
+            if abs(number - trained) > _ROUNDING * trained:
+                own_text = f"the model was trained on {what.format(trained)}"
+                raise UsageError(f"{path} is for {what.format(number)}, but {own_text}: {remedy}")
+    if per_second and abs(joining.per_second - per_second) > _ROUNDING * per_second:
+        raise UsageError(
+            f"{path} is for features of {joining.per_second:g} frames per second, but the extractors compute "
+            f"{per_second:g}: {remedy}"
+        )
 
 
 def default_joining(scorer: Scorer, per_second: float = 0.0) -> Joining:
@@ -111,26 +125,17 @@ def default_joining(scorer: Scorer, per_second: float = 0.0) -> Joining:
 
     Records of whole videos do not say how many frames there are in a second, but the extractors of their features do.
     """
-    data, thresholds = scorer.training_data, np.full(scorer.num_classes, _USUAL_THRESHOLD)
+    data, thresholds = scorer.training_data, np.full(scorer.num_classes, span_rules.USUAL_THRESHOLD)
     rates = [float(entry["frames_per_second"]) for entry in scorer.takes.extractors if "frames_per_second" in entry]
     rate = per_second or next(iter(rates), data.frames_per_second)
     return Joining(data.segment_size, rate, thresholds, JoinRule(), data.segment_context)
 
 
-def write(folder: str, joining: Joining, figures: dict[str, Any], step: int, chosen_on: dict[str, Any]) -> None:
-    """Writes the file of a run; `chosen_on` says on which videos the rule was chosen."""
-    content = {
-        "step": step,
-        "chosen_on": chosen_on,
-        "segment_size": joining.frames,
-        "segment_context": joining.context,
-        "frames_per_second": joining.per_second,
-        "rule": joining.rule._asdict(),
-        "thresholds": joining.thresholds.tolist(),
-        "figures": figures,
-    }
+def write(folder: str, data: DataConfig, joining: Joining, step: int, others: Mapping[str, Any]) -> None:
+    """Writes the file of a run; `others` says what the figures are, and on which videos the rule was chosen."""
+    text = span_rules.text_of(data, step, joining.thresholds.tolist(), joining.rule._asdict(), others)
     storage.makedirs(storage.join(folder, "eval"))
-    storage.write(path_of(folder), json.dumps(content, indent=1) + "\n")
+    storage.write(span_rules.path_in_run(folder), text)
 
 
 def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.export.onnx_file import OnnxFile
-from yt8m.records import thresholds, vocabulary
+from yt8m.records import span_rules, thresholds, vocabulary
 from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring.model_input import ModelInput, Videos, padded
@@ -43,6 +43,11 @@ class OnnxScorer(ArrayScorer):
         tagger = thresholds.parse(text, self.path, self.num_classes)
         thresholds.log_origin(tagger, self.path)
         return tagger
+
+    def span_rule(self) -> tuple[str, str]:
+        """See `Scorer.span_rule`; the text is in the ONNX file."""
+        text = self._file.texts.get(span_rules.NAME, "")
+        return text, self.path if text else ""
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """See `Scorer.compute`; raises `UsageError` if the videos are given as numbers of cached records."""

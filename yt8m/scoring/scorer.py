@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.records import label_check, shards, thresholds
+from yt8m.records import label_check, shards, span_rules, thresholds
 from yt8m.records.batches import Records, read_records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionWriter
@@ -120,6 +120,15 @@ class Scorer(Closing, abc.ABC):
         """
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
         return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
+
+    def span_rule(self) -> tuple[str, str]:
+        """The text of the model's spans.json, and the path of the file; empty texts if it has none."""
+        folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
+        paths = [storage.join(part, span_rules.NAME) for part in (folder, self.path)]
+        for path in (span_rules.path_in_run(self.takes.folder or self.path), *paths):
+            if storage.exists(path):
+                return storage.read_text(path), path
+        return "", ""
 
     def videos_in_batch(self, most: int = 1024) -> int:
         """The default number of videos in a batch: `most`, or fewer if the frames of `most` videos need much memory."""

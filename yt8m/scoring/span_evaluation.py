@@ -19,7 +19,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.span_joining import choose_rule, join_cells, runs_of, table_of
 from yt8m.eval_util.span_metrics import AVERAGED, THRESHOLDS, MatchedSpans, SpanFigures
-from yt8m.records import shards
+from yt8m.records import shards, span_rules
 from yt8m.records.opened_data import open_data
 from yt8m.records.rated_cells import is_annotated
 from yt8m.records.vocabulary import Vocabulary
@@ -70,13 +70,14 @@ def evaluate(config: EvalConfig) -> int:
         terminal.print_json(written)
         if not given_path:
             chosen_on = {"records": config.eval_data_pattern, "videos": len(cells.scores), "ids": cells.digest}
-            film_spans.write(folder, joining, written, scorer.step, chosen_on)
+            others = {"chosen_on": chosen_on, "figures": written}
+            film_spans.write(folder, scorer.training_data, joining, scorer.step, others)
     return 0
 
 
 def _choice_on_others(folder: str, cells: ScoredCells, step: int) -> str:
     """The path of what was chosen for this step on other videos; empty if there is none."""
-    path = film_spans.path_of(folder)
+    path = span_rules.path_in_run(folder)
     if not storage.exists(path):
         return ""
     try:

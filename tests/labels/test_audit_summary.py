@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yt8m.labels import label_audit
+from yt8m.labels import audit_summary
 
 SUMMARY = {
     "videos": 5000,
@@ -30,7 +30,9 @@ SUMMARY = {
     ],
 )
 def test_both_estimates_are_given_where_they_do_not_agree(doubt: str, order: str, first: str, lines: int) -> None:
-    text = label_audit.format_summary(SUMMARY | {"shares that are in doubt": doubt, "order of the list": order}, "out")
+    text = audit_summary.format_summary(
+        SUMMARY | {"shares that are in doubt": doubt, "order of the list": order}, "out"
+    )
     assert first in text.splitlines()[0]
     said = text.splitlines()[1 : 1 + lines]
     assert len(said) == lines
