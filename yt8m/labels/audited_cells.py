@@ -171,7 +171,7 @@ class _CellWriter:
                 path = storage.join(self._folder, split, manifest.NAME)
                 manifest.write(path, parts, described, self._data.manifest.extractors, split)
 
-    def _videos(self, records: Records, num_classes: int) -> Iterator[tuple[str, RatedCells]]:
+    def _videos(self, records: Records, num_classes: int) -> Iterator[tuple[str, FilmCells]]:
         """Yields the id and the rated cells of each video."""
         for raws in records.serialized():
             batch = records.parsed(raws).dequantize()
@@ -181,7 +181,7 @@ class _CellWriter:
             if rated.size:
                 frames = {name: values[0, :count] for name, values in batch.features.items()}
                 labels = self._cells.shown(record, count, num_classes)[rated]
-                yield batch.ids[0], RatedCells(rated, labels, self._features(frames, rated))
+                yield batch.ids[0], FilmCells(rated, labels, self._features(frames, rated))
 
     def _features(self, frames: dict[str, NDArray[np.float32]], rated: NDArray[np.int64]) -> dict[str, Any]:
         """{name of a feature: its values, float32 [cells, size]}."""
@@ -201,7 +201,7 @@ class _CellWriter:
                 features[f"{place}_{name}"] = means.astype(np.float32)
         return features
 
-    def _add(self, writer: ShardWriter, video: str, cells: RatedCells) -> None:
+    def _add(self, writer: ShardWriter, video: str, cells: FilmCells) -> None:
         """Writes the cells of a video."""
         names = [cell_name(video, cell, self._cells) for cell in cells.numbers.tolist()]
         ids = [shards.id_bytes(name.encode("utf-8", "surrogateescape")) for name in names]
@@ -215,7 +215,7 @@ class _CellWriter:
             writer.add_framed(block)
 
 
-class RatedCells(NamedTuple):
+class FilmCells(NamedTuple):
     """The cells of a video in which every class is rated.
 
     Attributes:
