@@ -23,6 +23,7 @@ from yt8m import inference
 from yt8m.bulk import shard_work
 from yt8m.bulk.bulk_config import EvalBulk, InferBulk, RankBulk, ShardTask
 from yt8m.bulk.shard_work import RankedSegments
+from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring.model_input import padded
@@ -312,3 +313,27 @@ def test_padding_repeats_the_last_video() -> None:
     assert more.features["x"].tolist() == [[0, 1], [2, 3], [2, 3]]
     assert more.num_frames.tolist() == [1, 2, 2]
     assert list(itertools.chain(*more.labels.tolist())) == [True, False, False, True, False, True]
+
+
+@pytest.mark.long
+def test_spans_of_all_shards_are_those_of_predict(span_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pattern = f"{span_run}/data/frame/validate/*.tfrecord"
+    assert cli.call("predict", [f"--model={span_run}/run", f"--spans={tmp_path}/whole.csv", pattern]) == 0
+    config = InferBulk(model=f"{span_run}/run", data=pattern, out=str(tmp_path / "out"), spans=True)
+    lines = []
+    for shard in shards_of(pattern, tmp_path / "out"):
+        done = shard_work.predict(config, shard)
+        text = pathlib.Path(shard.output).read_text().splitlines()
+        assert (done.records, done.bad) == (8, "")
+        lines += text[bool(lines) :]
+    assert lines == (tmp_path / "whole.csv").read_text().splitlines()
+    damaged = tmp_path / "damaged.tfrecord"
+    (path,) = (span_run / "data" / "frame" / "validate").glob("*.tfrecord")
+    damaged.write_bytes(path.read_bytes()[:-20])
+    shard = ShardTask(0, str(damaged), str(tmp_path / "damaged.csv"))
+    with pytest.raises(RunError, match=r"damaged\.tfrecord"):
+        shard_work.predict(config, shard)
+    done = shard_work.predict(dataclasses.replace(config, max_bad_records=1), shard)
+    assert (done.records, bool(done.bad)) == (7, True)
+    with pytest.raises(UsageError, match="--cache"):
+        InferBulk(model="run", data="data", out="out", spans=True, cache="c")

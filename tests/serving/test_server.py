@@ -182,8 +182,8 @@ REFUSED = [
     ((b"x" * 600_000, BYTES), 413, "the body has more than 0.5 MB"),
     ((small_exports.frame_records(9, 9)[8], BYTES), 413, "9 frames; a video may have 8"),
     ((RECORDS[0], BYTES, "/predict?top_k=0"), 400, "top_k=0: expected a whole number"),
-    ((RECORDS[0], BYTES, "/classify"), 404, "there are POST /predict and GET /health"),
-    ((RECORDS[0], BYTES, "/health"), 405, "there are POST /predict and GET /health"),
+    ((RECORDS[0], BYTES, "/classify"), 404, "there are POST /predict and /spans, and GET /health"),
+    ((RECORDS[0], BYTES, "/health"), 405, "there are POST /predict and /spans, and GET /health"),
 ]
 
 

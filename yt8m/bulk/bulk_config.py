@@ -19,6 +19,7 @@ from yt8m.datasets.extract import ExtractConfig
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.registry import reserve_flags
+from yt8m.scoring.predict_config import PredictConfig
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,17 @@ class InferBulk(BulkConfig):
     resume: bool = option(
         False, "keep the complete files of an interrupted job, and write those that are missing", shapes="nothing"
     )
+    spans: bool = option(
+        False,
+        "write the spans of time in which the model finds each class, as yt8m predict --spans does, in place of the "
+        "best classes of videos",
+    )
+    spans_from: str = same_as(PredictConfig, "spans_from")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spans and self.cache:
+            raise UsageError("--spans reads the records themselves: leave out --cache.")
 
 
 @dataclass(frozen=True)

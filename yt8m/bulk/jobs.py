@@ -162,8 +162,13 @@ def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
     state_files.write(description_path, description)
 
 
+# {option that jobs of earlier versions do not have: its value in them}
+_DEFAULTS_OF_LATER: Mapping[str, Any] = {"spans": False, "spans_from": ""}
+
+
 def _refuse_other_job(output: str, description: Mapping[str, Any], former: Mapping[str, Any]) -> None:
     """Raises `UsageError` if two jobs differ: this one, and the `former` one, which began in the folder `output`."""
+    former = {**_DEFAULTS_OF_LATER, **former}
     for key in description:
         if key != "files" and description[key] != former.get(key):
             value = former.get(key)

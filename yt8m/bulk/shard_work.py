@@ -11,13 +11,13 @@ import functools
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from absl import logging
 
 from yt8m import scoring, storage
-from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
+from yt8m.bulk.bulk_config import PARTS, BulkConfig, Done, EvalBulk, InferBulk, RankBulk, ShardTask
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, refusing
 from yt8m.eval_util import EvaluationMetrics
@@ -28,13 +28,16 @@ from yt8m.readers import EverySegmentReader
 from yt8m.readers.cached_input import CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, sound_blocks
 from yt8m.readers.pipeline import cpu_session
+from yt8m.records import span_files
 from yt8m.records.batches import check_record_count, read_records
 from yt8m.records.cached_records import CachedRecords
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
-from yt8m.scoring import EvaluationSettings
+from yt8m.records.span_files import VideoSpans
+from yt8m.scoring import EvaluationSettings, span_finder
+from yt8m.scoring.film_spans import joining_for
 from yt8m.scoring.graph_scorer import Evaluation, GraphScorer, refuse_damage
 from yt8m.scoring.inference import new_segment_ranking, segment_reader
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
@@ -215,12 +218,32 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
     storage.discard_orphans(shard.output)
     loaded, bad = _model_of(config), list[DamagedError]()
     with storage.write_atomic(shard.output, "w") as file:
-        writer = PredictionWriter(file, config.top_k)
-        write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
-        done = Done(shard.number, writer.count, _damage_texts(bad))
+        if isinstance(config, InferBulk) and config.spans:
+            count = _write_spans(file, loaded, config, shard.path, bad)
+        else:
+            writer = PredictionWriter(file, config.top_k)
+            write_predictions(writer, loaded.model, loaded.batches(shard.path, bad), loaded.batch_size)
+            count = writer.count
+        done = Done(shard.number, count, _damage_texts(bad))
         # The outcome is written first: whoever finds the file of the predictions must also find the outcome.
         state_files.write(_outcome_path(config, shard), done._asdict())
     return done
+
+
+def _write_spans(file: IO[str], loaded: _LoadedModel, config: InferBulk, path: str, bad: list[DamagedError]) -> int:
+    """Writes the table of the spans of a shard; returns the number of its videos, up to the first bad record."""
+    data = open_data(None, manifest=config.manifest).of_files([path])
+    joining, videos = joining_for(loaded.model, config.spans_from), list[VideoSpans]()
+    try:
+        videos.extend(  # what came before an error stays in the list
+            span_finder.in_data(loaded.model, joining, data)
+        )
+    except DamagedError as error:
+        if not config.max_bad_records:
+            raise
+        bad.append(error)
+    file.write(span_files.table_text(videos, loaded.model.shown_names))
+    return len(videos)
 
 
 def read_outcome(config: BulkConfig, shard: ShardTask) -> Done:

@@ -178,7 +178,7 @@ _GROUPS = {
             "yt8m.serving.server:run",
             "serve a model over HTTP: records or features in, classes out",
             "yt8m.serving.serve_config:ServeConfig",
-            "Answers HTTP requests by a trained model: POST /predict, GET /health, /ready, /metrics.",
+            "Answers HTTP requests by a trained model: POST /predict and /spans, GET /health, /ready, /metrics.",
         ),
         "inference": Command("yt8m.inference:main", "write predictions for TFRecord files as CSV"),
         "bulk": Command("yt8m.command_line.bulk:main", "predict, rank, evaluate or extract many shards by Apache Beam"),

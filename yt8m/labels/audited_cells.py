@@ -144,7 +144,7 @@ class _CellWriter:
                 for video, cells in self._videos(records, count):
                     self._add(writer, video, cells)
             written.setdefault(split, {})[out] = writer.content()
-        if not any(shard.records for parts in written.values() for shard in parts.values()):
+        if not any(shard.records for shards_of_split in written.values() for shard in shards_of_split.values()):
             raise RunError(
                 f"{self._data.pattern} holds no cell in which every class is rated: audit the labels of whole videos, "
                 "of the records that `yt8m make-records --rows=spans --level=video` makes."
@@ -163,13 +163,13 @@ class _CellWriter:
         grid = {"frames": self._cells.frames, "per_second": self._cells.per_second}
         storage.write(storage.join(self._folder, GRID), json.dumps(grid) + "\n")
         described = DataFormat("video", features, num_classes=num_classes)
-        for split, parts in written.items():
-            for path in [path for path, shard in parts.items() if not shard.records]:
+        for split, shards_of_split in written.items():
+            for path in [path for path, shard in shards_of_split.items() if not shard.records]:
                 storage.remove(path)
-                del parts[path]
-            if parts:
+                del shards_of_split[path]
+            if shards_of_split:
                 path = storage.join(self._folder, split, manifest.NAME)
-                manifest.write(path, parts, described, self._data.manifest.extractors, split)
+                manifest.write(path, shards_of_split, described, self._data.manifest.extractors, split)
 
     def _videos(self, records: Records, num_classes: int) -> Iterator[tuple[str, FilmCells]]:
         """Yields the id and the rated cells of each video."""
@@ -191,12 +191,12 @@ class _CellWriter:
             totals = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0, dtype=np.float64)])
             starts, last = rated * size, len(values)
             ends = np.minimum(starts + size, last)
-            parts = (
+            ranges = (
                 (starts, ends),
                 (np.maximum(starts - context, 0), starts),
                 (ends, np.minimum(ends + context, last)),
             )
-            for place, (low, high) in zip(_PLACES, parts, strict=True):
+            for place, (low, high) in zip(_PLACES, ranges, strict=True):
                 means = (totals[high] - totals[low]) / np.maximum(high - low, 1)[:, np.newaxis]
                 features[f"{place}_{name}"] = means.astype(np.float32)
         return features

@@ -127,9 +127,9 @@ def write_selection(
     tasks = [
         _task(film, addresses.get(film, film), config, joining, [
             (cell, list(itertools.compress(_labels(cells, index, names), are_shown[index].tolist())))
-            for cell, index in sorted(parts)
+            for cell, index in sorted(cells_of_film)
         ])
-        for film, parts in chosen.items()
+        for film, cells_of_film in chosen.items()
     ]  # fmt: skip
     storage.write(config.out, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
 
@@ -148,15 +148,15 @@ def _labels(cells: UnlabelledVideos, index: int, names: Vocabulary) -> list[str]
 
 
 def _task(
-    film: str, address: str, config: SelectConfig, joining: Joining, parts: list[tuple[int, list[str]]]
+    film: str, address: str, config: SelectConfig, joining: Joining, cells_of_film: list[tuple[int, list[str]]]
 ) -> dict[str, Any]:
     """A task for Label Studio: a film, the times of the parts to label, and what the model finds there.
 
     Args:
-      parts: the number of each chosen cell, and the classes that it seems to show.
+      cells_of_film: the number of each chosen cell, and the classes that it seems to show.
     """
     seconds, rate = joining.cells.seconds, config.frame_rate
-    times = ", ".join(f"{time_text(cell * seconds)}-{time_text((cell + 1) * seconds)}" for cell, _ in parts)
+    times = ", ".join(f"{time_text(cell * seconds)}-{time_text((cell + 1) * seconds)}" for cell, _ in cells_of_film)
     results = [
         {
             "id": f"part{cell}",
@@ -170,7 +170,7 @@ def _task(
                 "timelinelabels": labels,
             },
         }
-        for cell, labels in parts
+        for cell, labels in cells_of_film
         if labels
     ]
     task: dict[str, Any] = {"data": {"video": address, "id": film, "parts": times}}

@@ -1,6 +1,7 @@
 """Files of spans: a table, tasks of Label Studio's TimelineLabels, or JSON as ActivityNet's evaluation reads it.
 
-Spans are what a model has found, with scores, or what people have marked. Both are read again by `make-records`.
+Spans are what a model has found, with scores, or what people have marked. `make-records` reads again what people have
+marked, and the table of what a model has found; pre-annotations become annotations when people submit them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,17 +65,7 @@ class SpanFile(NamedTuple):
         print(f"{sum(len(video.spans) for video in videos)} spans of {len(videos)} videos are in {self.path}")
 
     def _table(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
-        """A row for each span; a video without a span has a row of its own, as make-records reads it."""
-        text, empty = io.StringIO(), ("",) * (3 if self.are_labels else 4)
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("video", "start", "end", "class", "score")[: 1 + len(empty)])
-        for video in videos:
-            for span in video.spans:
-                cells = (f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number), f"{span.score:.6f}")
-                writer.writerow((video.video, *cells[: len(empty)]))
-            if not video.spans:
-                writer.writerow((video.video, *empty))
-        return text.getvalue()
+        return table_text(videos, names, self.are_labels)
 
     def _tasks(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
         """Tasks with annotations, or pre-annotations, of TimelineLabels."""
@@ -121,3 +112,20 @@ class SpanFile(NamedTuple):
     @staticmethod
     def _segment(span: FoundSpan, names: Vocabulary) -> dict[str, Any]:
         return {"label": names.name(span.number), "segment": [round(span.start, 3), round(span.end, 3)]}
+
+
+def table_text(videos: Iterable[VideoSpans], names: Vocabulary, are_labels: bool = False) -> str:
+    """The text of a table with a row for each span.
+
+    A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score.
+    """
+    text, empty = io.StringIO(), ("",) * (3 if are_labels else 4)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("video", "start", "end", "class", "score")[: 1 + len(empty)])
+    for video in videos:
+        for span in video.spans:
+            cells = (f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number), f"{span.score:.6f}")
+            writer.writerow((video.video, *cells[: len(empty)]))
+        if not video.spans:
+            writer.writerow((video.video, *empty))
+    return text.getvalue()

@@ -104,15 +104,15 @@ def _refuse_other(scorer: Scorer, joining: Joining, path: str, per_second: float
             f"{path} is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}: {remedy}"
         )
     if scorer.training_data.segment_labels:
-        own = default_joining(scorer)
-        for what, number, trained in (
-            ("cells of {:g} frames", joining.frames, own.frames),
-            ("cells with {:g} frames before and after (--segment_context)", joining.context, own.context),
-            ("features of {:g} frames per second", joining.per_second, own.per_second),
+        trained_joining = default_joining(scorer)
+        for noun, number, trained in (
+            ("cells of {:g} frames", joining.frames, trained_joining.frames),
+            ("cells with {:g} frames before and after (--segment_context)", joining.context, trained_joining.context),
+            ("features of {:g} frames per second", joining.per_second, trained_joining.per_second),
         ):
             if abs(number - trained) > _ROUNDING * trained:
-                own_text = f"the model was trained on {what.format(trained)}"
-                raise UsageError(f"{path} is for {what.format(number)}, but {own_text}: {remedy}")
+                own_text = f"the model was trained on {noun.format(trained)}"
+                raise UsageError(f"{path} is for {noun.format(number)}, but {own_text}: {remedy}")
     if per_second and abs(joining.per_second - per_second) > _ROUNDING * per_second:
         raise UsageError(
             f"{path} is for features of {joining.per_second:g} frames per second, but the extractors compute "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from absl import logging
@@ -25,7 +26,7 @@ from yt8m.serving.video_uploads import VIDEO_TYPES, is_video
 from yt8m.version import __version__
 
 # The end of the message about a path or a method that the service does not have.
-_ROUTES_TEXT = "there are POST /predict and GET /health, /ready, /metrics, /docs, /openapi.json."
+_ROUTES_TEXT = "there are POST /predict and /spans, and GET /health, /ready, /metrics, /docs, /openapi.json."
 # Seconds for which the body of a request is received and dropped, before the request is refused because too many are in
 # progress. Clients read no answer while they are sending.
 _DROP_SECONDS = 2.0
@@ -76,6 +77,27 @@ class Prediction(_Answer):
     """The answer of /predict: the classes of each video, in the order of the request."""
 
     videos: list[VideoClasses]
+
+
+class FoundSpan(PredictedClass):
+    """A span of time, in seconds, at which the model finds a class; its score is the mean over the span."""
+
+    start: float
+    end: float
+
+
+class VideoWithSpans(_Answer):
+    """The spans of a video of some seconds, by their starts; `id` as in the answer of /predict."""
+
+    id: str
+    seconds: float
+    spans: list[FoundSpan]
+
+
+class SpansFound(_Answer):
+    """The answer of /spans: the spans of each video, in the order of the request."""
+
+    videos: list[VideoWithSpans]
 
 
 class Refusal(_Answer):
@@ -134,12 +156,19 @@ def create(service: Service) -> Observed:
 
     async def predict(request: Request) -> JSONResponse:
         """The best classes of each video in the body; the body holds records, or features as JSON."""
-        return await _answer_predict(service, request)
+        return await _answer(service, request, _begin, service.content_of)
+
+    async def spans(request: Request) -> JSONResponse:
+        """The spans of time at which each video in the body shows classes; the body is that of /predict."""
+        return await _answer(service, request, _begin_spans, lambda videos, _: service.content_of_spans(videos))
 
     # The first route answers requests. The second route is there for its description in /openapi.json alone: FastAPI's
     # routes are slower, by a tenth of the time of a request.
     app.add_route("/predict", predict, methods=["POST"])
     app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_describe_body(service))(predict)
+    app.add_route("/spans", spans, methods=["POST"])
+    body_alone = {"requestBody": _describe_body(service)["requestBody"]}
+    app.post("/spans", response_model=SpansFound, responses=refusals, openapi_extra=body_alone)(spans)
     page = docs_page.make_page(app.openapi())
     app.add_route("/docs", lambda _: HTMLResponse(page, headers=docs_page.HEADERS), methods=["GET"])
     return Observed(app, service.monitor, service.config.access_log)
@@ -219,11 +248,20 @@ def _refusal_answer(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": text}, status, {"Retry-After": "1"} if status == 503 else None)
 
 
-async def _answer_predict(service: Service, request: Request) -> JSONResponse:
-    """Answers a request to /predict. At most `max_requests` requests are in progress at the same time.
+async def _answer(
+    service: Service,
+    request: Request,
+    begin: Callable[[Service, Request, str, bytearray], asyncio.Future[Any]],
+    content_of: Callable[[Any, int], dict[str, Any]],
+) -> JSONResponse:
+    """Answers a request to /predict or /spans. At most `max_requests` requests are in progress at the same time.
 
     A request that takes too long is refused, but counts as in progress as long as a thread or a child process works on
     it.
+
+    Args:
+      begin: begins the work on a body.
+      content_of: makes the content of the answer of the result, and of `top_k`.
     """
     config = service.config
     if service.at_work >= config.max_requests:
@@ -231,14 +269,14 @@ async def _answer_predict(service: Service, request: Request) -> JSONResponse:
             await _read_body(request, 0, config, _DROP_SECONDS)
         raise RefusedError(503, f"{config.max_requests} requests are in progress (--max_requests); try again.")
     service.at_work += 1
-    work: asyncio.Future[list[Answer]] | None = None
+    work: asyncio.Future[Any] | None = None
     try:
         content_type, body, top_k = await _read_request(request, config)
-        work = _begin(service, request, content_type, body)
+        work = begin(service, request, content_type, body)
         await asyncio.wait({work}, timeout=config.timeout)
         if not work.done():
             raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
-        return JSONResponse(service.content_of(work.result(), top_k))
+        return JSONResponse(content_of(work.result(), top_k))
     except asyncio.CancelledError:  # the server cancels requests at its shutdown, and would log a traceback of this
         raise RefusedError(503, "the service is shutting down, and there was no answer in time (--timeout).") from None
     finally:
@@ -251,18 +289,29 @@ async def _answer_predict(service: Service, request: Request) -> JSONResponse:
                 work.cancel()
 
 
-def _begin(service: Service, request: Request, content_type: str, body: bytearray) -> asyncio.Future[list[Answer]]:
-    """Begins the work on a body, whatever it holds."""
+def _uploads(service: Service, request: Request, content_type: str, body: bytearray) -> list[Upload]:
+    """The video files of a body; none if it holds records or features."""
     if content_type == FORM:
-        header = request.headers["content-type"]
-        return service.begin_videos(files_of_form(bytes(body), header, service.config.max_videos))
+        return files_of_form(bytes(body), request.headers["content-type"], service.config.max_videos)
     is_unnamed_video = content_type in RECORDS and is_video(bytes(body[: file_kinds.SAMPLE_BYTES]))
     if content_type.startswith(VIDEO_TYPES) or is_unnamed_video:
-        return service.begin_videos([Upload(request.query_params.get("id", ""), bytes(body))])
+        return [Upload(request.query_params.get("id", ""), bytes(body))]
+    return []
+
+
+def _begin(service: Service, request: Request, content_type: str, body: bytearray) -> asyncio.Future[list[Answer]]:
+    """Begins to score a body, whatever it holds."""
+    if uploads := _uploads(service, request, content_type, body):
+        return service.begin_videos(uploads)
     return service.begin(content_type, body)
 
 
-def _count_ended(service: Service, ended: asyncio.Future[list[Answer]]) -> None:
+def _begin_spans(service: Service, request: Request, content_type: str, body: bytearray) -> asyncio.Future[Any]:
+    """Begins to find the spans in a body, whatever it holds."""
+    return service.begin_spans(content_type, body, _uploads(service, request, content_type, body))
+
+
+def _count_ended(service: Service, ended: asyncio.Future[Any]) -> None:
     """Called when the work on a refused request has ended: the request is no longer in progress."""
     service.at_work -= 1
     if not ended.cancelled():

@@ -25,17 +25,19 @@ from yt8m.records.film_windows import windows_for
 from yt8m.records.opened_data import open_data
 from yt8m.records.record_parser import Raw
 from yt8m.records.shards import DamagedError
+from yt8m.records.span_files import VideoSpans
 from yt8m.records.thresholds import Tagger
 from yt8m.scoring import Scorer
 from yt8m.scoring.film_scores import score_film, score_films
 from yt8m.scoring.model_input import Videos
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
 from yt8m.scoring.video_predictions import VideoScores
-from yt8m.serving import bodies
+from yt8m.serving import bodies, span_service
 from yt8m.serving.bodies import BodyFeatures, BodyLimits, Parsed, RefusedError
 from yt8m.serving.monitoring import Monitor
 from yt8m.serving.parsing import Parsers, ParserSettings
 from yt8m.serving.serve_config import ServeConfig
+from yt8m.serving.span_service import SpanService
 from yt8m.serving.uploads import Upload
 from yt8m.serving.video_uploads import VideoScorer
 
@@ -219,6 +221,7 @@ class Service:
         self._thread = CallThread("model")  # one thread, because a step uses all cores
         self.video_scorer = VideoScorer(scorer, config, self.limits, self._film_windows)
         self._video_thread = CallThread("videos")  # extracts the features of videos, while the model works
+        self._spans = SpanService(scorer, config.spans_from, self._records_of_body)
         self._records = Batcher(self._score_records, config.max_videos, self._thread)
         self._features = Batcher(self._score_features, config.max_videos, self._thread)
         self.monitor = Monitor(
@@ -262,6 +265,32 @@ class Service:
     def _score_extracted(self, uploads: Sequence[Upload], extracted: Sequence[Features]) -> list[VideoScores]:
         with self.monitor.step(len(uploads)):
             return self.video_scorer.score(uploads, extracted)
+
+    def begin_spans(
+        self, content_type: str, body: bytes | bytearray, uploads: Sequence[Upload]
+    ) -> asyncio.Future[list[VideoSpans]]:
+        """Begins to find the spans in a body, or in video files if there are some; see `begin` for the future."""
+        if uploads:
+            self.video_scorer.refuse_unfit(uploads)
+            return asyncio.create_task(self._find_spans_in_videos(uploads))
+        return asyncio.create_task(self._find_spans(content_type, body))
+
+    async def _find_spans(self, content_type: str, body: bytes | bytearray) -> list[VideoSpans]:
+        if bodies.is_light(content_type, body):
+            parsed = bodies.parse_body(content_type, bytes(body), self.features, self.limits)
+        else:
+            parsed = await self._parsers.parse(content_type, body)
+        return await _finish(self._thread, lambda: self._spans.of_parsed(parsed))
+
+    async def _find_spans_in_videos(self, uploads: Sequence[Upload]) -> list[VideoSpans]:
+        extracted = await _finish(self._video_thread, lambda: self.video_scorer.extract(uploads))
+        source = self.video_scorer.source
+        return await _finish(self._thread, lambda: self._spans.of_videos(source, uploads, extracted))
+
+    def content_of_spans(self, videos: Sequence[VideoSpans]) -> dict[str, Any]:
+        """Counts an answer of /spans, and returns its content, to be sent as JSON."""
+        self.answered += 1
+        return span_service.content_of(videos, self._names)
 
     def begin(self, content_type: str, body: bytes | bytearray) -> asyncio.Future[list[Answer]]:
         """Begins the work on a body.

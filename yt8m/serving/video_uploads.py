@@ -43,6 +43,11 @@ class VideoScorer:
         return bool(self._scorer.takes.extractors)
 
     @property
+    def source(self) -> VideoFeatures:
+        """What computes the features of videos."""
+        return self._opened()
+
+    @property
     def per_second(self) -> float:
         """Number of frames a second of the features."""
         return self._opened().per_second

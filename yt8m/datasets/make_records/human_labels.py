@@ -178,7 +178,7 @@ class Corrections:
         """The ids of the videos for which a decision says that a label is wrong or missing."""
         return self._changes.keys()
 
-    def of(self, video: bytes) -> Sequence[Decision]:
+    def changes_of(self, video: bytes) -> Sequence[Decision]:
         """The decisions that say that a label of a video is wrong or missing."""
         return self._changes.get(video, ())
 

@@ -52,9 +52,9 @@ def corrected(
             added += not is_there
             result += () if is_there else (ClassSpan(start, end, (number,)),)
             continue
-        parts = tuple(part for span in result for part in _without(span, number, start, end))
-        removed += parts != result
-        result = parts
+        shortened = tuple(piece for span in result for piece in _without(span, number, start, end))
+        removed += shortened != result
+        result = shortened
     return CorrectedSpans(result, added, removed)
 
 
@@ -64,8 +64,8 @@ def _without(span: ClassSpan, number: int, start: float, end: float) -> Sequence
         return (span,)
     times = (span.start, max(span.start, start), min(span.end, end), span.end)
     others = tuple(other for other in span.classes if other != number)
-    parts = zip(times[:-1], times[1:], (span.classes, others, span.classes), strict=True)
-    return [ClassSpan(*part) for part in parts if part[1] > part[0]]
+    pieces = zip(times[:-1], times[1:], (span.classes, others, span.classes), strict=True)
+    return [ClassSpan(*piece) for piece in pieces if piece[1] > piece[0]]
 
 
 class SpanCorrections:
@@ -77,16 +77,15 @@ class SpanCorrections:
     def spans(self, video: bytes, spans: Sequence[Span]) -> CorrectedSpans:
         """The spans of a video after the decisions, with the numbers of their classes."""
         numbered = number_spans(spans, self._classes.number)
-        return corrected(numbered, self._corrections.of(video), self._class_of)
+        return corrected(numbered, self._corrections.changes_of(video), self._class_of)
 
     def labels(self, videos: Sequence[bytes], spans: Sequence[Sequence[Span]], labels: Labels) -> CorrectedLabels:
         """The labels of a batch of videos, which are the classes of their spans, after the decisions."""
-        changes = {
-            row: self.spans(video, spans[row]) for row, video in enumerate(videos) if self._corrections.of(video)
-        }
+        rows_to_change = [row for row, video in enumerate(videos) if self._corrections.changes_of(video)]
+        changes = {row: self.spans(videos[row], spans[row]) for row in rows_to_change}
         is_kept = ~np.isin(labels.rows, list(changes))
-        kept = zip(labels.rows[is_kept].tolist(), labels.codes[is_kept].tolist(), strict=True)
-        pairs = [*kept, *((row, code) for row, change in changes.items() for code in change.classes)]
+        pairs_left = zip(labels.rows[is_kept].tolist(), labels.codes[is_kept].tolist(), strict=True)
+        pairs = [*pairs_left, *((row, code) for row, change in changes.items() for code in change.classes)]
         rows, codes = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
         added, removed = (
             np.repeat(np.array(list(changes), np.int64), [getattr(change, name) for change in changes.values()])
