@@ -153,7 +153,9 @@ def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
     if isinstance(config, InferBulk) and config.resume and storage.exists(description_path):
         remedy = "Name another folder as --out."
         with refusing(lambda error: RunError(f"{description_path} is damaged ({first_line(error)}). {remedy}")):
-            _refuse_other_job(config.out, description, state_files.read(description_path))
+            # A job of an earlier version lacks options that came later; it did what their defaults say.
+            later = {field.name: field.default for field in dataclasses.fields(config)}
+            _refuse_other_job(config.out, description, {**later, **state_files.read(description_path)})
         return
     # Hidden files are the lock, and leftovers of a job that died before it wrote its description.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
@@ -162,13 +164,8 @@ def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
     state_files.write(description_path, description)
 
 
-# {option that jobs of earlier versions do not have: its value in them}
-_DEFAULTS_OF_LATER: Mapping[str, Any] = {"spans": False, "spans_from": ""}
-
-
 def _refuse_other_job(output: str, description: Mapping[str, Any], former: Mapping[str, Any]) -> None:
     """Raises `UsageError` if two jobs differ: this one, and the `former` one, which began in the folder `output`."""
-    former = {**_DEFAULTS_OF_LATER, **former}
     for key in description:
         if key != "files" and description[key] != former.get(key):
             value = former.get(key)

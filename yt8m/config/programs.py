@@ -93,7 +93,10 @@ class EvalConfig(PassConfig, OfCheckpoint, is_common=True):
     top_k: int = option(NUM_CANDIDATES, "number of best predictions of each video that metrics use", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP", needs_run=True)
     report: bool = option(
-        False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv", needs_run=True
+        False,
+        "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv; with --spans instead "
+        "eval/spans.html, a page of the worst spans",
+        needs_run=True,
     )
     media: str = path_option(
         "CSV file with the columns id,address: makes the ids of videos in the report links (http, https, or files)",

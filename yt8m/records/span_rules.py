@@ -10,7 +10,7 @@ evaluated at it, one that has the grid of the training, and in which a class is 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from absl import logging
@@ -20,6 +20,7 @@ from yt8m.errors import RunError, refusing
 
 NAME = "spans.json"
 USUAL_THRESHOLD = 0.5
+USUAL_RULE: Mapping[str, float] = {"hysteresis": 1.0, "gap": 0, "least": 1}
 
 
 class SpanGrid(Protocol):
@@ -47,16 +48,18 @@ class SpanGrid(Protocol):
 
 
 class SpanRule(NamedTuple):
-    """The content of a file; see the top of this module and `eval_util.span_joining.JoinRule`."""
+    """The content of a file that joins cells; see the top of this module.
+
+    Attributes:
+      rule: {attribute of `eval_util.span_joining.JoinRule`: its value}.
+    """
 
     step: int
     segment_size: int
     segment_context: int
     frames_per_second: float
-    hysteresis: float
-    gap: int
-    least: int
-    thresholds: tuple[float, ...]
+    rule: Mapping[str, float]
+    thresholds: Sequence[float]
 
 
 def path_in_run(folder: str) -> str:
@@ -68,41 +71,22 @@ def parse(text: str, where: str) -> SpanRule:
     """Parses a file; `where` names it in messages."""
     with refusing(lambda error: RunError(f"{where} is damaged: {error}. Write it again by `yt8m eval --spans`.")):
         written = storage.parse_json(text)
-        rule = written["rule"]
         result = SpanRule(
             int(written["step"]),
             int(written["segment_size"]),
             int(written.get("segment_context", 0)),
             float(written["frames_per_second"]),
-            float(rule["hysteresis"]),
-            int(rule["gap"]),
-            int(rule["least"]),
-            tuple(map(float, written["thresholds"])),
+            {name: float(written["rule"][name]) for name in USUAL_RULE},
+            list(map(float, written["thresholds"])),
         )
         if min(result.segment_size, result.segment_context + 1) < 1 or not result.frames_per_second > 0:
             raise ValueError("a cell has no length")
     return result
 
 
-def text_of(
-    data: SpanGrid, step: int, thresholds: list[float], rule: Mapping[str, float], others: Mapping[str, Any]
-) -> str:
-    """The text of a file.
-
-    Args:
-      rule: hysteresis, gap and least.
-      others: further entries, which no program reads to join cells.
-    """
-    content = {
-        "step": step,
-        "segment_size": data.segment_size,
-        "segment_context": data.segment_context,
-        "frames_per_second": data.frames_per_second,
-        "rule": dict(rule),
-        "thresholds": thresholds,
-        **others,
-    }
-    return json.dumps(content, indent=1) + "\n"
+def text_of(rule: SpanRule, others: Mapping[str, Any]) -> str:
+    """The text of a file; `others` are further entries, which no program reads to join cells."""
+    return json.dumps({**rule._asdict(), **others}, indent=1) + "\n"
 
 
 def text_for_export(data: SpanGrid, train_dir: str, step: int) -> str:
@@ -118,8 +102,8 @@ def text_for_export(data: SpanGrid, train_dir: str, step: int) -> str:
             return text
     except RunError as error:
         logging.warning("the export does not join spans as the run does: %s", error)
-    usual = {"hysteresis": 1.0, "gap": 0, "least": 1}
-    return text_of(data, step, [USUAL_THRESHOLD] * data.num_classes, usual, {"chosen_on": None})
+    grid = data.segment_size, data.segment_context, data.frames_per_second
+    return text_of(SpanRule(step, *grid, USUAL_RULE, [USUAL_THRESHOLD] * data.num_classes), {"chosen_on": None})
 
 
 def copy(data: SpanGrid, train_dir: str, folder: str, step: int) -> None:

@@ -70,12 +70,12 @@ def write(
     page = template.render(
         video=video,
         address=storage.absolute(video),
-        parts=[_format_time(start) for start in timeline.starts],
+        parts=[format_time(start) for start in timeline.starts],
         pictures=_thumbnails(video, timeline),
         rows=_rows(timeline, names, tagger),
         has_thresholds=tagger is not None,
         tags=tags,
-        length=_format_time(timeline.end),
+        length=format_time(timeline.end),
         seconds=f"{SECONDS:g}",
     )
     storage.write(path, page)
@@ -125,7 +125,7 @@ def _rows(timeline: Timeline, names: Vocabulary, tagger: Tagger | None) -> list[
     return rows
 
 
-def _format_time(second: float) -> str:
+def format_time(second: float) -> str:
     """A time as H:MM:SS, or as M:SS if it is below an hour."""
     hours, seconds = divmod(int(second), 3600)
     return f"{hours}:{seconds // 60:02}:{seconds % 60:02}" if hours else f"{seconds // 60}:{seconds % 60:02}"
@@ -143,11 +143,11 @@ def _thumbnails(video: str, timeline: Timeline) -> list[str]:
     with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
         for decoding in pool.decode([request]):
             pictures = [message.values for message in decoding.messages() if message.kind == "picture"]
-            return [_jpeg_address(values) for values in pictures if values is not None]
+            return [jpeg_address(values) for values in pictures if values is not None]
     return []
 
 
-def _jpeg_address(picture: NDArray[Any]) -> str:
+def jpeg_address(picture: NDArray[Any]) -> str:
     """The picture as a JPEG in a data: address."""
     av = import_av()
     codec = av.CodecContext.create("mjpeg", "w")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -78,6 +78,22 @@ class Results(NamedTuple):
     missed: dict[str, int]
 
 
+def _span_report(config: EvalConfig) -> Callable[[Any], None]:
+    """Refuses a table --media that cannot be read; returns what writes eval/spans.html."""
+    from yt8m.reports import media_links, span_report, templates  # slow to import, and other evaluations need none
+
+    templates.environment("--report")
+    media_links.check(config.media)
+
+    def write(evaluated: Any) -> None:
+        path = storage.join(evaluated.folder, "eval", span_report.PAGE)
+        storage.makedirs(storage.join(evaluated.folder, "eval"))
+        span_report.write_evaluated(path, evaluated, config.media)
+        print(f"the worst spans: {path}")
+
+    return write
+
+
 def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data: OpenedData | None = None) -> int:
     """Evaluates the checkpoints of a run, or an exported model, and writes the results.
 
@@ -91,7 +107,7 @@ def evaluate(config: EvalConfig, checkpoints: Iterator[str] | None = None, data:
     if config.spans:
         from yt8m.scoring import span_evaluation  # most evaluations do not need it
 
-        return span_evaluation.evaluate(config)
+        return span_evaluation.evaluate(config, _span_report(config) if config.report else None)
     if is_export(config.train_dir) or _has_model_alone(config.train_dir):
         return _evaluate_export(config, data)
     if not config.calibrated_run:

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -25,9 +25,6 @@ from yt8m.records.rated_cells import Cells
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.span_files import FoundSpan
 from yt8m.scoring.scorer import Scorer
-
-if TYPE_CHECKING:
-    from yt8m.config.data_config import DataConfig
 
 _ROUNDING = 1e-6
 _MOST_FRAMES = 100_000  # of a video
@@ -56,10 +53,14 @@ class Joining(NamedTuple):
 
     def spans(self, scores: NDArray[np.float32], seconds: float) -> list[FoundSpan]:
         """The spans of a video with the scores of its cells [T, C], by their starts."""
-        joined = zip(*(column.tolist() for column in join_cells(scores, self.thresholds, self.rule)), strict=True)
+        return self.as_spans(join_cells(scores, self.thresholds, self.rule), seconds)
+
+    def as_spans(self, joined: Sequence[NDArray[Any]], seconds: float) -> list[FoundSpan]:
+        """Spans in seconds, by their starts, of what `join_cells` returns."""
         cell = self.cells.seconds
         return sorted(
-            FoundSpan(first * cell, min(last * cell, seconds), number, score) for number, first, last, score in joined
+            FoundSpan(first * cell, min(last * cell, seconds), number, score)
+            for number, first, last, score in zip(*(column.tolist() for column in joined), strict=True)
         )
 
 
@@ -84,7 +85,7 @@ def joining_for(scorer: Scorer, path: str = "", per_second: float = 0.0) -> Join
     rule = span_rules.parse(text, path)
     joining = Joining(
         *(rule.segment_size, rule.frames_per_second, np.array(rule.thresholds, np.float64)),
-        *(JoinRule(rule.hysteresis, rule.gap, rule.least), rule.segment_context),
+        *(JoinRule(rule.rule["hysteresis"], int(rule.rule["gap"]), int(rule.rule["least"])), rule.segment_context),
     )
     _refuse_other(scorer, joining, path, per_second)
     if scorer.step and scorer.step != rule.step:
@@ -131,11 +132,12 @@ def default_joining(scorer: Scorer, per_second: float = 0.0) -> Joining:
     return Joining(data.segment_size, rate, thresholds, JoinRule(), data.segment_context)
 
 
-def write(folder: str, data: DataConfig, joining: Joining, step: int, others: Mapping[str, Any]) -> None:
+def write(folder: str, joining: Joining, step: int, others: Mapping[str, Any]) -> None:
     """Writes the file of a run; `others` says what the figures are, and on which videos the rule was chosen."""
-    text = span_rules.text_of(data, step, joining.thresholds.tolist(), joining.rule._asdict(), others)
+    grid = joining.frames, joining.context, joining.per_second
+    rule = span_rules.SpanRule(step, *grid, joining.rule._asdict(), joining.thresholds.tolist())
     storage.makedirs(storage.join(folder, "eval"))
-    storage.write(span_rules.path_in_run(folder), text)
+    storage.write(span_rules.path_in_run(folder), span_rules.text_of(rule, others))
 
 
 def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ joined by what was chosen on the other half, since a choice looks better on the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,15 +36,40 @@ class ScoredCells(NamedTuple):
 
     Attributes:
       scores, truth: of each video [T, C], the scores of its cells, and whether they show the classes.
-      digest: a hash of the ids of the videos.
+      ids: those of the videos.
+      seconds: the length of each video.
     """
 
     scores: list[NDArray[np.float32]]
     truth: list[NDArray[np.bool_]]
-    digest: str
+    ids: list[str]
+    seconds: list[float]
+
+    @property
+    def digest(self) -> str:
+        """A hash of the ids of the videos."""
+        text = "\n".join(sorted(self.ids)).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
-def evaluate(config: EvalConfig) -> int:
+class EvaluatedSpans(NamedTuple):
+    """What a report shows.
+
+    Attributes:
+      joined: the spans that were found in each video, as `join_cells` returns them.
+      classes: the name of each class that has a true span, and its average AP, the worst first.
+    """
+
+    cells: ScoredCells
+    joined: Sequence[Any]
+    joining: Joining
+    figures: dict[str, tuple[float, float, float]]
+    classes: Sequence[tuple[str, float]]
+    names: Vocabulary
+    folder: str
+
+
+def evaluate(config: EvalConfig, write_report: Callable[[EvaluatedSpans], None] | None = None) -> int:
     """Prints the figures of spans on the records.
 
     How cells are joined is chosen on these records and written to eval/spans.json of the run, unless it was chosen on
@@ -59,11 +84,12 @@ def evaluate(config: EvalConfig) -> int:
         given_path = config.spans_from or _choice_on_others(folder, cells, scorer.step)
         if given_path:
             joining = film_spans.joining_for(scorer, given_path)
-            matched = compared([join_cells(part, joining.thresholds, joining.rule) for part in cells.scores], cells)
+            joined = [join_cells(scores, joining.thresholds, joining.rule) for scores in cells.scores]
         else:
             thresholds, rule = choose_rule(cells.scores, cells.truth)
             joining = film_spans.default_joining(scorer)._replace(thresholds=thresholds, rule=rule)
-            matched = cross_fitted(cells)
+            joined = cross_fitted(cells)
+        matched = compared(joined, cells)
         figures = figures_with_intervals(matched, len(cells.scores))
         _print(figures, matched.figures(), scorer.shown_names, joining)
         written = _as_json(figures, matched.figures(), scorer.shown_names)
@@ -71,7 +97,10 @@ def evaluate(config: EvalConfig) -> int:
         if not given_path:
             chosen_on = {"records": config.eval_data_pattern, "videos": len(cells.scores), "ids": cells.digest}
             others = {"chosen_on": chosen_on, "figures": written}
-            film_spans.write(folder, scorer.training_data, joining, scorer.step, others)
+            film_spans.write(folder, joining, scorer.step, others)
+        if write_report is not None:
+            classes = sorted(written["AP of classes"].items(), key=lambda pair: pair[1])
+            write_report(EvaluatedSpans(cells, joined, joining, figures, classes, scorer.shown_names, folder))
     return 0
 
 
@@ -103,7 +132,8 @@ def _as_json(
 def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
     """The scores of the cells of each video, and whether these show each class."""
     pattern = config.eval_data_pattern
-    joining, ids, scores, truth, passed_over = film_spans.default_joining(scorer), list[str](), [], [], 0
+    joining, passed_over = film_spans.default_joining(scorer), 0
+    ids, seconds, scores, truth = list[str](), list[float](), list[NDArray[np.float32]](), list[NDArray[np.bool_]]()
     data = open_data(pattern, manifest=config.manifest)
     declared = data.format.format.segment_size if data.format else None
     if declared not in (None, joining.frames):
@@ -117,6 +147,7 @@ def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
             passed_over += 1
             continue
         ids.append(name)
+        seconds.append(len(frames) / joining.per_second)
         scores.append(film_spans.score_cells(scorer, frames, joining))
         truth.append(joining.cells.shown(record, len(frames), scorer.num_classes))
     if not scores:
@@ -128,19 +159,18 @@ def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
         print(f"{passed_over} videos were not annotated as a whole, and do not count")
     if len(scores) == 1:
         print("one video counts: the thresholds are chosen on it too, so its figures are too high, without an interval")
-    digest = hashlib.blake2b("\n".join(sorted(ids)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return ScoredCells(scores, truth, digest)
+    return ScoredCells(scores, truth, ids, seconds)
 
 
-def cross_fitted(cells: ScoredCells) -> MatchedSpans:
-    """The spans of each half of the videos, joined by what was chosen on the other half, compared with the truth."""
+def cross_fitted(cells: ScoredCells) -> list[Any]:
+    """The spans of each video, as `join_cells` returns them: each half is joined as was chosen on the other one."""
     scores, truth = cells.scores, cells.truth
     halves = [range(0, len(scores), 2), range(1, len(scores), 2)] if len(scores) > 1 else [range(1)] * 2
     spans: dict[int, Any] = {}
     for half, other in (halves, halves[::-1]):
         thresholds, rule = choose_rule([scores[video] for video in other], [truth[video] for video in other])
         spans |= {video: join_cells(scores[video], thresholds, rule) for video in half}
-    return compared([spans[video] for video in range(len(scores))], cells)
+    return [spans[video] for video in range(len(scores))]
 
 
 def compared(spans: Sequence[Any], cells: ScoredCells) -> MatchedSpans:

@@ -79,7 +79,7 @@ class Prediction(_Answer):
     videos: list[VideoClasses]
 
 
-class FoundSpan(PredictedClass):
+class SpanOfClass(PredictedClass):
     """A span of time, in seconds, at which the model finds a class; its score is the mean over the span."""
 
     start: float
@@ -91,7 +91,7 @@ class VideoWithSpans(_Answer):
 
     id: str
     seconds: float
-    spans: list[FoundSpan]
+    spans: list[SpanOfClass]
 
 
 class SpansFound(_Answer):
