@@ -45,6 +45,8 @@ _TABLES = {
     "scattered": "video;label;t0;t1\na;weld;12,4;31\nb;weld;3;4\na;cut;5;62,5\nc;;;\n",
     "sound events": "filename\tonset\toffset\tevent_label\na\t12.4\t31\tweld\na\t5\t62.5\tcut\n"
     "b\t3\t4\tweld\nc\t\t\t\n",
+    "durations": "video,label,start,duration\na,weld,12.4,18.6\na,cut,0:05,57.5\nb,weld,3,1\nc,,,\n",
+    "short rows": "video,label,start,end\na,weld,12.4,31\na,cut,5,62.5\nb,weld,3,4\nc\n",
     "marked": "video,label,start,end,present\na,weld,12.4,31,1\na,cut,5,62.5,1\nb,weld,3,4,1\nb,cut,3,4,0\nc,,,,0\n",
 }
 
@@ -186,6 +188,41 @@ def test_several_people_are_joined_where_most_of_them_agree(tmp_path: pathlib.Pa
     people = [[sound("a", 0, 10)], [sound("a", 4, 12)], [sound("a", 8, 20), sound("b", 0, 9)]]
     path = write_json(tmp_path / "t.json", [task("v", *people)])
     assert read(path) == {"v": [(4.0, 12.0, ("a",))]}
+
+
+def test_ranges_of_several_people_that_are_no_time_are_not_lost(tmp_path: pathlib.Path) -> None:
+    people = [[sound("a", 0, 10), sound("b", 7, 7)], [sound("a", 4, 12)], [sound("a", 8, 20)]]
+    path = write_json(tmp_path / "t.json", [task("v", *people), task("w", [sound("a", 9, 3)], [sound("a", 1, 3)])])
+    assert "the end, 3, is before the start, 9" in problems(path)[2]
+    assert read(write_json(tmp_path / "u.json", [task("v", *people)])) == {
+        "v": [(4.0, 12.0, ("a",)), (7.0, 7.0, ("b",))]
+    }
+
+
+def test_the_small_exports_of_label_studio_are_named(tmp_path: pathlib.Path) -> None:
+    answer = [{"ranges": [{"start": 25, "end": 250}], "timelinelabels": ["a"]}]
+    small = [{"id": number, "video": f"v{number}", "tl": answer, "annotator": 1} for number in range(3)]
+    quoted = json.dumps(answer).replace('"', '""')
+    lines = [f'{row["id"]},{row["video"]},"{quoted}"' for row in small]
+    (tmp_path / "t.csv").write_text("\n".join(["id,video,tl", *lines]))
+    for path in (write_json(tmp_path / "t.json", small), tmp_path / "t.csv"):
+        with pytest.raises(UsageError, match=r"TimelineLabels.*JSON-MIN.*export the project as JSON"):
+            read(path)
+
+
+def test_ids_of_topics_have_commas_between_them_in_few_rows_too(tmp_path: pathlib.Path) -> None:
+    lines = ["# YTID, start_seconds, end_seconds, positive_labels", 'v0, 10.000, 20.000, "/m/09x0r,/t/dd00088"']
+    (tmp_path / "t.csv").write_text("\n".join([*lines, 'v1, 0.000, 10.000, "/m/09x0r"', 'v2, 3.0, 9.0, "/m/04rlf"']))
+    assert read(tmp_path / "t.csv")["v0"] == [(10.0, 20.0, ("/m/09x0r", "/t/dd00088"))]
+
+
+def test_equal_times_of_a_video_have_two_readings_too(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("video,label,start,end\na,weld,5,20\na,cut,5,20\nb,weld,3,9\n")
+    with pytest.raises(UsageError, match=r"row 2 .line 3.*start of 'a' is given again.*--rows=spans.*--rows=videos"):
+        understand("--table", str(tmp_path / "t.csv"), TableFlags(can_have_spans=True))
+    for flags in (TableFlags(), TableFlags(can_have_spans=True, rows="videos")):
+        (rows,) = understand("--table", str(tmp_path / "t.csv"), flags).batches(9)
+        assert list(rows.cells["start"]) == ["5", "3"] or list(map(float, rows.cells["start"])) == [5.0, 3.0]
 
 
 def test_an_export_of_spans_alone_is_read_as_spans_only_for_frames(tmp_path: pathlib.Path) -> None:

@@ -85,6 +85,9 @@ def _joint_rows(people: Sequence[_Spans]) -> Iterator[tuple[tuple[str, ...], flo
         marked = [spans.get(name, []) for spans in people]
         for start, end in shared_by_most(marked) if len(people) > 1 else marked[0]:
             yield (name,), start, end
+        # Those that are no time are in no majority; as rows of their own they are counted, or refused, as in a table.
+        for start, end in (span for spans in marked for span in spans if len(people) > 1 and span[1] <= span[0]):
+            yield (name,), start, end
 
 
 def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) -> _Spans:

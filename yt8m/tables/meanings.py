@@ -64,6 +64,8 @@ SPAN_TIMES = {
     "start": words("onset tmin begin_time start_frame frame_start from t0 start_time_seconds begin_seconds"),
     "end": words("offset tmax finish end_frame frame_end to t1 end_time_seconds"),
 }
+# Names of the lengths of spans, in tables of spans that have no ends.
+DURATIONS = words("duration duration_s duration_sec duration_seconds dur length length_s length_sec length_seconds")
 _NAMES = {
     "id": _ID_NAMES,
     "path": _PATH_NAMES,

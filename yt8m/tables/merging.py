@@ -32,10 +32,19 @@ class Merged(NamedTuple):
 
 
 def merge(
-    source: Source, roles: Roles, extra_columns: Sequence[str], split_cell: Callable[[Any], tuple[str, ...]]
+    source: Source,
+    roles: Roles,
+    extra_columns: Sequence[str],
+    split_cell: Callable[[Any], tuple[str, ...]],
+    *,
+    may_be_spans: bool = False,
 ) -> Merged | None:
-    """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row."""
-    merger = Merger(source, roles, [*extra_columns])
+    """Merges the rows of each video; None if they seem to be repeated by mistake, which is an error of the row.
+
+    Args:
+      may_be_spans: whether rows of a video that have times may be meant as spans, though they have the same times.
+    """
+    merger = Merger(source, roles, [*extra_columns], may_be_spans)
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
         merger.add(rows, split_cell)
     return merger.finish()
@@ -70,8 +79,9 @@ class _MergedSource(MemorySource):
 class Merger:
     """Collects the rows of each video."""
 
-    def __init__(self, source: Source, roles: Roles, extra_columns: list[str]) -> None:
+    def __init__(self, source: Source, roles: Roles, extra_columns: list[str], may_be_spans: bool = False) -> None:
         self._source, self._roles = source, roles
+        self._doubtful_times = [name for name in (roles.start, roles.end, *roles.clock_times) if name and may_be_spans]
         others = [roles.path, roles.split, roles.start, roles.end, *roles.clock_times, *extra_columns]
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
         self.columns = list(dict.fromkeys([roles.id, *self._others, *roles.labels, *filter(None, [roles.value])]))
@@ -121,9 +131,12 @@ class Merger:
         for column in self._others:
             if self._cells[column][place] != cells[column][index]:
                 self._refuse(name, column, number, place)
+        for column in self._doubtful_times:
+            if cells[column][index] not in (None, ""):
+                self._refuse(name, column, number, place, is_repeated=True)
         return place
 
-    def _refuse(self, name: str, column: str, number: int, place: int) -> None:
+    def _refuse(self, name: str, column: str, number: int, place: int, *, is_repeated: bool = False) -> None:
         row, other = self.where(number), self.where(self._numbers[place])
         is_time = column in (self._roles.start, self._roles.end, *self._roles.clock_times)
         times = [f"{meaning}=" for meaning in ("start", "end") if getattr(self._roles, meaning) or not self._has_times]
@@ -133,9 +146,10 @@ class Merger:
             if is_time
             else f"Rows of one video must agree in {column}."
         )
-        raise UsageError(
-            f"{self._source.path}, {row}: the {column} of {name[:60]!r} differs from that in {other}. {remedy}"
-        )
+        if is_repeated:
+            remedy += " If the rows have the labels of one clip, add --rows=videos."
+        finding = "is given again, as" if is_repeated else "differs from that"
+        raise UsageError(f"{self._source.path}, {row}: the {column} of {name[:60]!r} {finding} in {other}. {remedy}")
 
     def where(self, number: int) -> str:
         """The row with a number, and its line, for a message."""

@@ -10,7 +10,16 @@ from typing import Any
 from yt8m.errors import UsageError, suggestion
 from yt8m.tables.columns import INVENTED, NUMBERED, TableColumns
 from yt8m.tables.label_columns import JOIN, LabelFinder
-from yt8m.tables.meanings import MEANINGS, SPAN_TIMES, SPLIT_WORDS, is_label_word, meaning_of, normalized, words
+from yt8m.tables.meanings import (
+    DURATIONS,
+    MEANINGS,
+    SPAN_TIMES,
+    SPLIT_WORDS,
+    is_label_word,
+    meaning_of,
+    normalized,
+    words,
+)
 from yt8m.tables.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
@@ -36,6 +45,7 @@ class Roles:
     Attributes:
       classes: {column: class}, if there is a column for each class instead.
       families: {feature: its columns}, of features with a column for each value.
+      has_durations: whether the column `end` has the lengths of spans instead.
       clock_times: columns that may be starts and ends; they are not used, but rows that differ in them are not merged.
     """
 
@@ -51,6 +61,7 @@ class Roles:
     lists: Sequence[str] = ()
     unused: Sequence[str] = ()
     clock_times: Sequence[str] = ()
+    has_durations: bool = False
 
     @property
     def cell_columns(self) -> list[str]:
@@ -97,6 +108,9 @@ class RoleFinder:
         columns, roles = self._columns, self._take(Roles(), "split", self._find_split())
         for meaning in ("start", "end"):
             roles = self._take(roles, meaning, self._find_time(meaning))
+        if self._are_spans and roles.start and not roles.end and "end" not in columns.chosen:
+            roles = self._take(roles, "end", self._find_duration())
+            roles = replace(roles, has_durations=bool(roles.end))
         roles = replace(roles, clock_times=self._clock_times() if not roles.start and not roles.end else ())
         roles = replace(roles, families=self._find_families())
         columns.taken.update(name for names in roles.families.values() for name in names)
@@ -144,6 +158,11 @@ class RoleFinder:
             name for name in candidates if self._are_spans or (facts[name].is_numeric and not facts[name].is_binary)
         ]
         return meaning if meaning in candidates else next(iter(timely), "")
+
+    def _find_duration(self) -> str:
+        """The column with the lengths of spans."""
+        names = [name for name in self._columns.names if normalized(name) in DURATIONS]
+        return next((name for name in names if name in self._columns.facts and self._columns.is_free(name)), "")
 
     def _clock_times(self) -> list[str]:
         """The free columns of starts and ends in minutes and seconds, such as 1:02.5, which may be times of day too."""

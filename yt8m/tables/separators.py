@@ -65,6 +65,7 @@ _FEW_OF = 1 / 3  # below this share, the cells are names
 _FEWEST_CELLS, _ENOUGH_CELLS = 2, 3  # different cells that prove a separator: of nearly all cells, or of some
 _UNUSUAL = 0.1  # share of the cells that may be names, where others prove a separator
 _SIGNS = re.compile(r"(?<=[\w)\s])(?:<br ?/?>|__+|[^\w\s]+)(?=[\w(\s])")  # between words
+_TOPICS = re.compile(r"/[mtg]/\w+(?:\s*,\s*/[mtg]/\w+)*", re.ASCII)  # ids of AudioSet and Freebase, which have no comma
 _NUMBER, _NUMBERS = re.compile(r"\d{1,18}", re.ASCII), re.compile(r"[\d\s;|,]+", re.ASCII)
 
 
@@ -111,6 +112,8 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
     """
     if separator_of_numbers := _between_numbers(cells):
         return separator_of_numbers
+    if all(map(_TOPICS.fullmatch, cells)) and any("," in text for text in cells):
+        return ","
     chosen, unclear = "", list[tuple[str, SeparatorVerdict]]()
     for separator in (*_STRONG, *_WEAK):
         verdict = judge(separator, cells, known_names)

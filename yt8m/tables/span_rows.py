@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.class_names import TRUE_WORDS
+from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles
@@ -49,6 +50,8 @@ def merge_spans(
             f"{source.path}: a row of a span needs the columns start, end and labels, but {' and '.join(missing)} "
             f"cannot be found; it has: {listed}. Name them, as in --columns=start=COLUMN,end=COLUMN,labels=COLUMN."
         )
+    if isinstance(source, CsvSource):
+        source.pads_rows = True  # a video without spans may have no further cells
     merger = _SpanMerger(source, roles, [*extra_columns], frame_rate)
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
         merger.add(rows, split_cell)
@@ -61,6 +64,7 @@ class _SpanMerger(Merger):
     def __init__(self, source: Source, roles: Roles, extra_columns: list[str], frame_rate: float) -> None:
         super().__init__(source, dataclasses.replace(roles, start="", end="", value="", clock_times=()), extra_columns)
         self._times, self._value, self._frame_rate = (roles.start, roles.end), roles.value, frame_rate
+        self._has_durations = roles.has_durations
         self.columns = list(dict.fromkeys([*self.columns, *self._times, *filter(None, [roles.value])]))
         columns = [name for name in self._times if "frame" in normalized(name).split("_")]
         has_seconds = frame_rate or getattr(source, "has_seconds", False)
@@ -111,6 +115,7 @@ class _SpanMerger(Merger):
         else:
             try:
                 start, end = (parse_time(cell, self._frame_rate) for cell in times)
+                end += start if self._has_durations else 0
             except NotATimeError as error:
                 problem = f"a time is {error}"
             else:

@@ -101,10 +101,22 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     labels = chosen.get("labels", "").split("+")
     features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
     facts = examine(source, left_out=features)
+    if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
+        _refuse_answers(path, facts)
     columns = TableColumns(source, facts, chosen, flags.extra_columns)
     roles = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS).find(flags.needs_labels)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
     return UnderstoodTable(source, roles, facts, flags)
+
+
+def _refuse_answers(path: str, facts: Mapping[str, Facts]) -> None:
+    """Refuses the small exports of Label Studio, whose cells are answers that only the whole one explains."""
+    for name, each in facts.items():
+        if any('"timelinelabels":' in text or "'timelinelabels':" in text for text in map(str, each.filled[:1])):
+            raise UsageError(
+                f'{path}, column "{name}": answers of TimelineLabels as JSON-MIN and CSV write them, of '
+                "which spans are not read; export the project as JSON."
+            )
 
 
 def _by_spans(source: Source, flags: TableFlags) -> Source:
@@ -200,7 +212,9 @@ class UnderstoodTable:
         is_repeated = facts is not None and len(facts.counts) < facts.rows
         if not self._roles.labels or not (is_repeated or self._roles.value):
             return source
-        merged = merging.merge(source, self._roles, self._flags.extra_columns, self._label_names)
+        flags = self._flags
+        may_be_spans = flags.can_have_spans and not flags.rows
+        merged = merging.merge(source, self._roles, flags.extra_columns, self._label_names, may_be_spans=may_be_spans)
         if merged is None:
             return source
         self.is_scattered, self._rows_of_one_video = merged.is_scattered, merged.rows
