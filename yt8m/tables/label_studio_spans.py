@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
+from yt8m.tables.facts import Facts
 from yt8m.tables.label_studio import is_skipped, latest_by_person, names_of, results_of
-from yt8m.tables.sources import MemorySource
+from yt8m.tables.sources import MemorySource, Source
 from yt8m.tables.times import shared_by_most
 
 TIMELINE, SOUND, BOXES = "timelinelabels", "labels", "videorectangle"
@@ -151,3 +152,19 @@ def _time_of(keyframe: Mapping[str, Any], value: Mapping[str, Any], frame_rate: 
     if "time" in keyframe:
         return float(keyframe["time"])
     return (float(keyframe["frame"]) - 1) / _rate(value, frame_rate)
+
+
+def by_spans(source: Source, are_spans: bool, frame_rate: float) -> Source:
+    """The spans of an export, if rows are spans; else the rows of its videos."""
+    rows = getattr(source, "by_spans", None)
+    return source if not are_spans or rows is None else rows(frame_rate)
+
+
+def refuse_small_exports(path: str, facts: Mapping[str, Facts]) -> None:
+    """Refuses the small exports of Label Studio, whose cells are answers that only the whole one explains."""
+    for name, each in facts.items():
+        if any('"timelinelabels":' in text or "'timelinelabels':" in text for text in map(str, each.filled[:1])):
+            raise UsageError(
+                f'{path}, column "{name}": answers of TimelineLabels as JSON-MIN and CSV write them, of '
+                "which spans are not read; export the project as JSON."
+            )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import merging, separators, span_rows
+from yt8m.tables import label_studio_spans, merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, NameCleaner, is_nothing
 from yt8m.tables.columns import TableColumns, matrix, number_list
@@ -90,7 +90,7 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
 def _understand(flag: str, path: str, source: Source, flags: TableFlags, control: str) -> UnderstoodTable:
     if not flags.rows and flags.can_have_spans and getattr(source, "means_spans", False):
         flags = dataclasses.replace(flags, rows=SPANS)
-    source = _by_spans(source, flags)
+    source = label_studio_spans.by_spans(source, flags.rows == SPANS, flags.frame_rate)
     words = [
         word for word in flags.columns if not (control and word.startswith("labels=") and "labels" in source.hints)
     ]
@@ -102,27 +102,11 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
     facts = examine(source, left_out=features)
     if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
-        _refuse_answers(path, facts)
+        label_studio_spans.refuse_small_exports(path, facts)
     columns = TableColumns(source, facts, chosen, flags.extra_columns)
     roles = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS).find(flags.needs_labels)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
     return UnderstoodTable(source, roles, facts, flags)
-
-
-def _refuse_answers(path: str, facts: Mapping[str, Facts]) -> None:
-    """Refuses the small exports of Label Studio, whose cells are answers that only the whole one explains."""
-    for name, each in facts.items():
-        if any('"timelinelabels":' in text or "'timelinelabels':" in text for text in map(str, each.filled[:1])):
-            raise UsageError(
-                f'{path}, column "{name}": answers of TimelineLabels as JSON-MIN and CSV write them, of '
-                "which spans are not read; export the project as JSON."
-            )
-
-
-def _by_spans(source: Source, flags: TableFlags) -> Source:
-    """The spans of an export, if spans are asked for; else the rows of its videos."""
-    by_spans = getattr(source, "by_spans", None)
-    return source if flags.rows != SPANS or by_spans is None else by_spans(flags.frame_rate)
 
 
 class UnderstoodTable:
