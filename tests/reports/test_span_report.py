@@ -11,9 +11,9 @@ import pytest
 import span_runs
 
 from yt8m.records import vocabulary
-from yt8m.records.span_files import FoundSpan
+from yt8m.records.span_files import EvaluatedFilm, FoundSpan
 from yt8m.reports import span_report
-from yt8m.reports.span_report import EvaluatedFilm, find_worst
+from yt8m.reports.span_report import find_worst
 
 NAMES = vocabulary.of_names(["weld", "<cut>"])
 FILMS = [

@@ -39,6 +39,19 @@ class VideoSpans(NamedTuple):
     spans: Sequence[FoundSpan]
 
 
+class EvaluatedFilm(NamedTuple):
+    """The spans of a video.
+
+    Attributes:
+      truth: the true spans; their scores are the mean scores of their cells.
+    """
+
+    video: str
+    seconds: float
+    truth: Sequence[FoundSpan]
+    predicted: Sequence[FoundSpan]
+
+
 class SpanFile(NamedTuple):
     """A file of spans that is to be written.
 

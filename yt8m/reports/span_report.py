@@ -6,19 +6,15 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from yt8m import storage
-from yt8m.eval_util.span_joining import runs_of
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.containers import ENDINGS
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request
-from yt8m.records.span_files import FoundSpan
+from yt8m.records.span_files import EvaluatedFilm, FoundSpan
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links, templates, timeline_page
-from yt8m.scoring.span_evaluation import EvaluatedSpans
 from yt8m.storage import copies
 
 PAGE = "spans.html"
@@ -27,19 +23,6 @@ _LEAST_OVERLAP = 0.5  # the tIoU at which a span is right on the page
 _MOST_SPANS, _MOST_FILMS = 60, 20  # on the page
 _PICTURES = 3  # of a span
 _SIDE = 96  # the shorter side of a picture, in pixels
-
-
-class EvaluatedFilm(NamedTuple):
-    """The spans of a video.
-
-    Attributes:
-      truth: the true spans; their scores are the mean scores of their cells.
-    """
-
-    video: str
-    seconds: float
-    truth: Sequence[FoundSpan]
-    predicted: Sequence[FoundSpan]
 
 
 class BadSpan(NamedTuple):
@@ -91,22 +74,6 @@ def _bad_spans(film: EvaluatedFilm) -> list[BadSpan]:
 
 def _largest_overlap(span: FoundSpan, others: Sequence[FoundSpan]) -> float:
     return max((tiou(span, other) for other in others if other.number == span.number), default=0.0)
-
-
-def write_evaluated(path: str, evaluated: EvaluatedSpans, media: str) -> None:
-    """Writes the page of an evaluation of spans."""
-    joining, cells = evaluated.joining, evaluated.cells
-    films = []
-    for row, video in enumerate(cells.ids):
-        classes, first, last = runs_of(cells.truth[row])
-        totals = np.cumsum(np.pad(cells.scores[row], ((1, 0), (0, 0))), axis=0, dtype=np.float64)
-        means = (totals[last, classes] - totals[first, classes]) / np.maximum(last - first, 1)
-        seconds = cells.seconds[row]
-        truth, predicted = (
-            joining.as_spans(columns, seconds) for columns in ((classes, first, last, means), evaluated.joined[row])
-        )
-        films.append(EvaluatedFilm(video, seconds, truth, predicted))
-    write(path, films, evaluated.figures, evaluated.classes, evaluated.names, media)
 
 
 def write(

@@ -88,7 +88,8 @@ def _span_report(config: EvalConfig) -> Callable[[Any], None]:
     def write(evaluated: Any) -> None:
         path = storage.join(evaluated.folder, "eval", span_report.PAGE)
         storage.makedirs(storage.join(evaluated.folder, "eval"))
-        span_report.write_evaluated(path, evaluated, config.media)
+        shown = evaluated.films, evaluated.figures, evaluated.classes, evaluated.names
+        span_report.write(path, *shown, config.media)
         print(f"the worst spans: {path}")
 
     return write

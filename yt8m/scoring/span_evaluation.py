@@ -22,6 +22,7 @@ from yt8m.eval_util.span_metrics import AVERAGED, THRESHOLDS, MatchedSpans, Span
 from yt8m.records import shards, span_rules
 from yt8m.records.opened_data import open_data
 from yt8m.records.rated_cells import is_annotated
+from yt8m.records.span_files import EvaluatedFilm
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import film_spans
 from yt8m.scoring.film_spans import Joining
@@ -56,13 +57,10 @@ class EvaluatedSpans(NamedTuple):
     """What a report shows.
 
     Attributes:
-      joined: the spans that were found in each video, as `join_cells` returns them.
       classes: the name of each class that has a true span, and its average AP, the worst first.
     """
 
-    cells: ScoredCells
-    joined: Sequence[Any]
-    joining: Joining
+    films: Sequence[EvaluatedFilm]
     figures: dict[str, tuple[float, float, float]]
     classes: Sequence[tuple[str, float]]
     names: Vocabulary
@@ -100,8 +98,21 @@ def evaluate(config: EvalConfig, write_report: Callable[[EvaluatedSpans], None] 
             film_spans.write(folder, joining, scorer.step, others)
         if write_report is not None:
             classes = sorted(written["AP of classes"].items(), key=lambda pair: pair[1])
-            write_report(EvaluatedSpans(cells, joined, joining, figures, classes, scorer.shown_names, folder))
+            films = _films(cells, joined, joining)
+            write_report(EvaluatedSpans(films, figures, classes, scorer.shown_names, folder))
     return 0
+
+
+def _films(cells: ScoredCells, joined: Sequence[Any], joining: Joining) -> list[EvaluatedFilm]:
+    """The true spans of each video, and those that were found, which are as `join_cells` returns them."""
+    films = []
+    for row, (video, seconds) in enumerate(zip(cells.ids, cells.seconds, strict=True)):
+        classes, first, last = runs_of(cells.truth[row])
+        totals = np.cumsum(np.pad(cells.scores[row], ((1, 0), (0, 0))), axis=0, dtype=np.float64)
+        means = (totals[last, classes] - totals[first, classes]) / np.maximum(last - first, 1)
+        truth = joining.as_spans((classes, first, last, means), seconds)
+        films.append(EvaluatedFilm(video, seconds, truth, joining.as_spans(joined[row], seconds)))
+    return films
 
 
 def _choice_on_others(folder: str, cells: ScoredCells, step: int) -> str:
