@@ -148,8 +148,8 @@ class Merger:
         )
         if is_repeated:
             remedy += " If the rows have the labels of one clip, add --rows=videos."
-        finding = "is given again, as" if is_repeated else "differs from that"
-        raise UsageError(f"{self._source.path}, {row}: the {column} of {name[:60]!r} {finding} in {other}. {remedy}")
+        finding = "is given again, as in" if is_repeated else "differs from that in"
+        raise UsageError(f"{self._source.path}, {row}: the {column} of {name[:60]!r} {finding} {other}. {remedy}")
 
     def where(self, number: int) -> str:
         """The row with a number, and its line, for a message."""
