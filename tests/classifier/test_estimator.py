@@ -226,7 +226,7 @@ def test_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         yt8m.Classifier(**QUICK).fit(X, Y)
 
 
-def test_one_class_a_video() -> None:
+def test_one_class_a_video(tmp_path: pathlib.Path) -> None:
     names = np.array(NAMES)[Y.argmax(1)]
     classifier = yt8m.Classifier(**QUICK).fit(pd.DataFrame(X, columns=list("abcdef")), names)
     scores = classifier.predict_proba(X)
@@ -237,6 +237,15 @@ def test_one_class_a_video() -> None:
     assert classifier.feature_names_in_.tolist() == list("abcdef")
     with pytest.raises(DataError, match="order"):
         classifier.predict(pd.DataFrame(X, columns=list("fedcba")))
+    classifier.save(tmp_path / "mine")
+    yt8m.export_model(tmp_path / "mine", tmp_path / "exported")
+    for path in ("mine", "exported"):
+        with yt8m.load(tmp_path / path) as model:
+            (video,) = model.predict(pd.DataFrame(X[:1], columns=list("abcdef"), dtype=object), top_k=1)
+            assert video.classes[0].name == classifier.predict(X[:1])[0]
+            for call in (model.predict, model.embeddings):
+                with pytest.raises(yt8m.UsageError, match="order"):
+                    call(pd.DataFrame(X, columns=list("fedcba")))
 
 
 def test_frames_of_videos_of_different_lengths(tmp_path: pathlib.Path) -> None:

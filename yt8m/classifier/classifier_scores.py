@@ -18,6 +18,7 @@ from yt8m.records.span_files import FoundSpan
 from yt8m.scoring import span_finder
 from yt8m.scoring.film_spans import Joining
 from yt8m.scoring.scorer import Scorer
+from yt8m.scoring.table_input import column_difference
 
 if TYPE_CHECKING:
     from yt8m.classifier.classifier_training import FittedInput
@@ -72,7 +73,7 @@ def _refuse_paths(takes: FittedInput, name: str) -> None:
 def _refuse_other_features(videos: GivenVideos, takes: FittedInput, name: str) -> None:
     """Refuses videos that do not have the features of the training."""
     if takes.columns is not None and videos.columns is not None and takes.columns != videos.columns:
-        _refuse_columns(videos.columns, takes.columns)
+        raise DataError(column_difference(videos.columns, takes.columns))
     if videos.has_frames != takes.has_frames:
         kinds = ("whole videos, [videos, values]", "frames, [videos, frames, values]")
         raise DataError(f"X is of {kinds[videos.has_frames]}, but {name} was trained on {kinds[takes.has_frames]}.")
@@ -87,18 +88,6 @@ def _refuse_other_features(videos: GivenVideos, takes: FittedInput, name: str) -
         f"X has the features {dict(sizes)}, but {name} is expecting {dict(takes.sizes)} (names and numbers of values): "
         f"give {f'an array, or {{{arrays}}}' if len(takes.sizes) == 1 else f'{{{arrays}}}'}."
     )
-
-
-def _refuse_columns(columns: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    unseen, missing = sorted(set(columns) - set(expected)), sorted(set(expected) - set(columns))
-    lines = ["The feature names should match those that were passed during fit."]
-    lines += ["Feature names unseen at fit time:", *(f"- {name}" for name in unseen[:5])] if unseen else []
-    lines += (
-        ["Feature names seen at fit time, yet now missing:", *(f"- {name}" for name in missing[:5])] if missing else []
-    )
-    if not unseen and not missing:
-        lines.append("Feature names must be in the same order as they were in fit.")
-    raise DataError("\n".join([*lines, ""]))
 
 
 def mean_average_precision(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from yt8m.classifier.data_errors import DataError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.table_input import holds_arrays
 
 FEATURE = "features"  # the name of the feature if X is one array
 # A feature of all videos: float32 [N, size], or for each video its frames, float32 [T, size].
@@ -55,7 +56,8 @@ class GivenVideos:
         """The videos in these rows."""
         if self.has_frames:
             return GivenVideos({name: [values[row] for row in rows] for name, values in self.features.items()})
-        return GivenVideos({name: np.asarray(values)[rows] for name, values in self.features.items()})
+        features = {name: np.asarray(values)[rows] for name, values in self.features.items()}
+        return GivenVideos(features, self.columns)
 
     def format(self, positives: Sequence[int]) -> DataFormat:
         """The format of records of these videos.
@@ -64,7 +66,9 @@ class GivenVideos:
           positives: [C], number of videos with each class.
         """
         lengths, features = self.lengths(), tuple(FeatureFormat(*item) for item in self.sizes().items())
-        data = DataFormat("video", features, num_classes=len(positives), positives=tuple(positives))
+        data = DataFormat(
+            "video", features, num_classes=len(positives), positives=tuple(positives), columns=self.columns
+        )
         if not self.has_frames:
             return data
         median = int(np.median(lengths))
@@ -145,7 +149,7 @@ def videos_of(X: Any, names: Sequence[str] = ()) -> GivenVideos:
 def _of_frame(frame: Any) -> Any:
     """A DataFrame of numbers as `GivenVideos`; one of arrays as {column: list of arrays}."""
     columns = list(frame.columns)
-    arrays = [name for name in columns if _holds_arrays(frame[name])]
+    arrays = [name for name in columns if holds_arrays(frame[name])]
     if arrays:
         if len(arrays) < len(columns):
             other = next(name for name in columns if name not in arrays)
@@ -154,11 +158,6 @@ def _of_frame(frame: Any) -> Any:
     values = _values_of(frame.to_numpy(), "X")
     names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
     return GivenVideos({FEATURE: values}, names)
-
-
-def _holds_arrays(column: Any) -> bool:
-    first = column.to_list()[:1]
-    return bool(first) and isinstance(first[0], np.ndarray | list | tuple)
 
 
 def _values_of(values: Any, name: str) -> Values:

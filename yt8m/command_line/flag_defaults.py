@@ -168,6 +168,7 @@ def complete(
         _log_unused(values, discovered)
     values["feature_ranges"] = feature_ranges(values["feature_names"], discovered.format)
     values["video_frames"] = discovered.format.video_frames or ()
+    values["columns"] = discovered.format.columns or ()
     if size := discovered.format.segment_size:
         values["segment_size"] = size
     if rate := discovered.format.frames_per_second:

@@ -136,6 +136,8 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     # The median and the largest number of frames of a training video, from the data's manifest; () if it has none.
     video_frames: tuple[int, ...] = option((), "lengths of the videos", shapes="nothing", is_flag=False)
+    # The names of the values of the only feature, from the data's manifest; () if it was not made of a table.
+    columns: tuple[str, ...] = option((), "columns of the features", shapes="nothing", is_flag=False)
     # The extractors that `yt8m extract` used, from the data's manifest; `yt8m predict` uses them again.
     extractors: tuple[Mapping[str, Any], ...] = option(
         (), "extractors of the features", shapes="nothing", is_flag=False

@@ -19,7 +19,7 @@ from yt8m.config.data_config import KNOWN_SIZES, DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.options import shown
 from yt8m.records import vocabulary
-from yt8m.records.data_format import DataFormat, features_of, usual_range
+from yt8m.records.data_format import DataFormat, features_of, shown_columns, usual_range
 from yt8m.records.opened_data import DiscoveredFormat, OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 
@@ -53,7 +53,13 @@ class Takes:
         features = features_of(level, data.feature_names, data.feature_sizes, data.feature_ranges)
         most = data.max_frames if data.frame_features else None
         lengths = (data.video_frames[0], data.video_frames[1]) if data.video_frames else None
-        return DataFormat(level, features, num_classes=data.num_classes, max_frames=most, video_frames=lengths)
+        return DataFormat(
+            *(level, features),
+            num_classes=data.num_classes,
+            max_frames=most,
+            video_frames=lengths,
+            columns=data.columns or None,
+        )
 
     def names_on(self, data: OpenedData, remedy: str = "") -> Vocabulary:
         """The names of the classes on some data, see `OpenedData.names_for`."""
@@ -69,6 +75,9 @@ class Takes:
                 yield f"takes the feature {name}, but these records have {shown(tuple(sizes))}"
             elif sizes[name] != size:
                 yield f"takes {size} values of {name}, but these records have {sizes[name]}"
+        if format.columns and takes.columns and format.columns != takes.columns:
+            columns, other = shown_columns(takes.columns), shown_columns(format.columns)
+            yield f"takes the columns {columns} in this order, but these records have {other}"
         if is_rated and discovered.is_declared and not format.segment_labels:
             yield "is to be evaluated on rated segments, but these records have none"
         if is_rated and (format.segment_size or self.data.segment_size) != self.data.segment_size:

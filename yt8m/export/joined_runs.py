@@ -79,7 +79,8 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
         extractors = first.extractors if all(member.run.extractors == first.extractors for member in members) else ()
         is_own = all(member.run.is_own for member in members)
         lengths = first.config.data.video_frames  # all members are given the same videos
-        facts = ModelFacts(names=names, extractors=extractors, is_own=is_own, video_frames=lengths)
+        columns = first.config.data.columns
+        facts = ModelFacts(names=names, extractors=extractors, is_own=is_own, video_frames=lengths, columns=columns)
         if config.out:
             export_saved_model(config.out, path, reader, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.out)

@@ -51,6 +51,7 @@ class ModelFacts(NamedTuple):
       weights: the type in which weights are stored: float32, float16 or int8.
       names: the model's own vocabulary, which is written with the model; None or empty if it has none.
       video_frames: the median and the largest number of frames of a training video; empty if unknown.
+      columns: the names of the values of the only feature, if it was made of a table; empty if unknown.
     """
 
     moving_average_decay: float = 0.0
@@ -59,13 +60,14 @@ class ModelFacts(NamedTuple):
     extractors: Sequence[Mapping[str, Any]] = ()
     is_own: bool = False
     video_frames: Sequence[int] = ()
+    columns: Sequence[str] = ()
 
     @classmethod
     def of_run(cls, run: OpenedRun, names: Vocabulary, weights: str = "float32") -> ModelFacts:
         """The facts of a run."""
         config = run.config
         decay, data = config.optimizer.moving_average_decay, config.data
-        return cls(decay, weights, names, data.extractors, run.is_own, data.video_frames)
+        return cls(decay, weights, names, data.extractors, run.is_own, data.video_frames, data.columns)
 
 
 def export_saved_model(
@@ -98,7 +100,7 @@ def export_saved_model(
         step = max(checkpoints.step_of(checkpoint), 0)
         about = {"step": step, "is_averaged": facts.moving_average_decay > 0, "extractors": list(facts.extractors)}
         collections.publish_format()
-        signatures = _signatures(reader, modeler, about, facts.video_frames)
+        signatures = _signatures(reader, modeler, about, facts)
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
     with (
@@ -113,9 +115,7 @@ def export_saved_model(
     return folder
 
 
-def _signatures(
-    reader: Reader, modeler: VideoModeler, about: Mapping[str, Any], video_frames: Sequence[int]
-) -> dict[str, Any]:
+def _signatures(reader: Reader, modeler: VideoModeler, about: Mapping[str, Any], facts: ModelFacts) -> dict[str, Any]:
     """Builds one graph with both signatures: {name: SignatureDef}.
 
     The features are parsed from the records, unless the caller feeds features. The description of the model is added to
@@ -125,9 +125,7 @@ def _signatures(
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
     has_frames = joined.shape.rank == 3
-    tf.add_to_collection(
-        ABOUT, json.dumps({**_description(reader, modeler, has_frames, video_frames), **about}).encode()
-    )
+    tf.add_to_collection(ABOUT, json.dumps({**_description(reader, modeler, has_frames, facts), **about}).encode())
     # MediaPipe connects its streams to the inputs by name, so the names of these inputs are those of MediaPipe's graph.
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
@@ -148,9 +146,7 @@ def _signatures(
     }
 
 
-def _description(
-    reader: Reader, modeler: VideoModeler, has_frames: bool, video_frames: Sequence[int]
-) -> dict[str, Any]:
+def _description(reader: Reader, modeler: VideoModeler, has_frames: bool, facts: ModelFacts) -> dict[str, Any]:
     """The name of the model, the format of its input, and whether a custom reader parses the records."""
     level = "frame" if has_frames else "video"
     ranges = getattr(reader, "feature_ranges", ())
@@ -161,7 +157,8 @@ def _description(
         model="" if modeler.model is None else type(modeler.model).__name__,
         format=DataFormat(
             *(level, features, segments, modeler.num_classes, most),
-            video_frames=(video_frames[0], video_frames[1]) if video_frames else None,
+            video_frames=(facts.video_frames[0], facts.video_frames[1]) if facts.video_frames else None,
+            columns=tuple(facts.columns) or None,
         ).as_json(),
         has_own_reader=not type(reader).__module__.startswith("yt8m.readers"),
     )

@@ -64,8 +64,9 @@ class Model(Closing):
         Args:
           data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict {feature: array
             [videos, size] or [videos, frames, size], or for each video an array [frames, size]}. If the model takes one
-            feature, its array need not be in a dict, and may be a DataFrame. The id of a video is then the number of
-            its row.
+            feature, its array need not be in a dict, and may be a DataFrame: its columns must be those of the training
+            if the model was trained on a DataFrame, else they count by their place. The id of a video is then the
+            number of its row.
           top_k: number of classes for each video.
 
         Returns:

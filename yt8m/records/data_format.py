@@ -89,6 +89,7 @@ class DataFormat(NamedTuple):
         are those of YouTube-8M, 5 and 1.
       annotated: where people have rated every class: in the `whole` video, or in its `spans`; None if single classes
         were rated, as in YouTube-8M.
+      columns: the names of the values of the only feature, if it was made of the columns of a table; None if unknown.
     """
 
     level: str
@@ -101,6 +102,7 @@ class DataFormat(NamedTuple):
     segment_size: int | None = None
     frames_per_second: float | None = None
     annotated: str | None = None
+    columns: tuple[str, ...] | None = None
 
     def sizes(self) -> dict[str, int]:
         """{name of a feature: its size}, in the order of the features."""
@@ -140,6 +142,7 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
         segment_size=_positive_count(written, "segment_size"),
         frames_per_second=_parse_rate(written),
         annotated=_parse_annotated(written),
+        columns=_parse_columns(written, features),
     )
 
 
@@ -149,6 +152,16 @@ def _parse_annotated(written: Mapping[str, Any]) -> str | None:
     if annotated not in (None, "whole", "spans"):
         raise ValueError(f"annotated is {annotated!r}, not whole or spans")
     return None if annotated is None else str(annotated)
+
+
+def _parse_columns(written: Mapping[str, Any], features: Sequence[FeatureFormat]) -> tuple[str, ...] | None:
+    """The names of the columns; raises `ValueError` if they are not one for each value of the only feature."""
+    columns = written.get("columns")
+    if columns is None:
+        return None
+    if len(features) != 1 or len(columns) != features[0].size:
+        raise ValueError(f"there are {len(columns)} columns; expected one for each value of one feature")
+    return tuple(map(str, columns))
 
 
 def _parse_rate(written: Mapping[str, Any]) -> float | None:
@@ -230,6 +243,7 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
         video_frames=(max(median for median, _ in lengths), max(most for _, most in lengths)) if lengths else None,
         segment_size=next((member.segment_size for member in members if member.segment_size), None),
         frames_per_second=next((member.frames_per_second for member in members if member.frames_per_second), None),
+        columns=next((member.columns for member in members if member.columns), None),
     )
 
 
@@ -239,9 +253,16 @@ def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
         values = getattr(first, name), getattr(other, name)
         if None not in values and values[0] != values[1]:
             yield f"{name} ({values[0]} and {values[1]})"
+    if first.columns and other.columns and first.columns != other.columns:
+        yield f"the columns ({shown_columns(first.columns)} and {shown_columns(other.columns)})"
     for pair in itertools.zip_longest(first.features, other.features):
         if pair[0] != pair[1]:
             yield f"the features ({pair[0] or 'none'} and {pair[1] or 'none'})"
+
+
+def shown_columns(columns: Sequence[str]) -> str:
+    """The names of columns for a message: the first few."""
+    return ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
 
 
 def videos_in_batch(values: int, most: int) -> int:

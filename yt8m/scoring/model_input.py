@@ -16,6 +16,7 @@ from yt8m.records.batches import Records
 from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.scoring.table_input import of_table
 
 if TYPE_CHECKING:
     from yt8m.config.data_config import DataConfig
@@ -112,8 +113,8 @@ class ModelInput:
         if not _is_array(data):
             return data
         names = list(self.format.sizes())
-        if hasattr(data, "columns") and np.asarray(data).dtype == object:  # with arrays in its cells
-            return {str(name): data[name].to_list() for name in data.columns}
+        if hasattr(data, "columns") and not isinstance(data := of_table(data, self.format.columns), np.ndarray):
+            return data
         if len(names) != 1:
             arrays = ", ".join(f"{name!r}: array" for name in names)
             raise UsageError(

@@ -82,7 +82,12 @@ class Exporter:
         config, workload = self._config, self._workload
         decay, extractors = config.optimizer.moving_average_decay, config.data.extractors
         facts = ModelFacts(
-            decay, names=workload.names, extractors=extractors, is_own=True, video_frames=config.data.video_frames
+            decay,
+            names=workload.names,
+            extractors=extractors,
+            is_own=True,
+            video_frames=config.data.video_frames,
+            columns=config.data.columns,
         )
         describe = model_card.card_writer(config, workload.names, config.train_dir, step)
         export_saved_model(folder, checkpoint, workload.reader, workload.modeler, facts, describe=describe)

@@ -1,0 +1,74 @@
+"""A DataFrame as the input of a model: its columns are compared with those of the training, and its cells read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import UsageError
+
+
+def of_table(frame: Any, expected: Sequence[str] | None) -> NDArray[np.float32] | dict[str, list[Any]]:
+    """The numbers of a DataFrame, float32 [rows, columns]; {column: list of arrays} if it has arrays in its cells.
+
+    Args:
+      expected: the columns that the model was trained on; None if they are unknown, then columns count by their place.
+
+    Raises:
+      UsageError: the columns are others, or in another order; or a column is not of numbers.
+    """
+    columns = list(frame.columns)
+    if any(holds_arrays(frame[name]) for name in columns):
+        return {str(name): frame[name].to_list() for name in columns}
+    if expected is not None and all(isinstance(name, str) for name in columns) and columns != list(expected):
+        raise UsageError(column_difference(columns, expected))
+    return (
+        np.stack([_numbers(frame[name], name) for name in columns], axis=1)
+        if columns
+        else np.zeros((len(frame), 0), np.float32)
+    )
+
+
+def column_difference(columns: Sequence[str], expected: Sequence[str]) -> str:
+    """How the columns of a DataFrame differ from those of the training, in the words of scikit-learn."""
+    unseen, missing = sorted(set(columns) - set(expected)), sorted(set(expected) - set(columns))
+    lines = ["The feature names should match those that were passed during fit."]
+    lines += _listed("Feature names unseen at fit time:", unseen)
+    lines += _listed("Feature names seen at fit time, yet now missing:", missing)
+    if not unseen and not missing:
+        lines.append("Feature names must be in the same order as they were in fit.")
+    return "\n".join([*lines, ""])
+
+
+def _listed(title: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield from (title, *(f"- {name}" for name in names[:5]))
+
+
+def holds_arrays(column: Any) -> bool:
+    """Whether the first cell of a column is an array or a list."""
+    first = column.to_list()[:1]
+    return bool(first) and isinstance(first[0], np.ndarray | list | tuple)
+
+
+def _numbers(column: Any, name: Any) -> NDArray[np.float32]:
+    """The numbers of a column, float32 [rows]."""
+    try:
+        return np.asarray(column, np.float32)
+    except (TypeError, ValueError) as error:
+        row, cell = next((pair for pair in enumerate(column.to_list()) if not _is_number(pair[1])), (0, None))
+        raise UsageError(
+            f"the column {name!r} has {str(cell)[:40]!r} in row {row}, which is no number: leave it out, or make it a "
+            "number."
+        ) from error
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        np.float32(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
