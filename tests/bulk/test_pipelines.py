@@ -102,13 +102,14 @@ def test_resuming_writes_what_is_missing(video: tuple[str, str], tmp_path: pathl
 
 def test_figures_are_those_of_eval(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
     run, pattern = video
-    process = start("eval", run, pattern, tmp_path / "out", "--batch_size=4")
-    table = process.communicate(timeout=600)[0]
+    process = start("eval", run, pattern, tmp_path / "out", "--batch_size=4", "--json")
+    printed, table = process.communicate(timeout=600)
     assert process.returncode == 0
     words = [f"--train_dir={run}", f"--eval_data_pattern={pattern}", "--run_once", f"--eval_dir={tmp_path}"]
     assert evaluation.main([*words, "--batch_size=4"]) == 0
     expected = json.loads((tmp_path / "eval/report.json").read_text())
     found = json.loads((tmp_path / "out/report.json").read_text())
+    assert json.loads(printed) == found
     assert found["classes"] == expected["classes"]
     assert found["metrics"] == expected["metrics"]
     for key in ("gap", "map", "hit_at_one", "perr", "gap_head", "gap_middle", "gap_tail", "map_head", "map_tail"):

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from yt8m import extractors
+from yt8m import extractors, terminal
 from yt8m.bulk.bulk_config import COMMANDS, ExtractBulk, with_absolute_paths
 from yt8m.command_line import config_flags, program
 from yt8m.errors import UsageError, missing_extra, suggestion
@@ -45,7 +45,8 @@ def main(argv: list[str]) -> int:
         raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
     if isinstance(config, ExtractBulk):
         return int(_import_bulk_module("extraction").run(config, settings, beam_words))
-    return int(_import_bulk_module("jobs").run(name, with_absolute_paths(config), beam_words))
+    with terminal.json_output(getattr(config, "json", False)):
+        return int(_import_bulk_module("jobs").run(name, with_absolute_paths(config), beam_words))
 
 
 def _import_bulk_module(name: str) -> Any:
