@@ -48,7 +48,7 @@ def test_training_names_the_flag(word: str, flag: str, capsys: pytest.CaptureFix
         ("train", "device", "--num_gpu"),
         ("train", "wandb", "--callbacks"),
         ("train", "modle", "did you mean --model?"),
-        ("predict", "weights", "did you mean --checkpoint?"),
+        ("predict", "weights", "did you mean --model?"),
         ("predict", "topk", "did you mean --top_k?"),
         ("predict", "lr", "--help=all"),
         ("make-records", "csv", "did you mean --table?"),
@@ -99,3 +99,42 @@ def test_a_command_under_another_name(words: list[str], part: str, capsys: pytes
 def test_each_command_that_is_meant_exists() -> None:
     assert set(synonyms._COMMANDS.values()) - {"--version"} <= set(cli.COMMANDS)
     assert not set(synonyms._COMMANDS) & set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize("word", ["output_dir", "save_dir", "name", "exp"])
+@pytest.mark.parametrize(
+    ("program", "flag"),
+    [
+        ("eval", "eval_dir"),
+        ("inference", "output_file"),
+        *((name, "out") for name in ("export", "predict", "select", "count", "audit", "make-records")),
+    ],
+)
+def test_a_word_for_the_output_never_names_the_model(
+    word: str, program: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([program, f"--{word}=x"]) == 2
+    assert f"did you mean --{flag}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "wrong"),
+    [
+        (["predict", "--weights=best.pt"], "--model?", "--checkpoint"),
+        (["serve", "--weights=best.pt"], "--model?", "--checkpoint"),
+        (["serve", "--save_dir=x"], "unknown flag", "--train_dir"),
+        (["train", "--limit=1000"], "unknown flag", "--max_frames"),
+        (["train", "--force"], "unknown flag", "--start_new_model"),
+        (["import", "x"], "import-checkpoint", "make-records?"),
+        (["train", "--num_train_epochs=3"], "--num_epochs?", "train_dir"),
+        (["train", "--metric_for_best_model=map"], "--best_metric?", "train_dir"),
+        (["add-classes", "--classes=a"], "--data?", "train_dir"),
+    ],
+)
+def test_what_other_programs_mean(
+    words: list[str], expected: str, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    message = capsys.readouterr().err.partition("(known")[0]
+    assert expected in message
+    assert f"did you mean {wrong}" not in message

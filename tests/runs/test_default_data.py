@@ -75,3 +75,13 @@ def test_a_bare_training_says_sample_data_first_and_last(
 def test_sample_data_are_known_by_their_place(no_cache: pathlib.Path) -> None:
     assert default_data.is_sample_data(DataConfig(data_pattern=f"{no_cache}/yt8m/sample-data-1-video-2/video/a"))
     assert not default_data.is_sample_data(DataConfig(data_pattern="data/sample/a"))
+
+
+@pytest.mark.parametrize("level", ["video", "frame", "segment"])
+def test_only_the_folders_of_the_cache_are_sample_data(level: str) -> None:
+    """One's own data may lie in a folder with a similar name, such as that of `yt8m sample-data --out`."""
+    cached = f"{sample_data.cached_sample_data(level).out}/{level}/train/*.tfrecord"
+    assert default_data.is_sample_data(DataConfig(data_pattern=cached))
+    for folder in ("sample-data-small", "sample-data-4", "sample-data-2026-07/v"):
+        own = f"/home/me/yt8m/{folder}/video/train/*.tfrecord"
+        assert not default_data.is_sample_data(DataConfig(data_pattern=own))

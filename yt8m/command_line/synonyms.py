@@ -6,7 +6,7 @@ Similar spelling leads elsewhere (`--lr` to `--clip_by`), so a word of this tabl
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from yt8m.errors import suggestion
 
@@ -32,6 +32,7 @@ _MEANT = {
     "batch": "batch_size",
     "bs": "batch_size",
     "epoch": "num_epochs",
+    "num_train_epochs": "num_epochs",
     "epochs": "num_epochs",
     "max_epochs": "num_epochs",
     "steps": "max_steps",
@@ -64,17 +65,18 @@ _MEANT = {
     "finetune": "init_from",
     "finetune_from": "init_from",
     "freeze": "train_only",
-    "weights": "init_from checkpoint model",
+    "weights": "init_from model checkpoint",
     "ckpt": "checkpoint init_from",
     "checkpoint_path": "checkpoint model train_dir",
     "save_steps": "save_checkpoint_steps",
     "save_every": "save_checkpoint_steps",
     "log_every": "log_every_n_steps",
+    "logging_steps": "log_every_n_steps",
     "eval_every": "eval_every_n_epochs",
     "eval_steps": "eval_every_n_steps",
     "random_state": "seed",
     "random_seed": "seed",
-    "classes": "num_classes",
+    "classes": "num_classes data",
     "nc": "num_classes",
     "class_names": "vocabulary",
     "label_map": "vocabulary",
@@ -84,13 +86,6 @@ _MEANT = {
     "run_dir": "train_dir model",
     "model_dir": "train_dir model",
     "logdir": "log_dir train_dir",
-    "project": "train_dir out",
-    "name": "train_dir out",
-    "dir": "train_dir out",
-    "output": "output_file out train_dir",
-    "output_dir": "train_dir out",
-    "out_dir": "train_dir out",
-    "save_dir": "train_dir out",
     "input": "input_data_pattern data table videos",
     "train_data": "train_data_pattern data",
     "val_data": "eval_data_pattern",
@@ -123,11 +118,6 @@ _MEANT = {
     "ckpt_path": "init_from checkpoint",
     "backbone": "model extractors",
     "checkpoint_dir": "train_dir model",
-    "run_name": "train_dir out",
-    "experiment": "train_dir out",
-    "exp": "train_dir out",
-    "save": "out train_dir",
-    "save_path": "train_dir out",
     "dest": "out",
     "submission": "output_file predictions",
     "max_to_keep": "keep_checkpoints",
@@ -141,6 +131,7 @@ _MEANT = {
     "max_time": "budget",
     "early_stopping_patience": "patience",
     "monitor": "best_metric",
+    "metric_for_best_model": "best_metric",
     "gradient_clip_val": "clip_gradient_norm",
     "per_device_train_batch_size": "batch_size",
     "use_amp": "precision",
@@ -164,7 +155,7 @@ _MEANT = {
     "npy": "array",
     "num": "count top_k",
     "n": "count top_k",
-    "limit": "count max_frames",
+    "limit": "count",
     "pool": "data",
     "n_jobs": "jobs workers",
     "threads": "jobs num_readers",
@@ -177,8 +168,15 @@ _MEANT = {
     "ip": "host",
     "cv": "folds",
     "overwrite_output_dir": "start_new_model overwrite",
-    "force": "start_new_model overwrite",
+    "force": "overwrite",
 }
+
+# Words of other programs for the place where results go. Only in a training this is --train_dir, elsewhere the model.
+_OUTPUT = (
+    *("project", "name", "dir", "output", "output_dir", "out_dir", "save_dir", "run_name", "experiment", "exp", "save"),
+    *("save_path", "results_dir"),
+)
+_OUTPUT_OF_TRAINING, _OUTPUT_ELSEWHERE = ("train_dir",), ("output_file", "eval_dir", "out")
 
 # {flag of other programs: what to do here, where no flag is needed}
 _ADVICE = {
@@ -211,7 +209,8 @@ _COMMANDS = {
     **dict.fromkeys(("test", "val", "validate", "evaluate", "benchmark"), "eval"),
     **dict.fromkeys(("infer", "submit"), "inference"),
     **dict.fromkeys(("tag", "classify", "detect", "embed"), "predict"),
-    **dict.fromkeys(("convert", "prepare", "import", "make_records"), "make-records"),
+    **dict.fromkeys(("convert", "prepare", "make_records"), "make-records"),
+    "import": "import-checkpoint",
     **dict.fromkeys(("list", "ls", "status"), "runs"),
     **dict.fromkeys(("label", "clean"), "audit"),
     **dict.fromkeys(("show", "info", "describe", "stats"), "inspect"),
@@ -234,12 +233,19 @@ def hint(name: str, flags: Collection[str]) -> str:
     for spelled in (word, word.removeprefix("no")):
         if spelled in flags:
             return f"; did you mean --{spelled}?"
-    meant = next((flag for flag in _MEANT.get(word, "").split() if flag in flags), None)
+    meant = next((flag for flag in _meant(word, flags) if flag in flags), None)
     if meant:
         return f"; did you mean --{meant}?"
     if word in _ADVICE:
         return "; " + _ADVICE[word].format(folder="--train_dir" if "train_dir" in flags else "folder") + "."
     return _similar(word, flags)
+
+
+def _meant(word: str, flags: Collection[str]) -> Sequence[str]:
+    """The flags of which the first that the program has is meant by a word of the tables."""
+    if word in _OUTPUT:
+        return _OUTPUT_OF_TRAINING if "start_new_model" in flags else _OUTPUT_ELSEWHERE
+    return _MEANT.get(word, "").split()
 
 
 def _similar(word: str, flags: Collection[str]) -> str:

@@ -62,7 +62,7 @@ def is_sample_data(data: DataConfig) -> bool:
     """Whether these are the sample data that a program takes if none are named."""
     from yt8m.datasets import sample_data
 
-    return sample_data.CACHE_PREFIX in data.data_pattern
+    return sample_data.is_cached(data.data_pattern)
 
 
 def level_of(data: DataConfig) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -218,7 +219,9 @@ def _encode_video(video: Video, level: str, config: SampleConfig, is_labelled: b
     return shards.sequence_example(context, lists)
 
 
-CACHE_PREFIX = "/yt8m/sample-data-"  # a part of the path of sample data that were generated because none were named
+_CACHE_PREFIX = "yt8m/sample-data-"  # in the user's cache folder: sample data that were generated for want of others
+# Such a folder, of any edition and of any user: its name ends in edition, level and numbers, see `cached_sample_data`.
+_CACHED = re.compile(rf"/{_CACHE_PREFIX}\d+-(?:video|frame|segment)(?:-\d+)+/")
 
 
 def cached_sample_data(level: str) -> SampleConfig:
@@ -231,8 +234,13 @@ def cached_sample_data(level: str) -> SampleConfig:
     if level == "video":  # about 70 steps with two towers (copies of the model) and default flags
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
     settings = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
-    folder = os.path.join(cache, f"{CACHE_PREFIX.strip('/')}{'-'.join(map(str, settings))}")
+    folder = os.path.join(cache, f"{_CACHE_PREFIX}{'-'.join(map(str, settings))}")
     return dataclasses.replace(config, out=folder)
+
+
+def is_cached(path: str) -> bool:
+    """Whether the path, or the pattern, is of files that were generated because none were named."""
+    return _CACHED.search(path) is not None
 
 
 def generate_once(config: SampleConfig) -> str:
