@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import models, storage
 from yt8m.classifier import training_data
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_labels import GivenLabels
@@ -19,6 +19,9 @@ from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
 from yt8m.classifier.training_data import VideosAndLabels
 from yt8m.config.data_config import KNOWN_SIZES
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import UsageError
+from yt8m.options import fields_of, flag_of
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.thresholds import NUM_CANDIDATES
 
@@ -82,10 +85,13 @@ def train(
     settings: TrainingSettings, X: Any, labels: GivenLabels, groups: Any, validation: tuple[Any, GivenLabels] | None
 ) -> Fitted:
     """Trains on some videos; the arguments are those of `Classifier.fit`."""
-    for name in _OWN_OPTIONS:
-        if name in settings.options:
+    for name in settings.options:
+        if _flag_of(name) in _OWN_OPTIONS:
             raise DataError(f"options has {name}, which the classifier sets itself: see the arguments of Classifier.")
+    if not labels.matrix.any():
+        raise DataError("no video of y has a label: give y with a label of at least one video.")
     videos, extractors, data = _read(settings, X, labels)
+    _refuse_other_level(settings.model, videos)
     if validation is None:
         training, held_out = training_data.divided(data, groups, settings.seed)
     else:
@@ -107,6 +113,27 @@ def train(
         extractor_settings=settings.extractor_settings if extractors else None,
     )
     return Fitted(run, input_of_run, thresholds_of_classes)
+
+
+def _flag_of(option: str) -> str:
+    """The name of the flag that an option of a training stands for, which may be another name of it."""
+    fields = (field for _, field in fields_of(TrainConfig))
+    return next((flag_of(field) for field in fields if option in field.metadata["aliases"]), option)
+
+
+def _refuse_other_level(model: str | type[Any], videos: GivenVideos) -> None:
+    """Refuses a model of frames for whole videos, and the other way round."""
+    if model == AUTO:
+        return
+    found, level = "frame" if videos.has_frames else "video", None
+    with contextlib.suppress(UsageError):  # an unknown name is refused by the training
+        level = getattr(models.get(model) if isinstance(model, str) else model, "level", None)
+    if level is None or level == found:
+        return
+    takes = {"frame": "frames, [videos, frames, values]", "video": "one vector for each video, [videos, values]"}
+    fitting = ", ".join(name for name in models.names() if models.get(name).level == found)
+    name = model if isinstance(model, str) else model.__name__
+    raise DataError(f"model={name!r} takes {takes[level]}, but X has {takes[found]}. Models for this X: {fitting}.")
 
 
 def _read(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from yt8m.classifier.data_errors import DataError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.shards import LARGEST
 from yt8m.scoring.table_input import holds_arrays
 
 FEATURE = "features"  # the name of the feature if X is one array
@@ -224,6 +225,12 @@ def _checked(array: NDArray[np.float32], name: str, rank: int) -> NDArray[np.flo
     if not np.isfinite(array).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         raise DataError(f"{name} holds NaN or inf, first in row {row}: give finite values within float32.")
+    if max(array.max(), -array.min()) > LARGEST:
+        row = int(np.argwhere(np.abs(array) > LARGEST)[0][0])
+        raise DataError(
+            f"{name} holds {np.abs(array[row]).max():.3g} in row {row}, which is too large: give values up to "
+            f"{LARGEST:.3g}, for example scaled ones."
+        )
     return array
 
 
