@@ -55,6 +55,20 @@ def validation(world: pathlib.Path) -> str:
     return f"{world}/data/video/validate/*.tfrecord"
 
 
+def test_the_same_values_again_keep_the_records_and_others_are_refused(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, x = table()
+    first = yt8m.make_records(frame, tmp_path / "data", x, splits={"train": 1.0})
+    assert yt8m.make_records(frame, tmp_path / "data", x, splits={"train": 1.0}) == first
+    assert "already has all these records" in capsys.readouterr().err
+    other = x.copy()
+    other[50, 3] += 1  # as many bytes
+    for given in ((frame, other), (frame.assign(labels=frame["labels"].map(lambda names: names[:1])), x)):
+        with pytest.raises(yt8m.UsageError, match="overwrite"):
+            yt8m.make_records(given[0], tmp_path / "data", given[1], splits={"train": 1.0})
+
+
 def test_records_of_a_data_frame_and_an_array_are_those_of_the_command(
     world: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

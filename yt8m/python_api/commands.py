@@ -228,9 +228,11 @@ def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] 
     with contextlib.ExitStack() as stack, call_scope(), program.shown_log(), program.calling(f"yt8m {command}"):
         folder = ""  # a read-only container may have none
         if any(map(_lies_in_memory, values.values())):
-            folder = stack.enter_context(copies.private_folder("yt8m-tables-"))
+            folder = stack.enter_context(copies.private_folder(copies.IN_MEMORY))
         with temporary.naming_tmpdir_if_full():
             written = {name: _as_file(value, os.path.join(folder, name)) for name, value in values.items()}
+        for entry in os.scandir(folder) if folder else ():
+            os.utime(entry.path, ns=(0, 0))  # the content alone says whether it is the same as in an earlier call
         try:
             yield cli.parse_arguments(command, [*command_line(written), *operands])
         except (UsageError, RunError) as error:

@@ -47,6 +47,15 @@ def workspace() -> str:
         return _workspaces[key][0]
 
 
+IN_MEMORY = "yt8m-tables-"  # the prefix of the private folders for what a call from Python has in memory
+_IN_MEMORY_FOLDER = re.compile(rf"[^\"'\s,]*/{IN_MEMORY}[^/]*/")
+
+
+def lasting_name(text: str) -> str:
+    """A path, or a text with paths, without the folders for what was in memory, whose names change with each call."""
+    return _IN_MEMORY_FOLDER.sub("", text)
+
+
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
     """Yields the path of a new folder with mode 0700 in the system's temporary folder, and removes it after the block.

@@ -16,7 +16,7 @@ from yt8m.errors import RunError, first_line
 from yt8m.records import manifest
 from yt8m.records.data_format import FeatureFormat
 from yt8m.records.manifest import Shard
-from yt8m.storage import sending, state_files
+from yt8m.storage import copies, sending, state_files
 from yt8m.storage.base import Stamp
 
 
@@ -74,7 +74,7 @@ class FileVersions(NamedTuple):
         """The versions of the files with these stamps, {path: stamp}."""
         digest = hashlib.sha256()
         for path, stamp in sorted(stamps.items()):
-            digest.update(f"{path!r} {stamp.bytes} {stamp.version}\n".encode())
+            digest.update(f"{copies.lasting_name(path)!r} {stamp.bytes} {stamp.version}\n".encode())
         newest = max((stamp.version for stamp in stamps.values()), default=0)
         return cls(newest, len(stamps), digest.hexdigest(), _hash_of(samples))
 
@@ -92,12 +92,12 @@ class FileVersions(NamedTuple):
 
 
 def _hash_of(checksums: Mapping[str, int]) -> str:
-    return hashlib.sha256(repr(sorted(checksums.items())).encode()).hexdigest()
+    return hashlib.sha256(copies.lasting_name(repr(sorted(checksums.items()))).encode()).hexdigest()
 
 
 def hash_inputs(*inputs: Any) -> str:
     """The sha256 of all inputs that determine the records, except the files of videos, as hexadecimal text."""
-    return hashlib.sha256(json.dumps(inputs, default=str).encode()).hexdigest()
+    return hashlib.sha256(copies.lasting_name(json.dumps(inputs, default=str)).encode()).hexdigest()
 
 
 @dataclass
