@@ -16,9 +16,6 @@ def of_table(frame: Any, expected: Sequence[str] | None) -> NDArray[np.float32] 
 
     Args:
       expected: the columns that the model was trained on; None if they are unknown, then columns count by their place.
-
-    Raises:
-      UsageError: the columns are others, or in another order; or a column is not of numbers.
     """
     columns = list(frame.columns)
     if any(holds_arrays(frame[name]) for name in columns):
