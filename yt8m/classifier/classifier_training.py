@@ -125,15 +125,17 @@ def _refuse_other_level(model: str | type[Any], videos: GivenVideos) -> None:
     """Refuses a model of frames for whole videos, and the other way round."""
     if model == AUTO:
         return
-    found, level = "frame" if videos.has_frames else "video", None
+    given_level, level = "frame" if videos.has_frames else "video", None
     with contextlib.suppress(UsageError):  # an unknown name is refused by the training
         level = getattr(models.get(model) if isinstance(model, str) else model, "level", None)
-    if level is None or level == found:
+    if level is None or level == given_level:
         return
     takes = {"frame": "frames, [videos, frames, values]", "video": "one vector for each video, [videos, values]"}
-    fitting = ", ".join(name for name in models.names() if models.get(name).level == found)
+    fitting = ", ".join(name for name in models.names() if models.get(name).level == given_level)
     name = model if isinstance(model, str) else model.__name__
-    raise DataError(f"model={name!r} takes {takes[level]}, but X has {takes[found]}. Models for this X: {fitting}.")
+    raise DataError(
+        f"model={name!r} takes {takes[level]}, but X has {takes[given_level]}. Models for this X: {fitting}."
+    )
 
 
 def _read(
