@@ -80,3 +80,20 @@ def test_a_manifest_may_list_each_name(shards: pathlib.Path, capfd: pytest.Captu
     data = DataConfig(data_pattern="a/*.tfrecord", feature_sizes=(3, 2), num_classes=fault_shards.CLASSES)
     check_input(queue, data)
     assert "gone" not in capfd.readouterr().err
+
+
+def test_a_prediction_file_that_is_named_twice_is_said(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is averaged twice all the same: its weight may be meant."""
+    for name, score in (("a", 0.9), ("b", 0.3)):
+        (tmp_path / f"{name}.csv").write_text(f"VideoId,LabelConfidencePairs\nv,1 {score}\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+    for files, warned in (("a,b", 0), ("a,link,b", 1)):
+        caplog.clear()
+        named = ",".join(f"{tmp_path}/{name}.csv" for name in files.split(","))
+        assert main(["ensemble", f"--predictions={named}", f"--out={tmp_path}/out.csv"]) == 0
+        said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(said) == warned
+        assert all("link.csv is the file" in text and "--weights" in text for text in said)
+    assert (tmp_path / "out.csv").read_text().splitlines()[1] == "v,1 0.7"

@@ -46,6 +46,10 @@ def join_files(config: EnsembleConfig) -> None:
 
     With --data, fits the weights of the files and prints them; with --out, writes the weighted means of the scores.
     """
+    for path, first in storage.named_twice(config.predictions).items():
+        logging.warning(
+            "--predictions: %s is the file %s, which now counts twice; to mean that, use --weights", path, first
+        )
     data = open_data(config.fit_on or None, flag="data")
     num_classes = ground_truth.class_count(config.num_classes, data)
     weights = _fit_and_print(config, data, num_classes) if config.fit_on else np.array(config.normalised_weights())

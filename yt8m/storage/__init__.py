@@ -349,6 +349,11 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
     return stamps_by_path
 
 
+def named_twice(paths: Sequence[str]) -> dict[str, str]:
+    """{path: an earlier one of `paths` that names the same file}; in a bucket each object has one name."""
+    return identity.named_twice(paths)
+
+
 def samples(paths: Sequence[str]) -> dict[str, int]:
     """{path: a checksum of some parts of its content} of those of the files that are on this machine and can be read.
 

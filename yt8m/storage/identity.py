@@ -51,6 +51,18 @@ def each_once(paths: Sequence[str]) -> list[str]:
 
     Paths of the same file have the same device and inode, whatever links lead to it.
     """
+    repeated = named_twice(paths)
+    unheard = {path: first for path, first in repeated.items() if path not in _told}
+    if unheard:
+        _told.update(unheard)
+        path, first = next(iter(unheard.items()))
+        count = f"{len(unheard)} of the {len(paths)} files are named twice, such as " if len(unheard) > 1 else ""
+        logging.warning("%s%s is the file %s: each file is read once", count, path, first)
+    return [path for path in paths if path not in repeated]
+
+
+def named_twice(paths: Sequence[str]) -> dict[str, str]:
+    """{path: an earlier one of `paths` that names the same local file}."""
     first_by_file: dict[Any, str] = {}
     repeated = {}
     for path in paths if len(paths) > 1 else ():
@@ -61,10 +73,4 @@ def each_once(paths: Sequence[str]) -> list[str]:
             first = first_by_file.setdefault((status.st_dev, status.st_ino), path)
             if first != path:
                 repeated[path] = first
-    unheard = {path: first for path, first in repeated.items() if path not in _told}
-    if unheard:
-        _told.update(unheard)
-        path, first = next(iter(unheard.items()))
-        count = f"{len(unheard)} of the {len(paths)} files are named twice, such as " if len(unheard) > 1 else ""
-        logging.warning("%s%s is the file %s: each file is read once", count, path, first)
-    return [path for path in paths if path not in repeated]
+    return repeated
