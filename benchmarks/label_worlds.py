@@ -12,6 +12,9 @@ and half for the others. The kinds of errors are:
     alike        a true label is replaced by the class that looks alike, more often in some classes
     removed      a true label is removed
     added        no true label is touched; classes are added to videos
+    mixed        a true label is removed, or replaced by the class that looks alike: each for half of the errors
+    cyclic       every other class is taken for the next but two
+    frequent     a true label is replaced by one of the three most frequent classes
 
 With an interpreter of an environment with cleanlab 2.9, self-confidence and the normalized margin are cleanlab's own.
 Without it, self-confidence is computed here: the model's chance of a label, or of no label.
@@ -19,9 +22,10 @@ Without it, self-confidence is computed here: the model's chance of a label, or 
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +39,9 @@ from yt8m.labels.score_counts import ScoreCounts, log_odds
 
 FOLDS = 5
 KINDS = ("uniform", "by class", "alike", "removed", "added")
+CHECKED_KINDS = (*KINDS, "mixed", "cyclic", "frequent")
 NOISE, CLEAR = 0.8, 0.25  # standard deviation of the features' noise, if that of the mean of a class is a third
+_CHECKED_SIZES, _FIRST_CHECKED = ((40, 5000), (12, 3000)), 201  # (classes, videos); the first seed
 _RIDGE, _NEWTON_STEPS = 1.0, 6
 _LEAST_CHANCE = 1e-6
 _CONFIDENCE = "self-confidence"
@@ -100,6 +106,16 @@ def worlds(seeds: int) -> Iterator[WorldConfig]:
         yield from (WorldConfig(kind, 0.15, noise=CLEAR, seed=seed) for kind in KINDS[:4])
 
 
+def other_worlds(seeds: int) -> Iterator[WorldConfig]:
+    """Worlds that only check what was found in those of `worlds`: other rates, confusions, numbers of classes."""
+    for seed, (classes, videos) in itertools.product(range(_FIRST_CHECKED, _FIRST_CHECKED + seeds), _CHECKED_SIZES):
+        base = WorldConfig("", 0.08, videos=videos, classes=classes, seed=seed)
+        for rate in (0.03, 0.08, 0.25):
+            yield from (base._replace(kind=kind, rate=rate) for kind in CHECKED_KINDS)
+            yield from (base._replace(kind=kind, rate=rate, is_spread=True) for kind in KINDS[:2])
+        yield from (base._replace(kind=kind, noise=CLEAR) for kind in CHECKED_KINDS)
+
+
 def make(config: WorldConfig) -> World:
     """Draws a world."""
     draw, size = np.random.default_rng(config.seed), config.classes + 8
@@ -119,13 +135,26 @@ def _with_errors(truth: np.ndarray, config: WorldConfig, draw: np.random.Generat
     """The labels of a world, from its truth."""
     if config.kind == "added":
         return truth | (draw.random(truth.shape) < config.rate * truth.mean())
+    if config.kind == "cyclic":
+        hit = truth & (draw.random(truth.shape) < 2 * config.rate * (np.arange(config.classes) % 2 == 0))
+        return _replaced(truth, hit, (np.nonzero(hit)[1] + 3) % config.classes)
     by_class = np.where(np.arange(config.classes) % 4 < 2, 2.0, 0.5)
     rates = config.rate * (by_class if config.kind in ("by class", "alike") else np.ones(config.classes))
     hit = truth & (draw.random(truth.shape) < rates)
-    labels, (rows, classes) = truth & ~hit, np.nonzero(hit)
-    if config.kind != "removed":
-        other = classes ^ 1 if config.kind == "alike" else draw.integers(config.classes, size=len(classes))
-        labels[rows, other] = True
+    if config.kind == "removed":
+        return truth & ~hit
+    classes = np.nonzero(hit)[1]
+    if config.kind == "mixed":
+        return _replaced(truth, hit, np.where(draw.random(len(classes)) < 0.5, classes, classes ^ 1)) & ~hit
+    if config.kind == "alike":
+        return _replaced(truth, hit, classes ^ 1)
+    return _replaced(truth, hit, draw.integers(3 if config.kind == "frequent" else config.classes, size=len(classes)))
+
+
+def _replaced(truth: np.ndarray, hit: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The labels if each of the labels `hit`, bool [N, C], is replaced by the class at its place in `other`."""
+    labels = truth & ~hit
+    labels[np.nonzero(hit)[0], other] = True
     return labels
 
 
@@ -238,17 +267,17 @@ def average_precision(ranking: np.ndarray, errors: np.ndarray, total: int) -> fl
     return float(calculator.peek_ap_at_n())
 
 
-def print_table(seeds: int, cleanlab: str) -> None:
+def print_table(configs: Iterable[WorldConfig], cleanlab: str) -> None:
     """Prints the result in each world, for the table in docs/users/labels.md.
 
     Args:
-      seeds: number of worlds of each kind.
+      configs: the worlds.
       cleanlab: an interpreter of an environment with cleanlab, or an empty string.
     """
     print(
         "AP of both kinds in one list, of wrong labels, of missing ones; shares by the curves, by the confident joint"
     )
-    for config in worlds(seeds):
+    for config in configs:
         noise, rankings = judge(config, cleanlab)
         cells = [f"{name} " + " ".join(f"{value:.3f}" for value in row) for name, row in rankings.items()]
         wrong, missing = ((noise.wrong, noise.joint.wrong), (noise.missing, noise.joint.missing))

@@ -157,9 +157,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cleanlab", default="", help="interpreter of an environment with cleanlab")
     parser.add_argument("--worlds", type=int, default=0, help="so many seeds of the worlds of label_worlds.py instead")
+    parser.add_argument("--other_worlds", type=int, default=0, help="so many seeds of the worlds that only check")
     arguments = parser.parse_args()
-    if arguments.worlds:
-        label_worlds.print_table(arguments.worlds, arguments.cleanlab)
+    if arguments.worlds or arguments.other_worlds:
+        configs = [*label_worlds.worlds(arguments.worlds), *label_worlds.other_worlds(arguments.other_worlds)]
+        label_worlds.print_table(configs, arguments.cleanlab)
         return
     planted = plant(arguments.noise, arguments.seed)
     with tempfile.TemporaryDirectory() as name:

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks import label_worlds
 from benchmarks.label_worlds import CLEAR, Judged, WorldConfig
+from yt8m.labels.confident_joint import JointShares
+from yt8m.labels.label_noise import RankingBasis, _ranking_basis, _Rate, _Rates
 
 SMALL = {"videos": 2500, "classes": 12}
 # The least lead over self-confidence: in one list, among wrong labels, among missing ones. 0.002 is rounding: pairs of
@@ -67,6 +69,31 @@ def test_it_is_better_where_some_classes_are_clearer_than_others() -> None:
 @pytest.mark.parametrize("config", [*label_worlds.worlds(1)], ids=str)
 def test_the_ranking_is_at_least_that_of_self_confidence_in_every_world(config: WorldConfig) -> None:
     assert leads(config).min() >= ROUNDING
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+@pytest.mark.parametrize("config", [*label_worlds.other_worlds(1)], ids=str)
+def test_one_list_loses_little_in_worlds_that_only_check(config: WorldConfig) -> None:
+    """No rule was found in these: they have other rates, other confusions and other numbers of classes."""
+    assert leads(config)[0] >= 5 * ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("wrong", "missing", "basis"),
+    [
+        (0.02, 0.09, RankingBasis.RATES),
+        (0.03, 0.084, RankingBasis.CURVES),  # the curves see the wrong labels of some classes alone
+        (0.02, 0.3, RankingBasis.CURVES),
+        (0.5, 0.084, RankingBasis.SCORES),
+    ],
+)
+def test_both_shares_must_be_near_the_joint_before_a_list_follows_them(
+    wrong: float, missing: float, basis: RankingBasis
+) -> None:
+    rates = _Rates(_Rate(1.0, 0.009, is_known=True), _Rate(1.0, 0.08, is_known=True), np.zeros((1, 1)))
+    is_comparable = wrong <= 7 * 0.009
+    assert _ranking_basis(rates, JointShares(wrong, missing), is_comparable) is basis
 
 
 def test_the_shares_are_near_the_truth_where_both_estimates_agree() -> None:

@@ -21,10 +21,10 @@ labelling confuses two classes that look alike, the models learn to expect the w
 of nearly the same size, each class has its own a; else all have nearly the same. Where that of the confident joint is
 many times as large, nothing says which is right, and the chances of wrong and missing labels cannot be compared. The
 chances that labels are wrong then add up to the geometric mean of both shares, in proportion to how much the curves
-doubt each label. One list then ranks both kinds alike, by z; so it does if the two shares of missing labels differ by
-more than _NEAR, since perhaps none is missing. If by the curves hardly any label is wrong, both are ranked by their
-scores alone, whatever the class, wrong ones as if they were _LESS_WRONG less probable (as log-odds), since labels are
-more often left out than false.
+doubt each label. One list then ranks both kinds alike, by z; so it does if the two shares of missing labels, or those
+of wrong ones, differ by more than _NEAR, since perhaps none is missing, or the curves see few of the wrong ones. If by
+the curves hardly any label is wrong, both are ranked by their scores alone, whatever the class, wrong ones as if they
+were _LESS_WRONG less probable (as log-odds), since labels are more often left out than false.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ _LEAST = 1e-9  # keeps divisors off 0
 _AGREES, _CONTRADICTS = 1.75, 7.0
 _HARDLY_ANY = 30.0  # if the confident joint's share is so many times as large, the curves see hardly any wrong label
 _LESS_WRONG = 1.0
-# Only if the confident joint's share of missing labels is at most so many times as large does the list of both kinds
-# follow the share of the curves. Where classes are hard to tell apart, that is up to 13 % although no label is missing
+# Only if the confident joint's shares are at most so many times as large does the list of both kinds follow the
+# shares of the curves. If that of wrong labels is larger, as where classes that look alike are confused and others
+# left out, the curves see the wrong labels of some classes alone, and the list begins with those. The share of
+# missing labels is up to 13 % where classes are hard to tell apart, although none is missing
 # (benchmarks/label_worlds.py, the kind `added`), and the joint then says at least 2.8 times as much.
 _NEAR = 2.5
 _LEAST_TOLD = 0.005  # if both shares are below this, it does not matter that they differ
@@ -242,7 +244,7 @@ def _noise(counts: ScoreCounts, curves: ClassCurves, rates: _Rates, joint: Joint
 def _ranking_basis(rates: _Rates, joint: JointShares, is_comparable: bool) -> RankingBasis:
     """By what both kinds of errors are ranked in one list."""
     is_sure = joint.missing <= _NEAR * rates.missing.share or joint.wrong <= _AGREES * rates.wrong.share
-    if is_comparable and is_sure:
+    if is_comparable and is_sure and joint.wrong <= _NEAR * rates.wrong.share:
         return RankingBasis.RATES
     if rates.wrong.is_known and joint.wrong <= _HARDLY_ANY * rates.wrong.share:
         return RankingBasis.CURVES
