@@ -37,9 +37,12 @@ def killed(tmp_path: pathlib.Path) -> list[str]:
     return sources
 
 
-@pytest.mark.parametrize("name", ["run/events.out", "run/metrics.jsonl", "run/.lock", "other.csv"])
+@pytest.mark.parametrize(
+    "name", ["run/events.out", "run/metrics.jsonl", "run/.lock", "other.csv", "run/eval/report.json"]
+)
 def test_what_was_written_is_complete(tmp_path: pathlib.Path, killed: list[str], name: str) -> None:
-    """A training that goes on writes its figures; what is beside the sources is none."""
+    """A training that goes on and an evaluation write figures; what is beside the sources is none."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("new and longer")
     with new_output(str(tmp_path / "out"), "export", sources=killed) as is_done:
         assert is_done

@@ -20,6 +20,9 @@ from yt8m.errors import RunError, UsageError
 from yt8m.storage import unfinished
 from yt8m.storage.local import naming_errors
 
+# Folders of a run that its evaluation and inference write: `eval --calibrated_run` itself changes them.
+_OF_EVALUATIONS = ("eval", "inference_model", "segment_inference_model")
+
 
 @contextlib.contextmanager
 def new_output(path: str, command: str, flag: str = "out", *, sources: Iterable[str] = ()) -> Iterator[bool]:
@@ -52,7 +55,7 @@ def _versions(sources: Iterable[str]) -> list[tuple[str, int, int]]:
         paths |= {
             storage.join(folder, name)
             for name in names
-            if not name.startswith((".", "events.")) and name[-6:] != ".jsonl"
+            if not name.startswith((".", "events.")) and name[-6:] != ".jsonl" and name not in _OF_EVALUATIONS
         }
     return sorted((path, stamp.bytes, stamp.version) for path, stamp in storage.stamps(sorted(paths)).items())
 
