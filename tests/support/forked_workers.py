@@ -70,6 +70,7 @@ class Worker:
 
     def __init__(self, number: int, loop: ForkedLoop) -> None:
         self.folder, self.running, self.left = "", -1, collections.deque[int]()
+        self.reports: list[Any] | None = None  # of the test that runs; None before the first test
         self.link, its_link = connection.Pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -158,32 +159,38 @@ class ForkedLoop:
         if kind == "next":
             worker.send_file(files, self._is_stopped())
         elif kind == "start":
-            worker.running = worker.left.popleft()
-            item = self.session.items[worker.running]
-            hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        elif kind == "end":
-            item = self.session.items[worker.running]
-            hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-            worker.running = -1
+            worker.running, worker.reports = worker.left.popleft(), []
         elif kind == "report":
-            report = hook.pytest_report_from_serializable(config=self.session.config, data=content)
-            hook.pytest_runtest_logreport(report=report)
+            worker.reports.append(hook.pytest_report_from_serializable(config=self.session.config, data=content))
+        elif kind == "end":
+            self._tell(worker)
         elif kind == "warning":
             hook.pytest_warning_recorded.call_historic(kwargs=content)
         self._is_stopped()
         return True
+
+    def _tell(self, worker: Worker) -> None:
+        """Tells all plugins of the test that has ended; what is printed of several tests at once would be mixed."""
+        item, hook = self.session.items[worker.running], self.session.config.hook
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in worker.reports:
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        worker.running = -1
 
     def _bury(self, worker: Worker, files: Files) -> bool:
         """Reports the test in which a worker died; whether a new one should take its place."""
         how = worker.ended()
         if worker.running < 0 and how == "status 0":
             return False
+        if worker.reports is None:
+            raise RuntimeError(f"a process that was to run tests ended before the first one: {how}")
         files.give_back(list(worker.left))
         if worker.running >= 0:
             item = self.session.items[worker.running]
             text = f"the process that ran this test ended: {how}"
-            report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
-            self.session.config.hook.pytest_runtest_logreport(report=report)
+            worker.reports.append(pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
+            self._tell(worker)
         return not self._is_stopped()
 
 
