@@ -15,6 +15,7 @@ import leaks
 import pytest
 
 from yt8m.lazy import tf
+from yt8m.storage import copies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -85,6 +86,13 @@ def test_a_variable_of_the_environment_is_reported(before: leaks.State, monkeypa
 def test_a_temporary_file_is_reported(before: leaks.State) -> None:
     with tempfile.NamedTemporaryFile() as file:
         assert before.left_since() == [f"temporary file {os.path.basename(file.name)}"]
+
+
+def test_what_stays_in_a_folder_of_the_process_is_reported_and_the_folder_is_not(before: leaks.State) -> None:
+    folder = copies.process_folder("yt8m-classifier-")
+    with tempfile.TemporaryDirectory(dir=folder) as left:
+        assert before.left_since() == [f"temporary file {os.path.relpath(left, tempfile.gettempdir())}"]
+    assert before.left_since() == []
 
 
 def test_another_working_folder_is_reported(before: leaks.State, tmp_path: pathlib.Path) -> None:

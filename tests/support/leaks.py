@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from yt8m.storage import copies
+
 _PATIENCE = 30.0  # seconds to wait for threads and processes that are just ending
 _POLL = 0.02
 
@@ -34,6 +36,8 @@ _NOT_OURS = {
 
 # Files and processes that TensorFlow (AutoGraph), multiprocessing, onnxruntime and torch make once for a whole process.
 _FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__", ".ses", "torchinductor_")
+# Folders that the package makes once for a whole process; what is in them is looked for.
+_FOLDERS_OF_THE_PROCESS = ("yt8m-classifier-",)
 _PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 _sessions: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -133,8 +137,13 @@ def _changes(what: str, before: dict[str, Any], after: dict[str, Any]) -> list[s
 
 
 def _temporary_files() -> set[str]:
-    names = os.listdir(tempfile.gettempdir())
-    return {name for name in names if not name.startswith(_FILES_OF_THE_PROCESS)}
+    folder = tempfile.gettempdir()
+    names = {name for name in os.listdir(folder) if not name.startswith(_FILES_OF_THE_PROCESS)}
+    own = {
+        name for name in names if name.startswith(tuple(f"{each}{os.getpid()}-" for each in _FOLDERS_OF_THE_PROCESS))
+    }
+    inside = {os.path.join(name, each) for name in own for each in os.listdir(os.path.join(folder, name))}
+    return names - own | {path for path in inside if os.path.basename(path) != copies._LOCK}
 
 
 def _open_sessions() -> list[Any]:
