@@ -7,8 +7,10 @@ import contextlib
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import leaks
 import numpy as np
@@ -57,17 +59,29 @@ def test_a_refusal_comes_back_with_its_status(parsers: Parsers) -> None:
 
 
 @pytest.mark.promise("X6")
-def test_the_child_of_a_request_that_is_given_up_has_ended(parsers: Parsers) -> None:
+def test_the_child_of_a_request_that_is_given_up_has_ended(parsers: Parsers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before `parse` returns, so that the request counts as at work until then; the next request gets a new child."""
     before, replaced = pid_of(parsers), parsers.replaced
     slow = b'{"videos": [' + b'{"rgb_and_audio": [[1, 2]]}, ' * 100 + b" " * 29_000_000  # no end: read to the last byte
 
-    async def give_up() -> None:
-        os.kill(before, signal.SIGSTOP)  # however fast the machine is
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(parsers.parse(JSON, slow), 0.1)
+    (child,) = parsers._children
+    ask, has_begun = child.ask, threading.Event()
 
-    asyncio.run(give_up())
+    def noted_ask(*arguments: Any) -> Any:
+        has_begun.set()
+        return ask(*arguments)
+
+    async def give_up() -> None:
+        os.kill(before, signal.SIGSTOP)  # however fast the machine is, and however slow: it has begun, and cannot end
+        request = asyncio.create_task(parsers.parse(JSON, slow))
+        await asyncio.to_thread(has_begun.wait)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    with monkeypatch.context() as patch:
+        patch.setattr(child, "ask", noted_ask)
+        asyncio.run(give_up())
     with pytest.raises(ProcessLookupError):
         os.kill(before, 0)
     assert parsers.replaced == replaced + 1
