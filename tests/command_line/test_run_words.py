@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 from golden_data import golden
@@ -82,6 +83,15 @@ def test_another_model_or_other_features_are_refused(word: str, message: str) ->
 def test_another_learning_rate_is_said(caplog: pytest.LogCaptureFixture) -> None:
     open_run(str(RUN), stated("--base_learning_rate=0.777"))
     assert "--base_learning_rate=0.777 has no effect: the run in" in caplog.text
+
+
+@pytest.mark.parametrize("parse", [flags.eval_config, flags.inference_config])
+def test_published_flags_of_a_training_alone_are_taken_and_said(parse: Any, caplog: pytest.LogCaptureFixture) -> None:
+    words = ["--train_data_pattern=x", "--start_new_model", "--max_steps=7", "--export_model_steps=9"]
+    open_run(str(RUN), parse([f"--train_dir={RUN}", *words, "--log_device_placement", "--out=o"]))
+    for said in ("train_data_pattern=x", "start_new_model=true", "max_steps=7", "export_model_steps=9"):
+        assert f"--{said} has no effect: " in caplog.text
+    assert (RUN / "config.json").is_file()
 
 
 def test_what_only_a_training_does_stays_unknown() -> None:

@@ -32,12 +32,15 @@ class Case(NamedTuple):
       parameters: its trainable values, given nothing.
       ordered: the order of frames matters.
       random: training draws frames or dropout masks.
+      has_hidden: a hidden layer has one vector a video. A model without one computes each class from the features
+        themselves, or from a query of its own.
     """
 
     hyper_parameters: Mapping[str, Any]
     parameters: Callable[[], int]
     ordered: bool = False
     random: bool = False
+    has_hidden: bool = True
 
 
 def norm(units: int) -> int:
@@ -85,9 +88,9 @@ NEXTVLAD = {"nextvlad_cluster_size": 4, "nextvlad_hidden_size": 8, "groups": 2, 
 WORDS = {"iterations": 4, "dbof_cluster_size": 6, "dbof_hidden_size": 5}
 
 CASES: dict[str, Case] = {
-    "LogisticModel": Case({}, lambda: affine(D, C)),
-    "MoeModel": Case({"moe_num_mixtures": 3}, lambda: moe(D, experts=3)),
-    "FrameLevelLogisticModel": Case({}, lambda: affine(D, C)),
+    "LogisticModel": Case({}, lambda: affine(D, C), has_hidden=False),
+    "MoeModel": Case({"moe_num_mixtures": 3}, lambda: moe(D, experts=3), has_hidden=False),
+    "FrameLevelLogisticModel": Case({}, lambda: affine(D, C), has_hidden=False),
     "DbofModel": Case(
         {"iterations": 4, "dbof_cluster_size": 8, "dbof_hidden_size": 6, "moe_num_mixtures": 3},
         lambda: norm(D) + D * 8 + norm(8) + 8 * 6 + norm(6) + moe(6, experts=3),
@@ -123,7 +126,7 @@ CASES: dict[str, Case] = {
     ),
     "AttentionPoolingModel": Case({"attention_queries": 3, "attention_size": 4}, lambda: 3 * 4 + 2 * D * 4 + moe(12)),
     "AttentiveProbeModel": Case(
-        {"probe_size": 6, "probe_heads": 2}, lambda: norm(D) + 2 * D * 6 + 6 * C + affine(6, C)
+        {"probe_size": 6, "probe_heads": 2}, lambda: norm(D) + 2 * D * 6 + 6 * C + affine(6, C), has_hidden=False
     ),
     "TransformerModel": Case(
         {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_forward": 7},
@@ -133,7 +136,7 @@ CASES: dict[str, Case] = {
         ordered=True,
         random=True,
     ),
-    "GatedMoeModel": Case({}, lambda: moe(D) + C * C + norm(C)),
+    "GatedMoeModel": Case({}, lambda: moe(D) + C * C + norm(C), has_hidden=False),
     "DeepCombineChainModel": Case(
         {"deep_chain_layers": 2, "deep_chain_relu_cells": 3},
         lambda: moe(D) + moe(D + 3) + moe(D + 6) + 2 * affine(C, 3),
@@ -171,7 +174,7 @@ VARIANTS: dict[str, Case] = {
         lambda: published_vlad(2, 2),
         random=True,
     ),
-    "MoeModel/low rank": Case({"moe_low_rank_gating": 3}, lambda: affine(D, 2 * C) + 3 * (D + 3 * C)),
+    "MoeModel/low rank": Case({"moe_low_rank_gating": 3}, lambda: affine(D, 2 * C) + 3 * (D + 3 * C), has_hidden=False),
     "GatedDbofModel/published": Case({**LATE, "dbof_late_fusion": True}, lambda: published_words(True), random=True),
 }
 
@@ -232,12 +235,14 @@ VARIANTS |= {
         {"probe_size": 6, "probe_heads": 2, "decoder_queries": 3, "decoder_feed_forward": 7},
         lambda: norm(D) + decoder(D, 6, 7),
         random=True,
+        has_hidden=False,
     ),
     "AttentiveProbeModel/learned decoder": Case(
         {"probe_size": 6, "probe_heads": 2, "decoder_queries": 8, "decoder_feed_forward": 7}
         | {"decoder_learns_queries": True},
         lambda: norm(D) + decoder(D, 6, 7) + 8 * 6,
         random=True,
+        has_hidden=False,
     ),
     "TransformerModel/decoder": Case(
         {**TRANSFORMER, "decoder_queries": 2},
@@ -247,6 +252,7 @@ VARIANTS |= {
         ),
         ordered=True,
         random=True,
+        has_hidden=False,
     ),
 }  # fmt: skip
 CASES |= VARIANTS

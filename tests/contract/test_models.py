@@ -56,14 +56,10 @@ def test_shapes_and_range(model: Built, mode: str) -> None:
     assert all(head.shape == (B, C) and np.isfinite(head).all() for head in heads)
 
 
-# These compute each class from the features themselves, or from queries of its own.
-WITHOUT_HIDDEN = ("LogisticModel", "MoeModel", "GatedMoeModel", "FrameLevelLogisticModel", "AttentiveProbeModel")
-
-
 @every_model
 def test_the_hidden_layer_has_one_vector_a_video(model: Built) -> None:
     hidden = model.evaluation.hidden
-    assert (hidden is None) == (class_of(model.name) in WITHOUT_HIDDEN or "decoder" in model.name)
+    assert (hidden is not None) == CASES[model.name].has_hidden
     if hidden is not None:
         vectors = model.run(hidden, model.draw())
         assert vectors.shape == (B, hidden.shape[1])

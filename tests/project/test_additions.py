@@ -184,7 +184,11 @@ def add_model(copy: pathlib.Path) -> None:
     append(copy / "yt8m/models/video_level.py", MODEL)
     like = (copy / "recipes/small/LogisticModel.flags").read_text()
     (copy / "recipes/small/AddedModel.flags").write_text(like.replace("LogisticModel", "AddedModel"))
-    insert(copy / "tests/contract/model_cases.py", "CASES:", '    "AddedModel": Case({}, lambda: D * C),\n')
+    insert(
+        copy / "tests/contract/model_cases.py",
+        "CASES:",
+        '    "AddedModel": Case({}, lambda: D * C, has_hidden=False),\n',
+    )
 
 
 def add_loss(copy: pathlib.Path) -> None:

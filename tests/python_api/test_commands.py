@@ -210,9 +210,9 @@ def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_pat
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (lambda: yt8m.extract("a.mp4", extractors=None), "extractors is None"),
-        (lambda: yt8m.extract("a.mp4", extractors=[3]), r"extractors is \[3\]"),
-        (lambda: yt8m.extract("a.mp4", extractors="no_such_one"), "unknown extractor 'no_such_one'"),
+        (lambda: yt8m.extract(__file__, extractors=None), "extractors is None"),
+        (lambda: yt8m.extract(__file__, extractors=[3]), r"extractors is \[3\]"),
+        (lambda: yt8m.extract(__file__, extractors="no_such_one"), "unknown extractor 'no_such_one'"),
         (lambda: yt8m.extract(["a.mp4"]), r"one path; found a list"),
         (lambda: yt8m.extract(None), "found a NoneType"),
         (lambda: yt8m.load(["runs/a"]), "found a list"),
@@ -221,6 +221,14 @@ def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_pat
         (lambda: yt8m.inspect([3]), "found a int"),
         (lambda: yt8m.report({"a": 1}), "found a dict"),
         (lambda: yt8m.list_runs(5), "found a int"),
+        (lambda: yt8m.read_records(3), "list of patterns; found a int"),
+        (lambda: yt8m.read_records([b"a"]), "list of patterns; found a list"),
+        (lambda: yt8m.read_records(None), "no file is named"),
+        (lambda: yt8m.fit(), "give train_data_pattern, or data"),
+        (lambda: yt8m.fit(data="/no/*.tfrecord"), "^train_data_pattern='/no/\\*.tfrecord': no file matches"),
+        (lambda: yt8m.fit(lr=3), "^unknown option lr; did you mean base_learning_rate[?]$"),
+        (lambda: yt8m.make_records("/no.csv", "o"), "^table='/no.csv': there is no such file"),
+        (lambda: yt8m.extract("/no.mp4", extractors="inception"), "/no.mp4"),
     ],
 )
 def test_arguments_of_another_type_are_refused(call: Callable[[], object], problem: str) -> None:
@@ -233,7 +241,7 @@ def test_a_name_alone_is_a_list_of_one(world: pathlib.Path) -> None:
         with pytest.raises(yt8m.UsageError, match="no_such_module:Metric"):
             model.evaluate(validation(world), metrics="no_such_module:Metric")
         with pytest.raises(yt8m.UsageError, match="unknown extractor 'no_such_one'"):
-            model.predict_video("a.mp4", extractors="no_such_one")
+            model.predict_video(__file__, extractors="no_such_one")
 
 
 @pytest.mark.parametrize("name", [None, "video_id"])

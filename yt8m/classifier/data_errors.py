@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterator
 
 from yt8m.errors import UsageError
+from yt8m.python_api.call_scope import with_arguments
 
-# A flag in a message, with its value if that is a word: `--model=LogisticModl`, `unknown flag --base_learning_rat`; or
-# a command in backquotes, which has flags indeed.
-_FLAG = re.compile(r"`[^`]*`|(?:\bflag )?--(\w+)(?:=('[^']*'|[\w:/+.-]*[\w/])|=(?=\s))?")
-_OWNER = re.compile(r"\b[A-Z]\w*Config: ")
 _ARGUMENTS = {name: name for name in ("model", "budget", "extractors", "label_separator")} | {"seed": "random_state"}
 
 
@@ -33,20 +29,11 @@ def refusing_arguments(extractor_settings: Collection[str] = ()) -> Iterator[Non
 def in_python(message: str, extractor_settings: Collection[str] = ()) -> str:
     """The message of a command with the arguments of the classifier in place of flags."""
 
-    def argument(match: re.Match[str]) -> str:
-        name, value = match[1], match[2]
-        if name is None:
-            return match[0]
+    def spelled(name: str) -> str:
         owner = "extractor_settings" if name in extractor_settings else "options"
-        spelled = _ARGUMENTS.get(name, f'{owner}["{name}"]')
-        if value is None:
-            return spelled
-        is_literal = value.startswith("'") or value.lstrip("-").replace(".", "", 1).isdigit()
-        return f"{spelled}={value if is_literal else repr(value)}"
+        return _ARGUMENTS.get(name, f'{owner}["{name}"]')
 
-    message = message.replace(", or --help of its command", "")
-    message = _OWNER.sub("", message).replace("--help=all lists all flags", "help(yt8m.fit) lists all options")
-    return _FLAG.sub(argument, message).replace(" the flag ", " the option ")
+    return with_arguments(message, spelled)
 
 
 def not_fitted(name: str) -> Exception:

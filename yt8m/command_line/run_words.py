@@ -14,15 +14,19 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError, suggestion
 
 _MODEL = "model"
+# Flags of the published train.py that shape neither the model nor its training's steps: one file of flags for all three
+# published programs may hold them.
+_WITHOUT_EFFECT = ("train_data_pattern", "start_new_model", "max_steps", "export_model_steps", "log_device_placement")
 _PACKED = (".tgz", ".tar.gz")
 
 
 def flags_of_training(program: Sequence[Flag]) -> list[Flag]:
-    """The flags that say how a run is trained and that the program does not have itself."""
+    """The flags that say how a run is trained, and others of the published train.py, that the program does not have."""
     taken = {name for flag in program for name in (flag.name, *flag.aliases)}
-    shaping = {options.short_name(item.name) for item in options.shaping(TrainConfig()) if item.shapes != "nothing"}
+    known = {options.short_name(item.name) for item in options.shaping(TrainConfig()) if item.shapes != "nothing"}
+    known |= {*_WITHOUT_EFFECT}
     training = program_flags(TrainConfig, "Training")
-    return [flag._replace(aliases=()) for flag in training if flag.name in shaping and flag.name not in taken]
+    return [flag._replace(aliases=()) for flag in training if flag.name in known and flag.name not in taken]
 
 
 def with_run_named(words: Sequence[str], flag_of_archive: str = "") -> list[str]:

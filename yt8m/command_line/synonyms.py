@@ -178,28 +178,39 @@ _OUTPUT = (
 )
 _OUTPUT_OF_TRAINING, _OUTPUT_ELSEWHERE = ("train_dir",), ("output_file", "eval_dir", "out")
 
-# {flag of other programs: what to do here, where no flag is needed}
+_OF_TRAINING = "patience"  # a flag that only a training has
+_NO_FLAG = "no flag is needed: "
+_RESUME = (
+    (_OF_TRAINING, f"{_NO_FLAG}a training with the same --train_dir goes on from its newest checkpoint"),
+    ("videos", f"{_NO_FLAG}the command goes on where it ended, if its --out and its flags are the same"),
+    ("train_dir", f"{_NO_FLAG}yt8m train with the same --train_dir goes on from its newest checkpoint"),
+    ("table", "the command starts anew, and what it wrote before stays until all is written"),
+)
+_DEVICE = (
+    ("num_gpu", "every GPU that TensorFlow sees can be used: --num_gpu says how many, CUDA_VISIBLE_DEVICES which"),
+    ("", "a GPU is used if TensorFlow sees one; CUDA_VISIBLE_DEVICES says which, and hides all if it is empty"),
+)
+_LOG = (("", "the log goes to stderr: 2>/dev/null hides it"),)
+_TABLE = "table"  # the flag that only commands which read a table have
+
+# {flag of other programs: (a flag, what to do in a command that has it) for each kind of command; "" stands for any}
 _ADVICE = {
-    "resume": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
-    "resume_from_checkpoint": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
-    "device": "every GPU that TensorFlow sees can be used: --num_gpu says how many, CUDA_VISIBLE_DEVICES which",
-    "cuda": "every GPU that TensorFlow sees can be used: --num_gpu says how many, CUDA_VISIBLE_DEVICES which",
-    "cpu": "without a GPU everything runs on the CPU; CUDA_VISIBLE_DEVICES= hides the GPUs",
-    "wandb": "figures go to metrics.jsonl; --callbacks=examples.wandb_callback:Tracker sends them to wandb",
-    "mlflow": "figures go to metrics.jsonl; --callbacks=examples.mlflow_callback:Tracker sends them to mlflow",
-    "tensorboard": "no flag is needed: tensorboard --logdir=FOLDER shows the folder of a run",
-    "verbose": "no flag is needed: the log goes to stderr",
-    "shuffle": "no flag is needed: training shuffles, evaluation does not",
-    "continue": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
-    "auto_resume": "no flag is needed: a training with the same {folder} goes on from its newest checkpoint",
-    "quiet": "the log goes to stderr: add 2>/dev/null",
-    "log_level": "the log goes to stderr: add 2>/dev/null to see none of it",
-    "encoding": "no flag is needed: UTF-8, UTF-16 and cp1252 are told apart",
-    "header": "no flag is needed: the header is found, and --columns names what it does not say",
-    "sheet": "write the name of the sheet after the file: --table=FILE.xlsx#SHEET",
-    "multilabel": "no flag is needed: every model gives each class a score of its own",
-    "steps_per_epoch": "an epoch is one pass over the data; --max_steps counts steps",
-    "recursive": "no flag is needed: the folders in a folder are looked into",
+    **dict.fromkeys(("resume", "resume_from_checkpoint", "continue", "auto_resume"), _RESUME),
+    **dict.fromkeys(("device", "cuda"), _DEVICE),
+    "cpu": (("", "without a GPU everything runs on the CPU; CUDA_VISIBLE_DEVICES= hides the GPUs"),),
+    **dict.fromkeys(("quiet", "verbose", "log_level"), _LOG),
+    **{
+        name: (("callbacks", f"--callbacks=examples.{name}_callback:Tracker sends the figures to {name}"),)
+        for name in ("wandb", "mlflow")
+    },
+    "tensorboard": (("", "no flag is needed: tensorboard --logdir=FOLDER shows the folder of a run"),),
+    "shuffle": (("", "no flag is needed: a training shuffles its records, and other commands keep their order"),),
+    "encoding": ((_TABLE, "no flag is needed: UTF-8, UTF-16 and cp1252 are told apart"),),
+    "header": ((_TABLE, "no flag is needed: the header is found, and --columns names what it does not say"),),
+    "sheet": ((_TABLE, "write the name of the sheet after the file: --table=FILE.xlsx#SHEET"),),
+    "multilabel": (("", "no flag is needed: every model gives each class a score of its own"),),
+    "steps_per_epoch": ((_OF_TRAINING, "an epoch is one pass over the data; --max_steps counts steps"),),
+    "recursive": (("", "no flag is needed: the folders in a folder are looked into"),),
 }
 
 
@@ -236,15 +247,14 @@ def hint(name: str, flags: Collection[str]) -> str:
     meant = next((flag for flag in _meant(word, flags) if flag in flags), None)
     if meant:
         return f"; did you mean --{meant}?"
-    if word in _ADVICE:
-        return "; " + _ADVICE[word].format(folder="--train_dir" if "train_dir" in flags else "folder") + "."
-    return _similar(word, flags)
+    advice = next((text for flag, text in _ADVICE.get(word, ()) if not flag or flag in flags), None)
+    return f"; {advice}." if advice else _similar(word, flags)
 
 
 def _meant(word: str, flags: Collection[str]) -> Sequence[str]:
     """The flags of which the first that the program has is meant by a word of the tables."""
     if word in _OUTPUT:
-        return _OUTPUT_OF_TRAINING if "start_new_model" in flags else _OUTPUT_ELSEWHERE
+        return _OUTPUT_OF_TRAINING if _OF_TRAINING in flags else _OUTPUT_ELSEWHERE
     return _MEANT.get(word, "").split()
 
 

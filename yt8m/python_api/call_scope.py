@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from yt8m import registry, storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.storage import pipes
+
+# A flag in a message, with its value if that is a word: `--model=LogisticModl`, `unknown flag --base_learning_rat`; or
+# a command, in backquotes or not, which has flags indeed.
+_FLAG = re.compile(
+    r"`[^`]*`|\byt8m [a-z-]+(?: [^\s(),;]+)*"
+    r"|(?:\bflag )?--(\w+)(?:=('[^']*'|[\w:/+.*?{},\[\]-]*[\w/*?}\]])|=(?=\s))?"
+)
+_OWNER = re.compile(r"\b[A-Z]\w*Config: ")
 
 _guard = threading.Lock()  # guards `_open_scopes`
 _open_scopes = 0  # calls of all threads, and calls within them
@@ -30,11 +39,52 @@ def call_scope(remedy: str = "give trust_code=True") -> Iterator[None]:
         raise UsageError(str(error).replace("add --trust_code", remedy)) from error
 
 
+@contextlib.contextmanager
+def in_words_of_python() -> Iterator[None]:
+    """Inside the block, what a command refuses is said with the arguments of a function in place of flags."""
+    try:
+        yield
+    except (UsageError, RunError) as error:
+        message = with_arguments(str(error), lambda name: name)
+        if type(error) not in (UsageError, RunError) or message == str(error):
+            raise
+        raise type(error)(message) from error
+
+
+def with_arguments(message: str, spelled: Callable[[str], str]) -> str:
+    """The message of a command with arguments in place of flags.
+
+    Args:
+      spelled: how the argument for a flag is written.
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        name, value = match[1], match[2]
+        if name is None:
+            return match[0]
+        if value is None:
+            return spelled(name)
+        is_literal = value.startswith("'") or value.lstrip("-").replace(".", "", 1).isdigit()
+        return f"{spelled(name)}={value if is_literal else repr(value)}"
+
+    message = message.replace(", or --help of its command", "").replace("unknown flag --", "unknown option --")
+    message = _OWNER.sub("", message).replace("--help=all lists all flags", "help(yt8m.fit) lists all options")
+    return _FLAG.sub(argument, message).replace(" the flag ", " the option ")
+
+
 def local_path(path: Any) -> str:
     """One path as a text, with the home folder in place of `~`."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"expected one path; found a {type(path).__name__}, {str(path)[:60]!r}.")
     return storage.expanded(os.fspath(path))
+
+
+def video_path(path: Any) -> str:
+    """The path of a video. A file that is missing is refused before weights of extractors are fetched."""
+    video = local_path(path)
+    if not storage.is_remote(video) and not storage.exists(video):
+        raise UsageError(f"{video}: there is no such file.")
+    return video
 
 
 def name_list(argument: str, names: str | Sequence[str] | None) -> list[str]:

@@ -19,7 +19,7 @@ from yt8m import registry, storage
 from yt8m.command_line import cli, program
 from yt8m.datasets.extract.computing import Settings
 from yt8m.errors import RunError, UsageError
-from yt8m.python_api.call_scope import call_scope, local_path, name_list
+from yt8m.python_api.call_scope import call_scope, in_words_of_python, local_path, name_list, video_path
 from yt8m.python_api.fitting import command_line
 from yt8m.python_api.loaded_model import Model, load
 from yt8m.python_api.results import EvaluationReport, ResultRows
@@ -225,7 +225,13 @@ def _paths(paths: Path | Sequence[Path]) -> list[str]:
 @contextlib.contextmanager
 def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] = ()) -> Iterator[Sequence[Any]]:
     """The arguments of the function of a command, inside the context of a call."""
-    with contextlib.ExitStack() as stack, call_scope(), program.shown_log(), program.calling(f"yt8m {command}"):
+    with (
+        contextlib.ExitStack() as stack,
+        call_scope(),
+        program.shown_log(),
+        program.calling(f"yt8m {command}"),
+        in_words_of_python(),
+    ):
         folder = ""  # a read-only container may have none
         if any(map(_lies_in_memory, values.values())):
             folder = stack.enter_context(copies.private_folder(copies.IN_MEMORY))
@@ -326,8 +332,8 @@ def extract(
       RunError: the video cannot be decoded, or weights cannot be fetched.
     """
     sampling = Settings(frames_per_second, max_frames, max_bad_packets=max_bad_packets)
-    video, chosen = local_path(path), name_list("extractors", extractors)
-    with call_scope():
+    video, chosen = video_path(path), name_list("extractors", extractors)
+    with call_scope(), in_words_of_python():
         registry.set_command_line_names(chosen)
         ((_, features, names),) = video_features.extract([video], chosen, settings, sampling, 1)
     if features.bad:

@@ -19,7 +19,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
-from yt8m.python_api.call_scope import call_scope, local_path, name_list
+from yt8m.python_api.call_scope import call_scope, in_words_of_python, local_path, name_list, video_path
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
 from yt8m.records import label_check, thresholds
 from yt8m.records.batches import Records
@@ -152,7 +152,7 @@ class Model(Closing):
         if isinstance(self._scorer.takes.by_name(data), Mapping):
             raise UsageError("arrays have no labels; give a yt8m.NumpyBatch, or files.")
         settings = EvaluationSettings(top_k, segment_labels, intervals)
-        with call_scope("give trust_code=True to yt8m.load"):
+        with call_scope("give trust_code=True to yt8m.load"), in_words_of_python():
             metrics = name_list("metrics", metrics)
             registry.set_command_line_names(metrics)
             needs = label_check.RATINGS if segment_labels else label_check.LABELS
@@ -212,10 +212,11 @@ class Model(Closing):
           RunError: the video cannot be decoded, or weights cannot be fetched.
         """
         self._refuse_closed()
-        takes, video = self._scorer.takes, local_path(path)
+        takes, video = self._scorer.takes, video_path(path)
         is_trusted = trust_code or self._trusts_code
         with (
             call_scope(),
+            in_words_of_python(),
             video_features.for_model(
                 takes,
                 settings,
@@ -270,6 +271,7 @@ class Model(Closing):
             return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
         with (
             call_scope(),
+            in_words_of_python(),
             video_features.for_model(
                 *(self._scorer.takes, settings, name_list("extractors", extractors)),
                 trust_code=trust_code or self._trusts_code,
@@ -334,7 +336,7 @@ def load(path: str | os.PathLike[str], *, checkpoint: str | int = "", trust_code
     """
     # Graphs are built, and `os.fspath(model)` is used, later: perhaps after a change of the current folder.
     model_path = storage.absolute(local_path(path).rstrip("/"))
-    with call_scope():
+    with call_scope(), in_words_of_python():
         scorer = scoring.open(model_path, str(checkpoint), trust_code=trust_code)
         return Model(model_path, scorer, trust_code=trust_code)
 

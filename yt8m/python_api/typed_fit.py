@@ -9,12 +9,13 @@ from typing import Any
 
 from yt8m.command_line import program
 from yt8m.python_api import fitting
+from yt8m.python_api.call_scope import in_words_of_python
 from yt8m.python_api.fitting import FittedRun
 
 
 def fit(**flag_values: Any) -> FittedRun:
     """Trains a model in this process, as train.py does."""
-    with program.shown_log():
+    with program.shown_log(), in_words_of_python():
         return fitting.train_in_process(flag_values)
 
 

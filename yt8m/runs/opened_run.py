@@ -208,6 +208,8 @@ def _compare_stated(folder: str, config: TrainConfig, stated: Mapping[str, Any])
         if item.shapes == "variables":
             raise UsageError(f"{text}: the run in {folder} was trained with {saved}; leave the flag out.")
         logging.warning("%s has no effect: the run in %s was trained with %s", text, folder, saved)
+    for flag in sorted({*stated} - {options.short_name(item.name) for item in options.shaping(config)}):
+        logging.warning("--%s=%s has no effect: only a training uses it", flag, options.shown(stated[flag]))
 
 
 def find_folder(train_dir: str) -> str:

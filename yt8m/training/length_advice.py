@@ -7,7 +7,7 @@ import math
 from absl import logging
 
 from yt8m import storage
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.records.opened_data import OpenedData
 from yt8m.runner.creation import count_towers
 from yt8m.training.search import plan
@@ -16,27 +16,25 @@ _FEWEST = 200  # steps
 _MOST_BYTES = 2 << 30  # of the files whose records are counted; larger data give enough steps
 
 
-def log(config: TrainConfig, data: OpenedData) -> None:
+def log(config: DataConfig, num_gpu: int, data: OpenedData) -> None:
     """Logs a batch size and a number of epochs that give enough steps, if those of the config do not.
 
-    Nothing is logged if the user or a search chose the number of steps, or if the number of examples is not known.
+    Nothing is logged if the number of examples is not known.
     """
-    if config.max_steps is not None or config.search.trials or config.data.num_epochs is None:
+    if config.num_epochs is None or config.segment_labels or config.reader or not (videos := count_videos(data)):
         return
-    if config.data.segment_labels or config.data.reader or not (videos := count_videos(data)):
-        return
-    towers = count_towers(config.devices.num_gpu)
-    batch_size = config.data.batch_size * towers
-    steps = math.ceil(videos * config.data.num_epochs / batch_size)
+    towers = count_towers(num_gpu)
+    batch_size = config.batch_size * towers
+    steps = math.ceil(videos * config.num_epochs / batch_size)
     if steps >= _FEWEST:
         return
     better = min(batch_size, plan.default_batch_size(videos))
     logging.info(
         "%d videos, --batch_size=%d and --num_epochs=%d give %d steps, in which a model learns little; try "
         "--batch_size=%d --num_epochs=%d",
-        *(videos, config.data.batch_size, config.data.num_epochs, steps),
+        *(videos, config.batch_size, config.num_epochs, steps),
         math.ceil(better / towers),
-        max(config.data.num_epochs, math.ceil(_FEWEST * better / videos)),
+        max(config.num_epochs, math.ceil(_FEWEST * better / videos)),
     )
 
 
