@@ -139,8 +139,9 @@ def named_files(
       patterns: one or several patterns with commas between them, or a list of such texts.
       choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
     """
-    one = isinstance(patterns, str | os.PathLike) or not isinstance(patterns, Iterable)
-    texts = [patterns] if one else list(patterns)
+    texts: list[Any] = [patterns]
+    if not isinstance(patterns, str | os.PathLike) and isinstance(patterns, Iterable):
+        texts = list(patterns)
     if not all(isinstance(text, str | os.PathLike) for text in texts):
         raise UsageError(f"expected a pattern of {kind}s or a list of patterns; found a {type(patterns).__name__}.")
     unique_files: dict[str, None] = {}
