@@ -149,6 +149,16 @@ def test_a_conversion_holds_few_copies_of_the_weights() -> None:
     assert float(done.stdout) < 14
 
 
+@pytest.mark.long
+@pytest.mark.heavy
+def test_an_export_says_nothing_of_missing_gpus(tmp_path: pathlib.Path) -> None:
+    """In a process of its own, because TensorFlow says it once, at its first search for devices."""
+    words = ["export", f"--model={golden('run_format_1')}", "--format=onnx", f"--out={tmp_path}/m.onnx"]
+    done = subprocess.run([sys.executable, "-m", "yt8m", *words], check=True, capture_output=True, text=True)
+    assert "the model is in" in done.stderr
+    assert "cuda" not in done.stderr.lower()
+
+
 @pytest.mark.heavy
 def test_the_file_of_a_run_is_the_whole_model(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, test = tmp_path / "run", golden("checkpoint_logistic/test.tfrecord")

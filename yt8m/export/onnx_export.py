@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import formats, storage
+from yt8m import deploy, formats, storage
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
@@ -237,6 +237,7 @@ def plain_loops() -> AbstractContextManager[None]:
 def convert(session: tf.Session, inputs: Iterable[str], output: str) -> Any:
     """Converts a session's graph from `inputs` to `output` to an ONNX model, with the weights as constants."""
     optimizer, tfonnx = _import_tf2onnx()
+    deploy.count_gpus()  # tf2onnx makes TensorFlow look for GPUs; the first search logs errors if there are none
     renamed = {f"{name}:0": name for name in (*inputs, output)}
     frozen = tf.graph_util.convert_variables_to_constants(session, session.graph.as_graph_def(), [output])
     if frozen.ByteSize() > _LARGEST_FILE:
