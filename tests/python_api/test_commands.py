@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -259,8 +260,47 @@ def test_messages_name_arguments_in_place_of_files(tmp_path: pathlib.Path) -> No
         (frame.drop(columns="id"), x, "^table has no column 'id'"),
         (frame.assign(id=["v0"] * 20), x, "table, row 2: row 1"),
         (frame, [x[0], x[1, :2]], r"^array: .*\[2\] and \[6\]"),
-        ({"id": ["a"], "labels": ["b"]}, x, "table: .*DataFrame"),
+        ({"id": ["a"], "labels": ["b"]}, x, "^array has 20 rows and table 1"),
     ):
         with pytest.raises((yt8m.UsageError, yt8m.RunError), match=problem) as caught:
             yt8m.make_records(wrong, tmp_path / "data", array)
         assert "yt8m-tables-" not in str(caught.value)
+
+
+FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)
+LABELS = [["cat"], ["dog", "cat"], ["dog"], ["cat"]]
+
+
+@pytest.mark.parametrize(
+    ("table", "array"),
+    [
+        ([{"id": name, "labels": labels} for name, labels in zip("abcd", LABELS, strict=True)], FEATURES.tolist()),
+        ({"id": list("abcd"), "labels": LABELS}, list(FEATURES)),
+        ({"id": np.array(list("abcd")), "labels": LABELS}, FEATURES),
+        ({"id": list("abcd"), "labels": LABELS, "features": list(FEATURES)}, None),
+    ],
+)
+def test_rows_and_columns_of_python_are_a_table(tmp_path: pathlib.Path, table: Any, array: Any) -> None:
+    yt8m.make_records(table, tmp_path / "out", array, splits={"train": 1.0}, bits=32)
+    (batch,) = yt8m.read_records(f"{tmp_path}/out/video/train/*.tfrecord")
+    rows = ["abcd".index(name) for name in batch.ids]
+    np.testing.assert_array_equal(batch.features["features"], FEATURES[rows])
+    np.testing.assert_array_equal(batch.labels, [["cat" in LABELS[row], "dog" in LABELS[row]] for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("table", "array", "problem"),
+    [
+        ({"id": ["a"], "labels": LABELS}, FEATURES, "id 1, labels 4"),
+        ({"id": ["a"], "labels": 3}, FEATURES, "each column"),
+        ([{"id": {1}, "labels": "cat"}], FEATURES, "a cell is a set"),
+        ({"id": list("abcd"), "labels": LABELS}, [[[1, 2], [3]]] * 4, "different numbers of values"),
+        ({"id": list("abcd"), "labels": LABELS}, [[1, 2], [3]], r"different shapes, such as \[1\] and \[2\]"),
+        ({"id": list("abcd"), "labels": LABELS}, np.arange(1e6), "^array=array.{,50}: expected a text"),
+    ],
+)
+def test_rows_and_arrays_that_do_not_fit_are_refused(
+    tmp_path: pathlib.Path, table: Any, array: Any, problem: str
+) -> None:
+    with pytest.raises(yt8m.UsageError, match=problem):
+        yt8m.make_records(table, tmp_path / "out", array)

@@ -7,6 +7,7 @@ table, and an array where it takes a file of arrays.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,10 +37,10 @@ def make_records(table: Any, out: Path, array: Any = None, **options: Any) -> di
 
     Args:
       table: the path of a table; or a DataFrame, whose cells may have lists of labels and arrays of features, and whose
-        index may have the ids.
+        index may have the ids; or its rows as a list of dicts, or its columns as {name: values of all rows}.
       out: the folder for the records.
       array: the path of the features, as for the command; an array [videos, values] or [videos, frames, values], or
-        a list of the arrays of the videos, in the order of the table; or a dict {feature: array}.
+        a list of the values of each video, in the order of the table; or a dict {feature: array}.
       **options: further options of the command, such as `level="frame"` or `splits={"train": 0.8, "validate": 0.2}`.
 
     Returns:
@@ -250,7 +251,7 @@ def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] 
 def _lies_in_memory(value: Any) -> bool:
     """Whether `_as_file` may write this value into a file."""
     if isinstance(value, list | tuple):
-        return any(isinstance(item, np.ndarray) for item in value)
+        return any(isinstance(item, np.ndarray | Mapping | list | tuple) for item in value)
     return isinstance(value, np.ndarray | Mapping) or hasattr(value, "to_json")
 
 
@@ -274,12 +275,16 @@ def _with_index(frame: Any) -> Any:
 
 
 def _as_file(value: Any, stem: str) -> Any:
-    """The path of a new file with a DataFrame, an array, or a dict of arrays; other values as an option takes them."""
+    """The path of a new file with a table, an array, or a dict of arrays; other values as an option takes them."""
     if hasattr(value, "to_json") and hasattr(value, "columns"):
         path = f"{stem}.jsonl"
         _with_index(value).to_json(path, orient="records", lines=True, date_format="iso", force_ascii=False)
         return path
-    if isinstance(value, list | tuple) and value and all(isinstance(item, np.ndarray) and item.ndim for item in value):
+    if rows := _rows_of(value) if stem.endswith("table") else None:
+        with open(f"{stem}.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(row, default=_as_list)}\n" for row in rows)
+        return file.name
+    if isinstance(value, list | tuple) and value and all(map(_has_values, value)):
         value = _stacked(os.path.basename(stem), value)
     if isinstance(value, np.ndarray) and value.ndim >= 2:
         np.save(f"{stem}.npy", value)
@@ -294,9 +299,41 @@ def _as_file(value: Any, stem: str) -> Any:
     return value
 
 
+def _has_values(item: Any) -> bool:
+    """Whether an item of a list is an array of a video, or its values as lists."""
+    if isinstance(item, list | tuple):
+        return bool(item) and all(isinstance(part, int | float) or _has_values(part) for part in item)
+    return isinstance(item, np.ndarray) and item.ndim > 0
+
+
+def _rows_of(table: Any) -> list[Mapping[str, Any]] | None:
+    """The rows of a table that is a list of dicts, or a dict {column: values of all rows}; None for other tables."""
+    if isinstance(table, list | tuple) and table and all(isinstance(row, Mapping) for row in table):
+        return list(table)
+    # A dict of arrays alone is written as an .npz.
+    if not isinstance(table, Mapping) or not any(isinstance(values, list | tuple) for values in table.values()):
+        return None
+    if not all(isinstance(values, list | tuple) or hasattr(values, "tolist") for values in table.values()):
+        raise UsageError("table: expected a list or an array of the values of each column.")
+    if len(set(map(len, table.values()))) > 1:
+        lengths = ", ".join(f"{name} {len(values)}" for name, values in table.items())
+        raise UsageError(f"table: its columns have different lengths: {lengths}.")
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
+def _as_list(value: Any) -> Any:
+    """An array or a number of NumPy as JSON has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise UsageError(f"table: a cell is a {type(value).__name__}; give texts, numbers, or lists of them.")
+
+
 def _stacked(name: str, arrays: Sequence[Any]) -> NDArray[Any]:
     """The arrays of the videos as one array."""
-    shapes = sorted({np.shape(array) for array in arrays})
+    try:
+        shapes = sorted({np.shape(array) for array in arrays})
+    except ValueError:  # the rows of a list have different lengths
+        raise UsageError(f"{name}: the frames of a video have different numbers of values.") from None
     if len(shapes) > 1:
         raise UsageError(
             f"{name}: the arrays of the videos have different shapes, such as {list(shapes[0])} and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -105,5 +106,5 @@ def _flag_text(name: str, value: Any) -> str:
     items = [str(os.fspath(item)) if isinstance(item, os.PathLike) else item for item in items]
     items = [item.item() if isinstance(item, np.generic) else item for item in items]
     if not all(isinstance(part, str | bool | int | float) for part in items):
-        raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
+        raise UsageError(f"{name}={reprlib.repr(value)}: expected a text, a number, True or False, or a list of them.")
     return options.shown(items if isinstance(value, list | tuple) else items[0])
