@@ -53,7 +53,7 @@ def test_the_advice_counts_the_towers_that_there_will_be(
     monkeypatch.setattr(deploy, "count_gpus", lambda: gpus)
     data = DataConfig(data_pattern=pattern, num_epochs=2, num_classes=10)
     with caplog.at_level("INFO"):
-        length_advice.log(data, 2, open_data(pattern))
+        length_advice.log(data, 2, open_data(pattern), None, False)
     steps = 1 if gpus != 1 else 2
     assert f"give {steps} steps" in caplog.text
     assert f"try --batch_size={batch} " in caplog.text

@@ -16,11 +16,13 @@ _FEWEST = 200  # steps
 _MOST_BYTES = 2 << 30  # of the files whose records are counted; larger data give enough steps
 
 
-def log(config: DataConfig, num_gpu: int, data: OpenedData) -> None:
+def log(config: DataConfig, num_gpu: int, data: OpenedData, max_steps: int | None, searched: bool) -> None:
     """Logs a batch size and a number of epochs that give enough steps, if those of the config do not.
 
-    Nothing is logged if the number of examples is not known.
+    Nothing is logged if the user or a search chose the number of steps, or if the number of examples is not known.
     """
+    if max_steps is not None or searched:
+        return
     if config.num_epochs is None or config.segment_labels or config.reader or not (videos := count_videos(data)):
         return
     towers = count_towers(num_gpu)

@@ -141,8 +141,7 @@ def train(
     if not searches:
         _refuse_data_without_labels(data, config.data, config.distillation)
     workload.inputter.log_settings()
-    if config.max_steps is None and not config.search.trials:  # else the user or a search chose the number of steps
-        length_advice.log(config.data, config.devices.num_gpu, data)
+    length_advice.log(config.data, config.devices.num_gpu, data, config.max_steps, bool(config.search.trials))
     settings = runner_config(config, cluster)
     start = training_workload.find_checkpoint(config) if config.init_from else ""
     classes = training_workload.map_classes(config, workload) if start else None
