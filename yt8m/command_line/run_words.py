@@ -23,10 +23,12 @@ _PACKED = (".tgz", ".tar.gz")
 def flags_of_training(program: Sequence[Flag]) -> list[Flag]:
     """The flags that say how a run is trained, and others of the published train.py, that the program does not have."""
     taken = {name for flag in program for name in (flag.name, *flag.aliases)}
-    known = {options.short_name(item.name) for item in options.shaping(TrainConfig()) if item.shapes != "nothing"}
-    known |= {*_WITHOUT_EFFECT}
+    compared_flags = {
+        options.short_name(item.name) for item in options.shaping(TrainConfig()) if item.shapes != "nothing"
+    }
+    compared_flags |= {*_WITHOUT_EFFECT}
     training = program_flags(TrainConfig, "Training")
-    return [flag._replace(aliases=()) for flag in training if flag.name in known and flag.name not in taken]
+    return [flag._replace(aliases=()) for flag in training if flag.name in compared_flags and flag.name not in taken]
 
 
 def with_run_named(words: Sequence[str], flag_of_archive: str = "") -> list[str]:
