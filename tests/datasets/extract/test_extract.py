@@ -416,12 +416,16 @@ def test_wrong_flags_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, wo
     assert not (tmp_path / "data").exists()
 
 
-def test_a_missing_extractor_is_reported_before_missing_labels(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_missing_labels_are_reported_before_weights_are_sought(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Weights may have to be fetched."""
     words = [f"--videos={clips}", f"--out={tmp_path / 'data'}", "--extractors=onnx:missing.onnx"]
+    with pytest.raises(UsageError, match="--labels=folder"):
+        cli.call("extract", words)
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
     with pytest.raises(
         UsageError, match=r"extractor onnx:missing.onnx, --onnx_file=missing.onnx: there is no such file"
     ):
-        cli.call("extract", words)
+        cli.call("extract", [*words, f"--vocabulary={tmp_path}/classes.txt"])
 
 
 def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
