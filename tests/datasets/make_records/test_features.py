@@ -62,6 +62,19 @@ def test_each_feature_has_its_own_range(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(np.array(record.context["exact"].values(), np.float32), arrays["exact"][2])
 
 
+def test_ranges_of_a_table_without_training_videos_are_those_of_its_videos(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new test set; its values were clipped to -2 to 2, and a training on no file was proposed."""
+    values = np.linspace(7, 13, 36, dtype=np.float32).reshape(9, 4)
+    np.savez(tmp_path / "t.npz", id=np.array(list("abcdefghi")), labels=np.full(9, "x"), own=values)
+    make(RecordsConfig(table=str(tmp_path / "t.npz"), out=str(tmp_path / "o"), bits=8, splits=("train:0", "test:1")))
+    assert capsys.readouterr().out.endswith(f"yt8m eval --model=RUN --data='{tmp_path}/o/video/test/*.tfrecord'\n")
+    data = manifest.find([str(path) for path in tmp_path.glob("o/video/test/*.tfrecord")]).data
+    assert data is not None
+    assert [feature.range for feature in data.features] == [(7.0, 13.0)]
+
+
 def write_bomb(path: pathlib.Path) -> None:
     """Writes an NPZ file of half a megabyte that unpacks to 512 MB."""
     bomb = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)

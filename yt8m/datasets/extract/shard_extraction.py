@@ -413,12 +413,9 @@ def quantize_shards(
     """
     names = [feature.name for feature in floats]
     parser = RecordParser(DataFormat("frame", tuple(floats)))
-    values = (
-        video.values
-        for shard in journal.finished
-        if shard.startswith(f"{train}/")
-        for video, _ in _read_floats(journal, shard, parser)
-    )
+    # Without training videos, as in a new test set, the ranges are those of all videos.
+    shards = [shard for shard in journal.finished if shard.startswith(f"{train}/")] or list(journal.finished)
+    values = (video.values for shard in shards for video, _ in _read_floats(journal, shard, parser))
     learned = learn_ranges(ranges, values)
     for shard, entry in journal.finished.items():
         paths = {level: storage.join(output.making, shard) for level, output in outputs.items()}

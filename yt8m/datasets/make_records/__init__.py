@@ -215,20 +215,25 @@ class _RecordsMaker:
         return hash_inputs(options_text, versions, *classes, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
-        """The features, with the ranges of those to store as bytes; reads the training videos to learn ranges."""
+        """The features, with the ranges of those to store as bytes; reads the videos of training to learn ranges."""
         formats = self._features.formats
         if self._config.bits == 32:
             return list(formats)
         ranges = list(self._requested_ranges or [LEARNED] * len(formats))
         if LEARNED in ranges:
-            ranges = learn_ranges(ranges, self._training_values())
+            ranges = learn_ranges(ranges, self._values_to_learn_from())
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
 
-    def _training_values(self) -> Iterator[Sequence[Any]]:
-        """Yields the values of the training videos: for a few videos at a time, one array for each feature."""
+    def _values_to_learn_from(self) -> Iterator[Sequence[Any]]:
+        """Yields the values of the training videos: for a few videos at a time, one array for each feature.
+
+        A table without training videos, such as that of a new test set, gives the values of all its videos.
+        """
         train = self._rows.splits.names.index(self._rows.splits.training)
+        has_training = bool(np.any(np.asarray(self._scan.splits) == train))
         for batch in self._batches():
-            yield from self._features.values(batch, batch.indices[batch.splits[batch.indices] == train])
+            splits = batch.splits[batch.indices]
+            yield from self._features.values(batch, batch.indices[splits == train if has_training else splits >= 0])
 
     def _batches(self) -> Iterator[TableVideos]:
         """Yields the videos of the table, in batches (see `_BATCH_BYTES`)."""
@@ -340,8 +345,14 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
     has_spans = any(split.get("spans") for split in summary["splits"].values())
-    pattern = storage.pattern_in(storage.join(folder, next(iter(summary["splits"]))), "*.tfrecord")
-    print(f"Train on it by\n  {_training_command(pattern, level, features, has_spans)}")
+    training, *others = summary["splits"]
+    pattern = storage.pattern_in(storage.join(folder, training), "*.tfrecord")
+    if summary["splits"][training]["videos"]:
+        print(f"Train on it by\n  {_training_command(pattern, level, features, has_spans)}")
+    elif filled := next((name for name in others if summary["splits"][name]["videos"]), None):
+        pattern = storage.pattern_in(storage.join(folder, filled), "*.tfrecord")
+        print("No video is for training. Evaluate a model on them by")
+        print(f"  yt8m eval --model=RUN --data={shlex.quote(pattern)}")
 
 
 def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:
