@@ -295,3 +295,12 @@ def test_the_plan_holds_no_second_that_was_measured(
         search = choice._Search(*training_run.complete(config, data))
         plans.append((search._plan, search._rows._fingerprint))
     assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("value", ["l2_normalize", "standardize"])
+def test_all_candidates_have_the_transform_that_is_given(rings: str, tmp_path: pathlib.Path, value: str) -> None:
+    """The usual one too, which the hyper-parameters of a config do not name."""
+    config, _ = flags.training([f"--data={rings}", f"--out={tmp_path}/run", f"--input_transform={value}", *QUICK])
+    compared = candidates.candidates_for(config)
+    assert {candidate.model for candidate in compared} == {"LogisticModel", "GatedMlpModel"}
+    assert {candidates.created(candidate, config.data).input_transform for candidate in compared} == {value}

@@ -9,7 +9,7 @@ from typing import Any
 
 from yt8m import models
 from yt8m.config.data_config import DataConfig
-from yt8m.config.search_config import MODEL, PENALTY, RATE, TRANSFORM
+from yt8m.config.search_config import MODEL, PENALTY, RATE, TRANSFORM, USUAL_TRANSFORM
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.video import workload
 
@@ -121,7 +121,7 @@ def candidates_for(config: TrainConfig) -> list[Candidate]:
     fixed: dict[str, Any] = {
         name: value
         for name, value in (
-            ("transform", config.model.hyper_parameters.get(TRANSFORM)),
+            ("transform", config.model.hyper_parameters.get(TRANSFORM, USUAL_TRANSFORM)),  # the usual one is not listed
             ("penalty", config.model.hyper_parameters.get(PENALTY)),
             ("rate", config.optimizer.base_learning_rate),
         )
