@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import pathlib
 import shutil
 
 import pytest
-from small_run import WITHOUT_EXPORT, evaluate, run
+from golden_data import golden
+from small_run import WITHOUT_EXPORT, evaluate, run, train_words
 
 from yt8m import scoring
-from yt8m.command_line import cli
+from yt8m.command_line import cli, flags
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.runner.run_config import Outcome, Status
@@ -41,6 +44,29 @@ def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path)
     assert files == {path.relative_to(made) for path in made.rglob("*") if path.is_file()}
     with scoring.open(str(exported)) as scorer:
         assert scorer.names.names == ()
+
+
+def test_the_export_is_of_the_best_checkpoint_if_the_last_validation_found_it(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The loss falls from step to step, so each validation is the best one so far."""
+    validated = f"--eval_data_pattern={golden('checkpoint_logistic/test.tfrecord')}"
+    length = ["--max_steps=4", "--eval_every_n_steps=3", "--best_metric=loss", "--num_gpu=1"]
+    words = [validated, *length, f"--export_dir={tmp_path}/out", "--export_model_steps=1000"]
+
+    def train() -> None:
+        config, data = flags.training(train_words(tmp_path / "run", *words))
+        config, outcome = training_run.train(dataclasses.replace(config, checkpoint="best"), data)
+        assert training_run.show_outcome(config, outcome) == 0
+
+    train()
+    assert json.loads((tmp_path / "run/best/best.json").read_text())["step"] == 4
+    assert (tmp_path / "run/export/4/saved_model.pb").exists()
+    assert f"the exported model: {tmp_path}/run/export/4\n" in capsys.readouterr().out
+    assert (tmp_path / "out/saved_model.pb").exists()
+    written = (tmp_path / "run/export/4/saved_model.pb").stat().st_ino
+    train()  # no step is taken, and nothing exported again
+    assert (tmp_path / "run/export/4/saved_model.pb").stat().st_ino == written
 
 
 def test_a_training_that_exports_nothing_is_used_by_its_checkpoints(

@@ -63,7 +63,7 @@ class Exporter:
     """
 
     def __init__(self, config: TrainConfig, workload: Workload) -> None:
-        self._config, self._workload, self._steps = config, workload, set[int]()
+        self._config, self._workload, self._steps, self._has_trained = config, workload, set[int](), False
 
     def __call__(self, checkpoint: str, step: int, is_new: bool) -> None:
         """Exports `checkpoint`, of global step `step`.
@@ -71,6 +71,7 @@ class Exporter:
         An export of this step stays if `is_new` is False. If this start of the run took the step itself, the export has
         the weights of an earlier start that went further, and is replaced.
         """
+        self._has_trained |= is_new
         newest, step = step, meant_step(self._config, step)
         folder = self._folder(step)
         if step != newest:
@@ -92,6 +93,14 @@ class Exporter:
         describe = model_card.card_writer(config, workload.names, config.train_dir, step)
         export_saved_model(folder, checkpoint, workload.reader, workload.modeler, facts, describe=describe)
         logging.info("exported step %d to %s", step, folder)
+
+    def finish(self, newest: int) -> None:
+        """Exports what the run means at its end, at step `newest`: the last validation may have kept another best one.
+
+        The last call for a checkpoint was before that validation.
+        """
+        if meant_step(self._config, newest) not in self._steps:
+            self(checkpoints.path_of(self._config.train_dir, newest), newest, self._has_trained)
 
     def publish(self, step: int) -> None:
         """Copies the export of a training that ended at `step` to `export_dir`, if the config names one."""
@@ -197,8 +206,8 @@ def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exp
     """Copies the export to `export_dir` if the training succeeded, and logs how the training ended."""
     step = outcome.global_step
     if not outcome.exit_code:
-        if config.checkpoints.export_model_steps and meant_step(config, step) != step:
-            exporter(checkpoints.path_of(config.train_dir, step), step, True)  # the last validation may have kept it
+        if config.checkpoints.export_model_steps:
+            exporter.finish(step)
         exporter.publish(step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
