@@ -31,7 +31,7 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
         )
     frames = data.max_frames if data.frame_features else 1
     size = max(1, min(1024, _BATCH_VALUES // (frames * sum(data.feature_sizes))))
-    data, opened = _fitted(data, pattern)
+    data, opened = fitted(data, pattern)
     zeroes_unfit = data.nan_policy == "zero"
     for path in opened.files:
         records = batches.Records(
@@ -47,7 +47,7 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
                 raise
 
 
-def _fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:
+def fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:
     """(the config by which the videos of a pattern are read, the files): videos to compare on may have other ranges.
 
     Videos to compare on that do not fit to the training data, or number the classes differently, are refused.
@@ -58,8 +58,8 @@ def _fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:
     remedy = f"Validate on data with the same format as those of --train_data_pattern={data.data_pattern}."
     takes = Takes(data, data_fit.open_for(data).vocabulary, data.data_pattern)
     takes.names_on(opened, remedy)
-    fitted = data_fit.fit(takes, opened, {}, flag="eval_data_pattern", is_rated=data.segment_labels, remedy=remedy)
-    return fitted, opened
+    config = data_fit.fit(takes, opened, {}, flag="eval_data_pattern", is_rated=data.segment_labels, remedy=remedy)
+    return config, opened
 
 
 def statistics_of(data: DataConfig) -> InputStatistics:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import math
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -21,17 +22,21 @@ from yt8m.training.search import cells_in_memory
 _LENGTHS = {"a": 9, "b": 4, "c": 6}
 
 
-def config_of(folder: pathlib.Path, *flags: str, annotated: str = "whole") -> TrainConfig:
-    """The config of a training on records of three films with spans."""
+def config_of(
+    folder: pathlib.Path, *flags: str, annotated: str = "whole", factor: float = 1.0, bits: int = 32
+) -> TrainConfig:
+    """The config of a training on records of three films with spans, whose values are multiplied by `factor`."""
+    folder.mkdir(exist_ok=True)
     rows = [("a", "weld", 2, 6), ("a", "cut", 4, 9), ("b", "cut", 0, 2), ("c", "", "", "")]
     with (folder / "spans.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("video", "path", "label", "start", "end", "split"))
         for video, *span in rows:
             frames = np.arange(3 * _LENGTHS[video], dtype=np.float32).reshape(-1, 3) + 100 * ord(video)
-            np.save(folder / f"{video}.npy", frames)
+            np.save(folder / f"{video}.npy", frames * np.float32(factor))
             writer.writerow((video, f"{video}.npy", *span, "train"))
     words = [f"--table={folder}/spans.csv", f"--out={folder}/data", "--level=frame", "--rows=spans", "--shards=1"]
+    words += [f"--bits={bits}"]
     assert cli.call("make-records", [*words, "--segment_size=2", f"--annotated={annotated}", "--overwrite"]) == 0
     return training([f"--data={folder}/data/frame/train/*.tfrecord", f"--train_dir={folder}/run", *flags])[0]
 
@@ -87,6 +92,32 @@ def test_unfit_values_count_as_0_if_the_policy_says_so_and_are_refused_otherwise
         cells_in_memory.read(refusing, config.data.data_pattern, 1000)
 
 
+def test_validation_cells_have_the_values_that_their_own_range_says(tmp_path: pathlib.Path) -> None:
+    config = config_of(tmp_path / "train", "--segment_context=1", bits=8)
+    config_of(tmp_path / "validate", factor=-3.0, bits=8)
+    of_training, _ = cells_in_memory.read(config.data, config.data.data_pattern, 1000)
+    validation = f"{tmp_path}/validate/data/frame/train/*.tfrecord"
+    of_validation, _ = cells_in_memory.read(config.data, validation, 1000)
+    step = np.ptp(of_training.features) / 255
+    np.testing.assert_allclose(of_validation.features, -3.0 * of_training.features, atol=4 * step)
+    assert np.abs(of_validation.features - of_training.features).min() > 1000
+
+
+def test_bytes_are_read_by_the_manifest_that_is_named_and_refused_where_none_says_their_range(
+    tmp_path: pathlib.Path,
+) -> None:
+    folder = tmp_path / "train"
+    config = config_of(folder, bits=8)
+    expected, _ = cells_in_memory.read(config.data, config.data.data_pattern, 1000)
+    (folder / "data/frame/train/manifest.json").rename(tmp_path / "lost.json")
+    named = dataclasses.replace(config.data, manifest=f"{tmp_path}/lost.json")
+    found, _ = cells_in_memory.read(named, named.data_pattern, 1000)
+    np.testing.assert_array_equal(found.features, expected.features)
+    shutil.copytree(folder / "data/frame/train", folder / "data/frame/validate")
+    with pytest.raises(UsageError, match=r"validate.*no manifest"):
+        cells_in_memory.read(named, f"{folder}/data/frame/validate/*.tfrecord", 1000)
+
+
 def test_cells_that_nobody_saw_are_no_examples(tmp_path: pathlib.Path) -> None:
     config = config_of(tmp_path, annotated="spans")
     found, total = cells_in_memory.read(config.data, config.data.data_pattern, 1000)
@@ -109,7 +140,9 @@ def test_the_model_is_chosen_and_sees_neighbours_without_a_flag(tmp_path: pathli
 
 def make_unrated(folder: pathlib.Path) -> str:
     """Records of a film without a span, of which nothing is annotated."""
-    (folder / "none.csv").write_text("video,path,label,start,end,split\nb,b.npy,,,,train\na,a.npy,cut,0,1,test\n")
+    (folder / "none.csv").write_text(
+        "video,path,label,start,end,split\nb,b.npy,,,,train\na,a.npy,cut,0,1,test\na,a.npy,weld,1,2,test\n"
+    )
     words = [f"--table={folder}/none.csv", f"--out={folder}/none", "--level=frame", "--rows=spans", "--shards=1"]
     assert cli.call("make-records", [*words, "--annotated=spans"]) == 0
     return f"{folder}/none/frame/train/*.tfrecord"

@@ -11,9 +11,10 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
 from yt8m.errors import RunError
 from yt8m.records import batches, groups, shards
-from yt8m.records.opened_data import OpenedData, open_data
+from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 from yt8m.records.shards import DamagedError
+from yt8m.training import numpy_records
 from yt8m.training.search import videos_in_memory
 from yt8m.training.search.videos_in_memory import MOST_BYTES, VideosInMemory
 
@@ -35,7 +36,7 @@ def read(data: DataConfig, pattern: str, most: int) -> tuple[VideosInMemory, int
     Returns:
       The cells, and the number of cells in the files.
     """
-    opened = open_data(pattern, flag="train_data_pattern")
+    data, opened = numpy_records.fitted(data, pattern)
     total = count(opened, data.segment_size) or most
     frames = data.segment_size + 2 * data.segment_context
     most = min(most, max(1, MOST_BYTES // (4 * frames * sum(data.feature_sizes))))
@@ -55,7 +56,12 @@ def _cells_of_videos(
     for path in opened.files:
         zeroes_unfit = data.nan_policy == "zero"  # only then may the parser let such values through
         format = Takes(data).format
-        records = batches.Records([path], format, 1, data.max_frames, dequantize=True, allows_unfit=zeroes_unfit)
+        records = batches.Records(
+            *([path], format, 1, data.max_frames),
+            dequantize=True,
+            allows_unfit=zeroes_unfit,
+            opened=opened.of_files([path]),
+        )
         try:
             for raws in records.serialized():
                 (raw,) = raws
