@@ -144,5 +144,5 @@ def make_unrated(folder: pathlib.Path) -> str:
         "video,path,label,start,end,split\nb,b.npy,,,,train\na,a.npy,cut,0,1,test\na,a.npy,weld,1,2,test\n"
     )
     words = [f"--table={folder}/none.csv", f"--out={folder}/none", "--level=frame", "--rows=spans", "--shards=1"]
-    assert cli.call("make-records", [*words, "--annotated=spans"]) == 0
+    assert cli.call("make-records", [*words, "--annotated=spans", "--segment_size=2"]) == 0
     return f"{folder}/none/frame/train/*.tfrecord"
