@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
+
 import pytest
+from training.search.own_data import write_rings
 
 from yt8m import deploy
+from yt8m.command_line import flags
+from yt8m.config import run_dir
 from yt8m.config.search_config import BATCH, ModelSearchConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
-from yt8m.training.search.candidates import Candidate
+from yt8m.training.search import outcome
+from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.outcome import SearchFacts, _steps, _values
+from yt8m.training.search.plan import Plan, Rung
+
+FIGURES = {"map": 0.9, "gap": 0.9, "hit_at_one": 0.9, "map_error": 0.1, "gap_error": 0.1}
+ROW = {**FIGURES, "halves": [FIGURES, FIGURES], "number": 0, "steps": 75, "folds": 1, "seconds": 1.0}
 
 
 @pytest.mark.parametrize("compared", [100, 20_100])
@@ -33,3 +44,78 @@ def test_the_batch_of_the_choice_is_divided_among_the_towers_that_there_will_be(
     candidate = Candidate("LogisticModel", "standardize", 0.01, 0.01)
     values = {name: value for name, value, _ in _values(config, candidate, 64, 100, facts, False)}
     assert values[BATCH] == rows
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_rings(tmp_path_factory.mktemp("rings"))
+
+
+def first_start(config: TrainConfig) -> TrainConfig:
+    """The config of a run of 240 videos that chose its first candidate."""
+    batch_size = 32 if BATCH in config.search.free else config.data.batch_size
+    made = Plan(tuple(candidates_for(config)), batch_size, (Rung(1, 75),), 1.0)
+    validation = config.validation.eval_data_pattern or "validate"
+    return outcome.with_choice(config, made, [ROW], ROW, SearchFacts(240, 240, False, validation, 80, 60.0), 1e-3)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "--base_learning_rate=0.02",
+        "--base_learning_rate=0.02 --clip_gradient_norm=5",
+        "--input_transform=l2_normalize",
+        "--l2_penalty=0.1",
+        "--batch_size=16",
+        "--model=GatedMlpModel",
+        "--best_metric=GAP",
+        "--eval_data_pattern={validate}",
+        "--eval_data_pattern={validate} --eval_every_n_steps=7 --patience=2",
+        "--model=auto --max_steps=40",
+        "--model=auto --num_epochs=5",
+        "--model=auto --num_epochs=5 --batch_size=16",
+        "--model=auto --num_epochs=5 --max_steps=9",
+    ],
+)
+@pytest.mark.parametrize("refit", ["--refit", "--norefit"])
+def test_the_same_command_again_goes_on_with_the_same_options(
+    rings: str, tmp_path: pathlib.Path, words: str, refit: str
+) -> None:
+    """So a run that was killed ends as one that was not."""
+    given = words.format(validate=rings.replace("train", "validate")).split()
+    command = [f"--data={rings}", f"--out={tmp_path}/run", refit, "--num_gpu=1", *given]
+    first = first_start(flags.training(command)[0])
+    run_dir.write(str(tmp_path / "run"), first, flags.training(command)[1].vocabulary, is_own=True)
+    saved = run_dir.read(str(tmp_path / "run"))
+    again = outcome.resumed(flags.training(command)[0], saved.config)
+    assert dataclasses.asdict(again) == dataclasses.asdict(saved.config)
+
+
+def test_what_is_given_to_a_later_start_replaces_what_was_chosen(rings: str, tmp_path: pathlib.Path) -> None:
+    command = [f"--data={rings}", f"--out={tmp_path}/run", "--norefit", "--num_gpu=1"]
+    first = first_start(flags.training(command)[0])
+    validated = f"--eval_data_pattern={rings.replace('train', 'validate')}"
+    more = [
+        validated,
+        "--base_learning_rate=0.5",
+        "--clip_gradient_norm=5",
+        "--eval_every_n_steps=7",
+        "--best_metric=GAP",
+    ]
+    again = outcome.resumed(flags.training([*command, *more])[0], first)
+    assert again.optimizer == dataclasses.replace(first.optimizer, base_learning_rate=0.5, clip_gradient_norm=5.0)
+    changed = {
+        "eval_every_n_epochs": None,
+        "eval_every_n_steps": 7,
+        "eval_data_pattern": validated[20:],
+        "best_metric": "GAP",
+    }
+    assert again.validation == dataclasses.replace(first.validation, **changed)
+    longer = dataclasses.replace(flags.training(command)[0], max_steps=150)
+    longer = dataclasses.replace(
+        longer, search=dataclasses.replace(longer.search, free=tuple(set(longer.search.free) - {"max_steps"}))
+    )
+    again = outcome.resumed(longer, first)
+    assert again.max_steps == 150
+    assert again.optimizer.learning_rate_decay_examples == 2 * first.optimizer.learning_rate_decay_examples

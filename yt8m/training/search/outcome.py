@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from absl import logging
 
@@ -30,6 +30,9 @@ _SHARE_OF_STEPS = 0.6
 _FINAL_SHARE = _SHARE_OF_STEPS * (1 - plan.SHARE)
 _MOST_VALIDATIONS = 12
 _MOST_VALIDATED = 10_000  # videos of a validation during the training of the choice
+
+
+_Section = TypeVar("_Section", OptimizerConfig, ValidationConfig)
 
 
 class SearchFacts(NamedTuple):
@@ -99,6 +102,7 @@ def with_choice(
             videos=facts.compared,
             validation=facts.validation,
             folds=chosen["folds"],
+            training_videos=facts.total,
         ),
     )
     return _with_validation(dataclasses.replace(completed, search=search), facts, made.batch_size, refits)
@@ -200,19 +204,20 @@ def resumed(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
     A run of before, or one that was trained with a model of the user's choice, goes on as it was.
     """
     free = config.search.free
-    model, data, optimizer = config.model, config.data, config.optimizer
+    model, data, optimizer, steps = config.model, config.data, config.optimizer, config.max_steps
     if MODEL in free or not saved.search.trials:
         model = saved.model if MODEL in free else model
     if saved.search.trials:
         model = saved.model if model.model == saved.model.model else model
         data = _resumed_data(config, saved)
-        optimizer = _resumed_optimizer(config, saved)
+        steps = _resumed_steps(config, saved)
+        optimizer = _resumed_optimizer(config, saved, steps)
     config = dataclasses.replace(config, model=model, data=data, optimizer=optimizer)
     if not saved.search.trials:
         return dataclasses.replace(config, search=dataclasses.replace(config.search, free=()))
     return dataclasses.replace(
         config,
-        max_steps=_resumed_steps(config, saved),
+        max_steps=steps,
         validation=_kept_validation(config, saved),
         search=saved.search,
         checkpoint=saved.checkpoint,
@@ -222,39 +227,73 @@ def resumed(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
 def _resumed_data(config: TrainConfig, saved: TrainConfig) -> DataConfig:
     """The data of the next start: those of the run, or others that the user names now, with their split validate."""
     free, data, pattern = config.search.free, config.data, saved.data.data_pattern
-    if data.data_pattern not in (pattern, given_data(saved)):
+    if _has_other_data(config, saved):
         added = splits.beside(data.data_pattern, "validate") if saved.search.is_refitted else ""
         pattern = ",".join(filter(None, (data.data_pattern, added)))
     batch_size = saved.data.batch_size if BATCH in free else data.batch_size
-    num_epochs = None if EPOCHS in free else data.num_epochs
+    num_epochs = data.num_epochs if _counts_epochs(config, saved) else None
     return dataclasses.replace(data, batch_size=batch_size, data_pattern=pattern, num_epochs=num_epochs)
 
 
+def _counts_epochs(config: TrainConfig, saved: TrainConfig) -> bool:
+    """Whether --num_epochs counts epochs from now on; else it is the length of the run, whose first start gave it too.
+
+    By the number of its videos that length becomes steps. Runs of before did not note it, and other data have another.
+    """
+    has_number = "training_videos" in saved.search.quoted and not _has_other_data(config, saved)
+    is_length = EPOCHS not in saved.search.free and has_number
+    return EPOCHS not in config.search.free and not is_length
+
+
+def _has_other_data(config: TrainConfig, saved: TrainConfig) -> bool:
+    return config.data.data_pattern not in (saved.data.data_pattern, given_data(saved))
+
+
 def _resumed_steps(config: TrainConfig, saved: TrainConfig) -> int | None:
-    if STEPS not in config.search.free:
-        return config.max_steps
-    return saved.max_steps if EPOCHS in config.search.free else None
+    free = config.search.free
+    if _counts_epochs(config, saved):
+        return None if STEPS in free else config.max_steps
+    if STEPS in free and EPOCHS in free:
+        return saved.max_steps
+    batch_size = config.data.batch_size * count_towers(config.devices.num_gpu)
+    if BATCH in free:
+        batch_size = saved.search.plan[0]["batch_size"]
+    return _given_steps(config, batch_size, saved.search.quoted.get("training_videos", 0))
 
 
-def _resumed_optimizer(config: TrainConfig, saved: TrainConfig) -> OptimizerConfig:
-    """That of the run. If the rate falls to 0 at its last step, it falls to the new last step instead."""
-    if RATE not in config.search.free:
-        return config.optimizer
-    optimizer, steps = saved.optimizer, _resumed_steps(config, saved)
-    examples = optimizer.learning_rate_decay_examples
-    if optimizer.learning_rate_schedule != "cosine" or not steps or not saved.max_steps:
-        return optimizer
-    return dataclasses.replace(optimizer, learning_rate_decay_examples=examples * (steps / saved.max_steps))
+def _resumed_optimizer(config: TrainConfig, saved: TrainConfig, steps: int | None) -> OptimizerConfig:
+    """That of the run, but for what is given now. If the rate falls to 0 at its last step, it falls to the new one."""
+    of_run = saved.optimizer
+    examples = of_run.learning_rate_decay_examples
+    if of_run.learning_rate_schedule == "cosine" and steps and saved.max_steps:
+        examples *= steps / saved.max_steps
+    return dataclasses.replace(
+        _given_or_saved(config.optimizer, of_run),
+        base_learning_rate=(of_run if RATE in config.search.free else config.optimizer).base_learning_rate,
+        learning_rate_schedule=of_run.learning_rate_schedule,
+        learning_rate_decay_examples=examples,
+    )
+
+
+def _given_or_saved(section: _Section, saved: _Section) -> _Section:
+    """The section of the run, with the values of this start that are no defaults."""
+    values = {field.name: getattr(section, field.name) for field in dataclasses.fields(section)}
+    changed = {field.name for field in dataclasses.fields(section) if values[field.name] != field.default}
+    return dataclasses.replace(saved, **{name: values[name] for name in changed})
 
 
 def _kept_validation(config: TrainConfig, saved: TrainConfig) -> ValidationConfig:
-    """That of the flags, or else that of the run, on the split beside the data if these lie elsewhere now."""
-    if config.validation.eval_data_pattern:
-        return config.validation
-    of_run = saved.validation
+    """That of the run, but for what is given now; on the split beside the data if these lie elsewhere now."""
+    flags, of_run = config.validation, saved.validation
     moved = config.data.data_pattern != saved.data.data_pattern and of_run.eval_data_pattern
-    pattern = splits.beside(config.data.data_pattern, "validate") if moved else ""
-    return dataclasses.replace(of_run, eval_data_pattern=pattern or of_run.eval_data_pattern)
+    beside = splits.beside(config.data.data_pattern, "validate") if moved else ""
+    if flags.eval_every_n_epochs or flags.eval_every_n_steps:
+        of_run = dataclasses.replace(of_run, eval_every_n_epochs=None, eval_every_n_steps=None)
+    return dataclasses.replace(
+        _given_or_saved(flags, of_run),
+        eval_data_pattern=flags.eval_data_pattern or beside or of_run.eval_data_pattern,
+        best_metric=(of_run if METRIC in config.search.free else flags).best_metric,
+    )
 
 
 def origin_lines(config: TrainConfig) -> Iterator[str]:
