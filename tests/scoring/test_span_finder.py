@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 def write_rule(path: pathlib.Path, **others: object) -> pathlib.Path:
     """A rule by which every cell shows every class."""
     rule = {"rule": {"hysteresis": 1.0, "gap": 0, "least": 1}, "thresholds": [0.0] * 3}
-    path.write_text(json.dumps({"segment_size": 4, "frames_per_second": 2.0, **rule, **others}))
+    path.write_text(json.dumps({"step": 1, "segment_size": 4, "frames_per_second": 2.0, **rule, **others}))
     return path
 
 
