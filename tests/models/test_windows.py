@@ -39,21 +39,26 @@ def test_each_frame_of_a_cell_has_the_means_of_the_windows_beside_it(windows: Ce
     assert values.shape[-1] == 4 * windows.parts
 
 
-@pytest.mark.parametrize("frames", [4, 7, 9])
-def test_whole_videos_have_their_mean_in_the_place_of_each_window(frames: int) -> None:
-    windows, counts = CellWindows(1, 3), [frames, 2, 0]
-    inputs = DRAW.normal(size=(3, frames, 2)) * (np.arange(frames) < np.array(counts)[:, None])[:, :, None]
+def expected_of(video: np.ndarray, windows: CellWindows) -> np.ndarray:
+    """What the model gets of a video [T, D]: by its own number of frames alone."""
+    if len(video) == windows.frames:  # it cannot be told from a cell
+        return by_loops(video, windows)
+    mean = video.mean(0) if len(video) else np.zeros(video.shape[1])
+    return np.concatenate([video, np.tile(mean, (len(video), windows.parts - 1))], axis=1)
+
+
+@pytest.mark.parametrize("counts", [[4, 2, 0], [7, 2, 0], [7, 6, 1], [9, 7, 3], [7, 7, 7], [8, 7, 6], [2]])
+@pytest.mark.parametrize("padding", [0, 5])
+def test_a_whole_video_is_seen_as_it_is_whatever_videos_are_beside_it(counts: list[int], padding: int) -> None:
+    windows = CellWindows(1, 3)
+    videos = [DRAW.normal(size=(count, 2)) for count in counts]
+    inputs = np.stack([np.pad(video, ((0, max(counts) + padding - len(video)), (0, 0))) for video in videos])
     values, lengths = computed(inputs, counts, windows)
-    for row, count in enumerate(counts):
-        if frames == windows.frames and count == frames:  # it cannot be told from a cell
-            np.testing.assert_allclose(values[row], by_loops(inputs[row], windows), rtol=1e-4, atol=1e-6)
-            continue
-        kept = min(count, values.shape[1])
-        assert lengths[row] == kept
-        mean = inputs[row, :count].mean(0) if count else np.zeros(2)
-        expected = np.concatenate([inputs[row, :kept], np.tile(mean, (kept, windows.parts - 1))], axis=1)
-        np.testing.assert_allclose(values[row, :kept], expected, rtol=1e-4, atol=1e-6)
-        assert not values[row, kept:].any()
+    for row, video in enumerate(videos):
+        expected = expected_of(video, windows)
+        assert lengths[row] == len(expected)
+        np.testing.assert_allclose(values[row, : lengths[row]], expected, rtol=1e-4, atol=1e-6)
+        assert not values[row, lengths[row] :].any()
 
 
 def test_the_model_stays_what_it_is_and_gets_wider_frames() -> None:

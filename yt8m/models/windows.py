@@ -6,7 +6,8 @@ the means of the windows beside it, which begin at the cell and double in length
     | 3 ... | 2 1 | 0 |  cell  | 0 | 1 2 | 3 ... |
 
 A model of these frames learns what the neighbours say: that a cell goes on, begins or ends what is seen in them. An
-input of another length is a whole video: then the mean of all its frames stands in the place of each window.
+input of another length is a whole video: then the mean of all its frames stands in the place of each window. A whole
+video of exactly `size + 2 context` frames cannot be told from a cell and is taken for one.
 """
 
 from __future__ import annotations
@@ -56,31 +57,31 @@ def append_windows(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The frames of cells with the means of the windows beside them.
 
+    What is a cell is told by the number of real frames of each input, never by T: else the longest video of a batch
+    would decide how the others are scored.
+
     Args:
-      inputs: float32 [B, T, D], cells with their context if T is `windows.frames`; else whole videos.
+      inputs: float32 [B, T, D], cells with their context, or whole videos.
       num_frames: int [B]; None if every frame is real.
 
     Returns:
       float32 [B, size or T, D parts], zeros for padding; and the number of frames, int32 [B].
     """
     real, total = frames.count(inputs, num_frames), tf.shape(inputs)[1]
-    are_cells = tf.equal(total, windows.frames)
-    is_cell = tf.logical_and(are_cells, tf.equal(real, windows.frames))[:, tf.newaxis]
+    is_cell = tf.equal(real, windows.frames)
     whole = frames.mean(inputs, num_frames)
     means = [
-        tf.where_v2(is_cell, tf.reduce_sum(inputs[:, first:last], axis=1) / (last - first), whole)
+        tf.where_v2(is_cell[:, tf.newaxis], tf.reduce_sum(inputs[:, first:last], axis=1) / (last - first), whole)
         for first, last in windows.sides()
     ]
-    count = tf.where_v2(are_cells, windows.size, total)
-    numbers = tf.range(count) + tf.where_v2(are_cells, windows.context, 0)
-    # A short video in a batch of that length keeps its first frames.
-    of_cells = tf.gather(inputs, numbers, axis=1)
-    first_frames = inputs[:, :count]
-    cell_frames = tf.where_v2(is_cell[:, :, tf.newaxis], of_cells, first_frames)
-    counts = tf.where_v2(is_cell[:, 0], tf.fill(tf.shape(real), windows.size), tf.minimum(real, count))
+    counts = tf.where_v2(is_cell, windows.size, real)
+    count = tf.where_v2(tf.reduce_all(is_cell), windows.size, total)
+    firsts = tf.where_v2(is_cell, windows.context, 0)
+    numbers = tf.minimum(tf.range(count) + firsts[:, tf.newaxis], total - 1)
+    seen = tf.gather(inputs, numbers, batch_dims=1)
     is_real = tf.sequence_mask(counts, count, tf.float32)[:, :, tf.newaxis]
     repeated = is_real * tf.concat(means, -1)[:, tf.newaxis, :]
-    joined = tf.concat([cell_frames * is_real, repeated], -1)
+    joined = tf.concat([seen * is_real, repeated], -1)
     return tf.ensure_shape(joined, [None, None, inputs.shape[-1] * windows.parts]), counts
 
 
