@@ -8,11 +8,16 @@ import shutil
 
 import pytest
 from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
+from small_exports import checkpoint
 
 from yt8m import inference, train
 from yt8m.bulk.bulk_config import BulkConfig, EvalBulk, InferBulk, RankBulk
+from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.records.opened_data import open_data
+from yt8m.runs import best_checkpoint
+from yt8m.runs.opened_run import open_run
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +48,30 @@ def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
         config = InferBulk(model="m", data="i", out=str(tmp_path), resume=True, batch_size=size)
         with expectation:
             jobs._claim_folder(config, jobs._describe_job("infer", config, [], "w"))
+
+
+@pytest.mark.parametrize("choice", ["", "best"])
+def test_all_workers_of_a_job_score_with_the_checkpoint_that_was_the_best_when_it_began(
+    tmp_path: pathlib.Path, choice: str
+) -> None:
+    """Also if a validation keeps a better one meanwhile: the workers of the first one find it, or fail."""
+    from yt8m.bulk import jobs
+
+    run, source = tmp_path / "run", tmp_path / "source"
+    (run / "best").mkdir(parents=True)
+    source.mkdir()
+    data, _, prefix = checkpoint(source, "LogisticModel")
+    run_dir.write(str(run), TrainConfig(data=data, train_dir=str(run), checkpoint="best"))
+    for path in source.glob("model.ckpt.*"):
+        for copy in (run / "model.ckpt-30", run / "best/model.ckpt-24"):
+            shutil.copy(path, f"{copy}{str(path).removeprefix(prefix)}")
+    config = InferBulk(model=str(run), data="d", out="o", checkpoint=choice)
+    fixed, weights, step = jobs._fix_checkpoint(config)
+    assert (step, weights) == (24, f"{run}/best/model.ckpt-24")
+    assert open_run(str(run)).checkpoint(fixed.checkpoint) == weights
+    best_checkpoint.replace_best(str(run), f"{run}/model.ckpt-30", 30, {})
+    with pytest.raises(UsageError, match="24"):
+        open_run(str(run)).checkpoint(fixed.checkpoint)
 
 
 @pytest.mark.heavy

@@ -98,7 +98,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
 def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     """Chooses the weights. If --model is a run, the returned config has their step, so that all workers load the same.
 
-    The config has no step if the flag --checkpoint is `best`, or if the run has an inference model and no checkpoint.
+    A step stays the same if a training or an evaluation replaces the best checkpoint meanwhile. The config has none if
+    the run has an inference model and no checkpoint.
     """
     if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):
@@ -114,9 +115,7 @@ def _fix_checkpoint(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     if isinstance(config, RankBulk):
         shard_work.refuse_film_mean(data)
     model = trained_model.of_run(run, config.checkpoint)  # the inference model if the run has no checkpoint
-    if run.choice(config.checkpoint) == "best":
-        config = dataclasses.replace(config, checkpoint="best")
-    elif not model.is_file:
+    if not model.is_file:
         config = dataclasses.replace(config, checkpoint=str(model.step))
     return config, model.weights, model.step
 

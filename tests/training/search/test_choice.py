@@ -219,7 +219,7 @@ def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
     assert f"model.ckpt-{step}" in capfd.readouterr().err
     job = InferBulk(model=f"{tmp_path}/best", data=test, out=f"{tmp_path}/bulk")
     fixed, weights, of_step = jobs._fix_checkpoint(job)
-    assert (fixed.checkpoint, weights, of_step) == ("best", f"{tmp_path}/best/best/model.ckpt-{step}", step)
+    assert (fixed.checkpoint, weights, of_step) == (str(step), f"{tmp_path}/best/best/model.ckpt-{step}", step)
     more = [
         "train",
         f"--data={rings}",
