@@ -25,10 +25,17 @@ RUN = golden("run_format_1")
         (["--model=LogisticModel", "--train_dir=a"], ["--model=LogisticModel", "--train_dir=a"]),
         (["--model=module:Class"], ["--model=module:Class"]),
         (["--train_dir=a"], ["--train_dir=a"]),
+        (["--train_dir=a", "--model=auto", "--run_once"], ["--train_dir=a", "--run_once"]),
+        (["--model", "runs/a/", "--train_dir=runs/a"], ["--train_dir=runs/a"]),
     ],
 )
 def test_a_path_is_a_run_and_a_name_is_a_model(words: list[str], expected: list[str]) -> None:
     assert run_words.with_run_named(words) == expected
+
+
+def test_two_runs_are_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match=f"--model={tmp_path} and --train_dir=b name two runs"):
+        run_words.with_run_named([f"--model={tmp_path}", "--train_dir=b"])
 
 
 def test_a_packed_model_is_one_for_inference_only() -> None:

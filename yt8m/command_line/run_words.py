@@ -6,10 +6,12 @@ flags are compared with the run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from yt8m import models, options, storage
 from yt8m.command_line.flag_parsing import Flag, find_word, program_flags
+from yt8m.config.search_config import AUTO
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError, suggestion
 
@@ -37,12 +39,26 @@ def with_run_named(words: Sequence[str], flag_of_archive: str = "") -> list[str]
     Args:
       flag_of_archive: the flag that takes a packed model; empty if the program takes none.
     """
-    value = find_word(_MODEL, words)
+    value, folder = find_word(_MODEL, words), find_word("train_dir", words)
+    if value == AUTO or (value and value.rstrip("/") == folder.rstrip("/")):
+        return _without_model(words)
     if not value or _is_name_of_class(value):
         return list(words)
+    if folder:
+        raise UsageError(f"--model={value} and --train_dir={folder} name two runs; give one of them.")
     is_packed = value.endswith(_PACKED) and flag_of_archive
     flag = flag_of_archive if is_packed else "train_dir"
     return [_renamed(word, flag) for word in words]
+
+
+def _without_model(words: Sequence[str]) -> list[str]:
+    """The words without --model: it names the same run again, or is the `auto` with which the run was trained."""
+    spelled = (f"--{_MODEL}", f"-{_MODEL}")
+    return [
+        word
+        for before, word in itertools.pairwise(["", *words])
+        if before not in spelled and word.partition("=")[0] not in spelled
+    ]
 
 
 def _renamed(word: str, flag: str) -> str:
