@@ -268,7 +268,7 @@ def test_features_from_python(world: World) -> None:
     video = next(world.clips.rglob("*.mp4"))
     found = yt8m.extract(video, extractors=["own_extractors:Bands"], frames_per_second=2, max_frames=4)
     assert {name: values.shape for name, values in found.items()} == {"bands": (4, 8)}
-    with pytest.raises(RunError, match=r"missing\.mp4"):
+    with pytest.raises(UsageError, match=r"missing\.mp4: there is no such file"):
         yt8m.extract("missing.mp4", extractors=["own_extractors:Bands"])
     with pytest.raises(UsageError, match="none of the extractors own_extractors:Bands has such a setting"):
         yt8m.extract(video, extractors=["own_extractors:Bands"], picture_size=3)

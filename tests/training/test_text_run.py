@@ -289,7 +289,7 @@ def test_classes_that_cannot_be_added_by_texts(
 @pytest.mark.parametrize(
     ("content", "words", "problem"),
     [
-        ("label\ndisc\n", [], "has no column 'name'; it has: label"),
+        ("colour,size\nred,disc\nred,ball\n", [], "has no column 'name'; it has: colour, size"),
         ("", [], "has no column 'name'; it has: none"),
         ("name,name\ndisc,disc\n", [], "names a column twice"),
         ('name\ndisc\n"two\nlines"\n', [], "row 2: the name holds a line break or a control character"),

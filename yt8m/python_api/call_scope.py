@@ -36,7 +36,7 @@ def call_scope(remedy: str = "give trust_code=True") -> Iterator[None]:
         with registry.local_trust(), _pipes_for_a_call():
             yield
     except UsageError as error:
-        raise UsageError(str(error).replace("add --trust_code", remedy)) from error
+        raise UsageError(re.sub("add (--)?trust_code", remedy, str(error))) from error
 
 
 @contextlib.contextmanager

@@ -365,7 +365,7 @@ def extract(
       {feature: float32 [rows, size]}, all with the same number of rows.
 
     Raises:
-      UsageError: an extractor or a setting is wrong.
+      UsageError: an extractor or a setting is wrong, or there is no such file.
       RunError: the video cannot be decoded, or weights cannot be fetched.
     """
     sampling = Settings(frames_per_second, max_frames, max_bad_packets=max_bad_packets)

@@ -51,6 +51,7 @@ class SpanRule(NamedTuple):
     """The content of a file that joins cells; see the top of this module.
 
     Attributes:
+      step: the step of the weights for which it was chosen; 0 if the file does not say it.
       rule: {attribute of `eval_util.span_joining.JoinRule`: its value}.
     """
 
@@ -72,7 +73,7 @@ def parse(text: str, where: str) -> SpanRule:
     with refusing(lambda error: RunError(f"{where} is damaged: {error}. Write it again by `yt8m eval --spans`.")):
         written = storage.parse_json(text)
         result = SpanRule(
-            int(written["step"]),
+            int(written.get("step", 0)),
             int(written["segment_size"]),
             int(written.get("segment_context", 0)),
             float(written["frames_per_second"]),

@@ -88,7 +88,7 @@ def joining_for(scorer: Scorer, path: str = "", per_second: float = 0.0) -> Join
         *(JoinRule(rule.rule["hysteresis"], int(rule.rule["gap"]), int(rule.rule["least"])), rule.segment_context),
     )
     _refuse_other(scorer, joining, path, per_second)
-    if scorer.step and scorer.step != rule.step:
+    if 0 not in (scorer.step, rule.step) and scorer.step != rule.step:
         logging.warning(
             "%s was chosen at step %d, and the weights are of step %d: choose again by yt8m eval --spans",
             *(path, rule.step, scorer.step),

@@ -87,7 +87,7 @@ def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     sniffer = _Sniffer(body, comments, frozenset(column_names))
     fits = [sniffer.fit(delimiter) for delimiter in ([directive] if directive else _DELIMITERS)]
     fit, best = max(fits, key=lambda fit: fit[0])
-    if not directive and not (fit[0] and (fit[1] or fit[2])) and _has_colons(body):
+    if body.strip() and not directive and not (fit[0] and any(fit[1:3])) and _has_colons(body):
         best = Dialect(":", (_INVENTED, "column 2"), skips_blanks=True, is_headerless=True)
     return best._replace(first_line=first, has_comments=bool(comments))
 
