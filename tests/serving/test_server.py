@@ -122,7 +122,7 @@ def described(server: Server) -> None:
     text = requests.get(f"{server.url}/openapi.json").text
     assert "422" not in text
     paths = json.loads(text)["paths"]
-    assert set(paths) == {"/predict", "/health", "/ready", "/metrics"}
+    assert set(paths) == {"/predict", "/spans", "/health", "/ready", "/metrics"}
     predict, schemas = paths["/predict"]["post"], json.loads(text)["components"]["schemas"]
     content = predict["requestBody"]["content"]
     assert set(content) == {"application/json", *RECORD_TYPES}
