@@ -5,16 +5,20 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import math
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import span_runs
+from reader_records import read_shard, write_shard
 from span_runs import CELL, NAMES
 
 import yt8m
 from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
+from yt8m.lazy import tf
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.tables.understood import TableFlags, understand
 
@@ -200,3 +204,34 @@ def test_a_choice_at_another_step_is_said(evaluated: pathlib.Path, caplog: pytes
     other.write_text(json.dumps({**json.loads((evaluated / "run" / "eval" / "spans.json").read_text()), "step": 1}))
     predict(evaluated, "x.csv", f"--spans_from={other}")
     assert "chosen at step 1, and the weights are of step" in caplog.text
+
+
+def test_unfit_values_count_as_0_if_the_policy_of_the_run_or_the_evaluation_says_so(
+    evaluated: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    shutil.copytree(evaluated / "run", tmp_path / "run")
+    (path,) = evaluated.glob("data/frame/validate/*.tfrecord")
+    shards = {}
+    for name, value in (("nan", math.nan), ("zero", 0.0)):
+        shutil.copytree(path.parent, tmp_path / name)
+        shards[name] = str(tmp_path / name / path.name)
+        records = [tf.train.SequenceExample.FromString(record) for record in read_shard(path)]
+        for frame in records[0].feature_lists.feature_list["features"].feature[10:14]:
+            frame.float_list.value[1] = value
+        write_shard(pathlib.Path(shards[name]), [record.SerializeToString() for record in records])
+    evaluation = ["--spans", f"--train_dir={tmp_path}/run", f"--eval_data_pattern={shards['nan']}"]
+    prediction = [f"--model={tmp_path}/run", f"--spans={tmp_path}/found.csv"]
+    assert cli.call("eval", evaluation) == 1
+    with pytest.raises(RunError, match="NaN"):
+        cli.call("predict", [*prediction, shards["nan"]])
+    assert cli.call("eval", [*evaluation, "--nan_policy=zero"]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["config"]["data"]["nan_policy"] = "zero"
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    found = []
+    for shard in shards.values():
+        assert cli.call("predict", [*prediction, shard]) == 0
+        found.append((tmp_path / "found.csv").read_text())
+        (tmp_path / "found.csv").unlink()
+    assert found[0] == found[1]
+    assert cli.call("eval", evaluation) == 0

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.span_joining import JoinRule, join_cells
-from yt8m.records import span_rules
+from yt8m.records import shards, span_rules
 from yt8m.records.batches import read_records
 from yt8m.records.film_windows import WINDOWS_AT_ONCE
 from yt8m.records.opened_data import OpenedData
@@ -152,15 +153,22 @@ def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -
     return np.concatenate(groups)
 
 
-def frames_of_records(scorer: Scorer, data: OpenedData) -> Iterator[tuple[str, NDArray[np.float32], Raw]]:
-    """Yields (id, joined features float32 [T, D], record) of each video in records of frames."""
+def frames_of_records(
+    scorer: Scorer, data: OpenedData, nan_policy: str = "refuse"
+) -> Iterator[tuple[str, NDArray[np.float32], Raw]]:
+    """Yields (id, joined features float32 [T, D], record) of each video in records of frames.
+
+    Values that are NaN, infinite or too large count as 0 if `nan_policy` or that of the training is "zero".
+    """
     if not scorer.takes.has_frames or scorer.takes.has_own_reader:
         raise UsageError(f"{scorer.path} takes no records of frames as they are stored, so it cannot find spans.")
     records = read_records(data, batch_size=1, num_classes=scorer.num_classes, max_frames=_MOST_FRAMES)
+    zeroes_unfit = "zero" in (nan_policy, scorer.training_data.nan_policy)
+    records = dataclasses.replace(records, allows_unfit=zeroes_unfit)
     scorer.check(records)
     for raws in records.serialized():
         ((name, frames),) = frames_of_batch(scorer, records.parsed(raws))
-        yield name, frames, raws[0]
+        yield name, np.where(np.abs(frames) <= shards.LARGEST, frames, 0) if zeroes_unfit else frames, raws[0]
 
 
 def frames_of_batch(scorer: Scorer, batch: NumpyBatch) -> Iterator[tuple[str, NDArray[np.float32]]]:
