@@ -358,17 +358,17 @@ def test_nothing_is_left_of_a_closed_model(world: pathlib.Path, data: yt8m.Recor
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"modle": "MoeModel"}, "unknown flag --modle; did you mean --model?"),
-        ({"model": "MoModel"}, "--model=MoModel: unknown model 'MoModel'; did you mean MoeModel?"),
-        ({"batch_size": "many"}, "--batch_size=many: expected a whole number"),
-        ({"batch_size": 0}, "--batch_size must be at least 1; it is 0"),
+        ({"modle": "MoeModel"}, "unknown option modle; did you mean model?"),
+        ({"model": "MoModel"}, "model='MoModel': unknown model 'MoModel'; did you mean MoeModel?"),
+        ({"batch_size": "many"}, "batch_size='many': expected a whole number"),
+        ({"batch_size": 0}, "batch_size must be at least 1; it is 0"),
         ({"help": True}, "help is not an option"),
-        ({"train_dir": object()}, "train_dir=<object object"),
+        ({"train_dir": object()}, "train_dir=<object"),
         ({"moe_num_mixtures": 3, "model": "LogisticModel"}, "LogisticModel has no such hyper-parameter"),
         ({"train_data_pattern": "/nowhere/*"}, "no file matches"),
     ],
 )
-def test_flags_are_refused_as_on_the_command_line(given: dict, problem: str) -> None:
+def test_wrong_options_are_refused_in_the_words_of_python(given: dict, problem: str) -> None:
     with pytest.raises(yt8m.UsageError) as refusal:
         yt8m.fit(**given)
     assert problem in str(refusal.value)

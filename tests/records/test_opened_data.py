@@ -186,7 +186,7 @@ def test_the_number_of_classes_is_that_of_the_flag_or_of_the_vocabulary(
     assert [declared.num_classes(), declared.num_classes(4)] == [4, 4]
     with pytest.raises(UsageError, match=r"^--num_classes=3 .*manifest\.json it is 4\. Give --num_classes=4"):
         declared.num_classes(3)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="absl"):
         found.log_names()
     assert caplog.messages == [f"the names of the 2 classes come from {path}"]
 

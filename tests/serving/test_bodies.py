@@ -119,15 +119,21 @@ def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.Monke
 @pytest.mark.promise("X6")
 @pytest.mark.parametrize("depth", range(6))
 def test_a_light_body_is_parsed_soon(depth: int) -> None:
-    """The event loop waits for it. The limit is ten times what the slowest takes: machines differ."""
+    """The event loop waits for it. The limit is ten times what the slowest takes: machines differ.
+
+    The quickest of three counts: a garbage collection in a process of thousands of tests takes longer than a body.
+    """
     body = empty_fields((8 << 10) - 40, depth)
     deep_json = b'{"videos": [' + b"[" * (31 << 10)
     for kind, content in ((RECORDS[0], body), (JSON, deep_json)):
         assert is_light(kind, content)
-        began = time.thread_time()
-        with contextlib.suppress(RefusedError):
-            parse_body(kind, content, TWO, BodyLimits(64, 300))
-        assert time.thread_time() - began < 0.08
+        seconds = []
+        for _ in range(3):
+            began = time.thread_time()
+            with contextlib.suppress(RefusedError):
+                parse_body(kind, content, TWO, BodyLimits(64, 300))
+            seconds.append(time.thread_time() - began)
+        assert min(seconds) < 0.08
     assert not is_light(RECORDS[0], body + bytes(41))
     assert not is_light(JSON, deep_json + bytes(1 << 10))
 
