@@ -110,10 +110,8 @@ def grid_of_audit(config: AuditConfig) -> Cells:
 
 
 def _digest(data: OpenedData) -> str:
-    """A hash of the version of the files."""
-    stamps = storage.stamps(data.files)
-    content = [_VERSION, sorted((path, *stamp[:2]) for path, stamp in stamps.items())]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    """A hash of the content of the files, as other programs know it."""
+    return hashlib.sha256(json.dumps([_VERSION, manifest.versions(data.files)]).encode()).hexdigest()
 
 
 class _CellWriter:

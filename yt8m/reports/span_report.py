@@ -96,11 +96,14 @@ def write(
     ids = {span.film.video for span in worst}
     links = media_links.read(media, path, ids)
     files = {video: address for video, address in media_links.read_addresses(media, ids).items() if _is_video(address)}
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(DecoderPool(1, Limits())) if files else None  # it needs PyAV
+        rows = [_row(span, names, files, pool) for span in worst]
     text = templates.render(
         "spans.html.jinja",
         figures=[(name, *(f"{number:.3f}" for number in values)) for name, values in figures.items()],
         classes=[(name, f"{value:.3f}") for name, value in classes],
-        worst=[_row(span, names, files) for span in worst],
+        worst=rows,
         links=links,
         films=[(film.video, timeline_page.format_time(film.seconds), _bars(film, names)) for film in shown_films],
     )
@@ -112,7 +115,7 @@ def _is_video(address: str) -> bool:
     return address.lower().endswith(ENDINGS) and "://" not in address and storage.exists(address)
 
 
-def _row(bad: BadSpan, names: Vocabulary, files: Mapping[str, str]) -> dict[str, object]:
+def _row(bad: BadSpan, names: Vocabulary, files: Mapping[str, str], pool: DecoderPool | None) -> dict[str, object]:
     """A row of the table of the worst spans."""
     start, end = bad.span.start, bad.span.end
     return {
@@ -123,11 +126,11 @@ def _row(bad: BadSpan, names: Vocabulary, files: Mapping[str, str]) -> dict[str,
         "second": f"{start:g}",
         "score": f"{bad.span.score:.2f}",
         "overlap": f"{bad.overlap:.2f}",
-        "pictures": pictures_of(files[bad.film.video], start, end) if bad.film.video in files else [],
+        "pictures": pictures_of(files[bad.film.video], start, end, pool) if pool and bad.film.video in files else [],
     }
 
 
-def pictures_of(video: str, start: float, end: float) -> list[str]:
+def pictures_of(video: str, start: float, end: float, pool: DecoderPool) -> list[str]:
     """Pictures of a part of a video as data: addresses; none if it cannot be decoded."""
     step = (end - start) / _PICTURES
     request = Request(
@@ -135,7 +138,7 @@ def pictures_of(video: str, start: float, end: float) -> list[str]:
         pictures=(Scaling(0, _SIDE),),
         rule=sampling_rules.PUBLISHED,
     )
-    with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
+    with contextlib.suppress(DecodeError):
         for decoding in pool.decode([request]):
             pictures = [message.values for message in decoding.messages() if message.kind == "picture"]
             return [timeline_page.jpeg_address(values) for values in pictures if values is not None]

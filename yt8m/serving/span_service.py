@@ -14,14 +14,14 @@ from yt8m.records.shards import DamagedError
 from yt8m.records.span_files import VideoSpans
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import Scorer, span_finder
-from yt8m.scoring.film_spans import joining_for
+from yt8m.scoring.film_spans import Joining, joining_for
 from yt8m.scoring.video_features import VideoFeatures
 from yt8m.serving.bodies import Parsed, RefusedError
 from yt8m.serving.uploads import Upload
 
 
 class SpanService:
-    """Finds spans, one request after another; how cells are joined is read with the first request.
+    """Finds spans, one request after another; how cells are joined is read once for each rate of the features.
 
     Args:
       spans_from: the value of --spans_from.
@@ -30,12 +30,19 @@ class SpanService:
 
     def __init__(self, scorer: Scorer, spans_from: str, records: Records) -> None:
         self._scorer, self._spans_from, self._records = scorer, spans_from, records
+        self._joinings: dict[float, Joining] = {}
+
+    def _joining(self, per_second: float = 0.0) -> Joining:
+        """How cells are joined; 0 for the rate of the training."""
+        if per_second not in self._joinings:
+            self._joinings[per_second] = joining_for(self._scorer, self._spans_from, per_second)
+        return self._joinings[per_second]
 
     def of_parsed(self, parsed: Parsed) -> list[VideoSpans]:
         """The spans of each video in a body of records or JSON."""
         try:
             batch = self._batch_of(parsed)
-            return list(span_finder.in_data(self._scorer, joining_for(self._scorer, self._spans_from), [batch]))
+            return list(span_finder.in_data(self._scorer, self._joining(), [batch]))
         except DamagedError as error:
             raise RefusedError(400, f"record {error.record}: {error.what}.") from error
         except (RunError, UsageError) as error:
@@ -55,7 +62,7 @@ class SpanService:
     ) -> list[VideoSpans]:
         """The spans of video files, from their features."""
         try:
-            joining = joining_for(self._scorer, self._spans_from, source.per_second)
+            joining = self._joining(source.per_second)
             return [
                 span_finder.of_features(self._scorer, joining, source, upload.name, features)
                 for upload, features in zip(uploads, extracted, strict=True)

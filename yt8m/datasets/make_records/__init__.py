@@ -263,7 +263,7 @@ class _RecordsMaker:
             return self._span_corrections.labels(batch.ids, batch.rows.cells["spans"], labels)
         return self._corrections.apply(batch.ids, labels, self._classes)
 
-    @property
+    @functools.cached_property
     def _span_corrections(self) -> SpanCorrections:
         """The decisions of --corrections on spans."""
         return SpanCorrections(self._corrections, self._classes)
