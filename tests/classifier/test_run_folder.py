@@ -67,3 +67,32 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_one(tmp_path: pathlib
     assert done.stdout.splitlines() == ["fitted", "1"], done.stderr
     assert not left.exists()
     assert list(tmp_path.iterdir()) == []
+
+
+_SAVE = """
+import os, pathlib, signal, sys
+from yt8m.classifier.run_folder import RunFolder
+folder = RunFolder()
+os.mkdir(folder.path)
+for name in "abc":
+    pathlib.Path(folder.path, name).write_text(name)
+copied = []
+def kill(event, words):
+    if event == "shutil.copyfile":
+        copied.append(words)
+        if len(copied) == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(kill)
+folder.copy_to(sys.argv[1])
+"""
+
+
+def test_a_killed_save_leaves_nothing_once_it_is_repeated(tmp_path: pathlib.Path) -> None:
+    environment: Any = {**os.environ, "TMPDIR": str(tmp_path / "system"), "PYTHONPATH": str(ROOT)}
+    (tmp_path / "system").mkdir()
+    (tmp_path / "saved").mkdir()
+    for kill_at, status in (("2", -signal.SIGKILL), ("0", 0)):
+        words = [sys.executable, "-c", _SAVE, str(tmp_path / "saved/mine"), kill_at]
+        assert subprocess.run(words, env=environment, check=False).returncode == status
+        assert len(os.listdir(tmp_path / "saved")) == 1  # what was begun, and then what is whole
+    assert sorted(os.listdir(tmp_path / "saved/mine")) == ["a", "b", "c"]

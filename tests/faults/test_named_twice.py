@@ -76,6 +76,7 @@ def test_a_manifest_may_list_each_name(shards: pathlib.Path, capfd: pytest.Captu
     (shards / "z.tfrecord").hardlink_to(shards / "x.tfrecord")
     for _ in range(2):
         assert main(["verify", "a/x.tfrecord", "a/y.tfrecord", "a/z.tfrecord", "--manifest=a/manifest.json"]) == 0
+        assert capfd.readouterr().err.count("a/z.tfrecord is the file a/x.tfrecord") == 1
     queue = fault_shards.queue("video", "a/*.tfrecord", num_epochs=1)
     data = DataConfig(data_pattern="a/*.tfrecord", feature_sizes=(3, 2), num_classes=fault_shards.CLASSES)
     check_input(queue, data)

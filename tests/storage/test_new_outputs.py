@@ -7,9 +7,12 @@ import pathlib
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import requests
 
+from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.storage.new_outputs import new_output
 
@@ -54,3 +57,22 @@ def test_what_was_written_of_older_sources_is_refused(tmp_path: pathlib.Path, ki
     with pytest.raises(UsageError, match="exists already"), new_output(str(tmp_path / "out"), "export", sources=killed):
         pass
     assert (tmp_path / "out").is_dir()
+
+
+def test_each_folder_of_many_shards_is_listed_once(tmp_path: pathlib.Path, bucket: str) -> None:
+    """A request for each shard would cost minutes before an evaluation of a bucket begins."""
+    shards = [f"{bucket}/shards/{number}.tfrecord" for number in range(5)]
+    for path in shards:
+        storage.write(path, "x")
+    methods = list[str]()
+
+    def counted(session: requests.Session, request: requests.PreparedRequest, **more: Any) -> requests.Response:
+        methods.append(str(request.method))
+        return send(session, request, **more)
+
+    send = requests.Session.send
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(requests.Session, "send", counted)
+        with new_output(str(tmp_path / "out"), "eval", sources=shards):
+            pass
+    assert 0 < len(methods) < len(shards)

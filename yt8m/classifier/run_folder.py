@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from yt8m import storage
 from yt8m.classifier.data_errors import DataError
 from yt8m.storage import copies, temporary
+from yt8m.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from yt8m.python_api.loaded_model import Model
@@ -54,12 +55,8 @@ class RunFolder:
             raise DataError(f"{target}: a classifier is saved on this machine; save it here, and copy the folder then.")
         if os.path.lexists(target):
             raise DataError(f"{target} exists already: name a new folder.")
-        part = f"{target}.part-{os.getpid()}"
-        try:
-            shutil.copytree(self.path, part)
-            os.rename(part, target)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+        with LocalStore().replaced_folder(target) as part:
+            shutil.copytree(self.path, part, dirs_exist_ok=True)
 
     def packed(self) -> dict[str, bytes]:
         """{path in the run: content} of its files."""

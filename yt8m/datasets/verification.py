@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
+from absl import logging
 
 from yt8m import options, storage, terminal
 from yt8m.config import data_fit
@@ -87,6 +88,8 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
     """
     data = open_data(patterns, by_name=True)  # the manifest lists names
     paths = data.as_named
+    for path, first in storage.named_twice(paths).items():
+        logging.warning("%s is the file %s: it is checked, and listed in a manifest, under each name", path, first)
     with contextlib.suppress(RunError):  # of a damaged manifest
         label_check.warn(data, are_needed=False)
     expected = _manifest_to_check(config)

@@ -48,16 +48,21 @@ def new_output(path: str, command: str, flag: str = "out", *, sources: Iterable[
 
 def _versions(sources: Iterable[str]) -> list[tuple[str, int, int]]:
     """(path, size, version) of each file of the sources. Figures and hidden files do not say what a run has learned."""
-    paths: set[str] = set()
-    for source in map(storage.absolute, filter(None, sources)):
-        folder, _, start = (source, "", "") if storage.is_dir(source) else source.rpartition("/")
-        names = (name for name in storage.names_in(folder or "/") if name.startswith(start))
-        paths |= {
-            storage.join(folder, name)
-            for name in names
-            if not name.startswith((".", "events.")) and name[-6:] != ".jsonl" and name not in _OF_EVALUATIONS
-        }
-    return sorted((path, stamp.bytes, stamp.version) for path, stamp in storage.stamps(sorted(paths)).items())
+    named = [storage.absolute(source) for source in sources if source]
+    stamps = storage.stamps(named)  # all shards of a bucket at once; of folders on this machine, too
+    files = {path: stamp for path, stamp in stamps.items() if storage.is_remote(path) or not storage.is_dir(path)}
+    others = {path for source in dict.fromkeys(named) if source not in files for path in _learned_files(source)}
+    files |= storage.stamps(sorted(others))
+    return sorted((path, stamp.bytes, stamp.version) for path, stamp in files.items())
+
+
+def _learned_files(source: str) -> Iterator[str]:
+    """The paths in the folder `source`, or those that begin with it, but for what says nothing of what was learned."""
+    folder, _, start = (source, "", "") if storage.is_dir(source) else source.rpartition("/")
+    for name in storage.names_in(folder or "/"):
+        is_figure = name.startswith((".", "events.")) or name[-6:] == ".jsonl" or name in _OF_EVALUATIONS
+        if name.startswith(start) and not is_figure:
+            yield storage.join(folder, name)
 
 
 def was_begun(path: str, command: str) -> bool:
