@@ -10,8 +10,8 @@ import pytest
 from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
 from small_exports import checkpoint
 
-from yt8m import inference, train
-from yt8m.bulk.bulk_config import BulkConfig, EvalBulk, InferBulk, RankBulk
+from yt8m import inference, storage, train
+from yt8m.bulk.bulk_config import COMMANDS, BulkConfig, EvalBulk, InferBulk, RankBulk, ShardTask
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
@@ -30,10 +30,45 @@ def test_a_job_that_died_before_its_note_was_written_can_be_started_again(tmp_pa
 
     (tmp_path / ".job.json.4000000.5bce98f7bbf6c6dd.tmp").touch()
     (tmp_path / ".lock").touch()
-    jobs._claim_folder(InferBulk(model="m", data="i", out=str(tmp_path), resume=True), {"model": "m"})
+    jobs._claim_folder("infer", InferBulk(model="m", data="i", out=str(tmp_path), resume=True), {"model": "m"}, True)
     assert (tmp_path / "job.json").exists()
     with pytest.raises(UsageError, match="--resume"):
-        jobs._claim_folder(InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"})
+        jobs._claim_folder("infer", InferBulk(model="m", data="i", out=str(tmp_path)), {"model": "m"}, True)
+
+
+@pytest.mark.parametrize(("name", "config"), [("eval", EvalBulk), ("rank", RankBulk)])
+@pytest.mark.parametrize(
+    ("has_result", "was_killed", "is_changed", "begins"),
+    [(False, False, False, True), (True, True, False, True), (True, False, False, False), (False, True, True, False)],
+    ids=["no result", "killed at its end", "ended", "other data"],
+)
+def test_an_interrupted_evaluation_or_ranking_begins_again_by_the_same_command(
+    tmp_path: pathlib.Path,
+    name: str,
+    config: type[BulkConfig],
+    has_result: bool,
+    was_killed: bool,
+    is_changed: bool,
+    begins: bool,
+) -> None:
+    from yt8m.bulk import jobs
+
+    def claim(was_killed: bool) -> None:
+        tasks = [ShardTask(0, str(tmp_path / "shard"))]
+        jobs._claim_folder(name, job, jobs._describe_job(name, job, tasks, "w"), was_killed)
+
+    job = config(model="m", data="i", out=str(tmp_path / "out"))
+    storage.write(tmp_path / "shard", "old")
+    claim(was_killed=False)
+    left = {"bad_records.txt", "parts/done.json", *([COMMANDS[name].result] if has_result else [])}
+    for path in left:
+        storage.write(tmp_path / "out" / path, "old")
+    if is_changed:
+        storage.write(tmp_path / "shard", "longer")
+    with contextlib.nullcontext() if begins else pytest.raises(UsageError, match="holds files already"):
+        claim(was_killed)
+    files = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert files == {"job.json", *(() if begins else left)}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +82,7 @@ def test_a_job_of_another_batch_size_says_what_goes_on_with_it(
     for size, expectation in ((begun, contextlib.nullcontext()), (given, pytest.raises(UsageError, match=remedy))):
         config = InferBulk(model="m", data="i", out=str(tmp_path), resume=True, batch_size=size)
         with expectation:
-            jobs._claim_folder(config, jobs._describe_job("infer", config, [], "w"))
+            jobs._claim_folder("infer", config, jobs._describe_job("infer", config, [], "w"), False)
 
 
 @pytest.mark.parametrize("choice", ["", "best"])

@@ -74,8 +74,10 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     if isinstance(config, EvalBulk):
         label_check.warn(data)
     storage.makedirs(config.out)
-    with storage.lock(storage.join(config.out, _LOCK_FILE)):
-        _claim_folder(config, _describe_job(name, config, shards, weights))
+    lock = storage.join(config.out, _LOCK_FILE)
+    was_killed = storage.exists(lock)  # a job that ends in another way removes it
+    with storage.lock(lock):
+        _claim_folder(name, config, _describe_job(name, config, shards, weights), was_killed)
         finished = [shard for shard in shards if shard_work.is_finished(config, shard)]
         if finished:
             logging.info("%d of %d shards are done already", len(finished), len(shards))
@@ -146,21 +148,45 @@ def _tasks_of_shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask
     ]
 
 
-def _claim_folder(config: BulkConfig, description: Mapping[str, Any]) -> None:
-    """Writes the description of the job into the output folder, unless --resume continues the job described there."""
+def _claim_folder(name: str, config: BulkConfig, description: Mapping[str, Any], was_killed: bool) -> None:
+    """Writes the description of the job into the output folder, unless --resume continues the job described there.
+
+    `rank` and `eval` keep nothing of an interrupted job, so that the same job just begins again.
+    """
     description_path = storage.join(config.out, _DESCRIPTION_FILE)
     if isinstance(config, InferBulk) and config.resume and storage.exists(description_path):
-        remedy = "Name another folder as --out."
-        with refusing(lambda error: RunError(f"{description_path} is damaged ({first_line(error)}). {remedy}")):
-            # A job of an earlier version lacks options that came later; it did what their defaults say.
-            later = {field.name: field.default for field in dataclasses.fields(config)}
-            _refuse_other_job(config.out, description, {**later, **state_files.read(description_path)})
+        former = _read_description(description_path, config)
+        _refuse_other_job(config.out, description, former)
         return
+    if not isinstance(config, InferBulk) and (was_killed or not storage.exists(_result_path(name, config))):
+        _discard_interrupted(name, config, description)
     # Hidden files are the lock, and leftovers of a job that died before it wrote its description.
     if any(name != WORKERS_LOG and not name.startswith(".") for name in storage.names_in(config.out)):
         hint = "add --resume to continue an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--out={config.out} holds files already; {hint}name a new folder.")
     state_files.write(description_path, description)
+
+
+def _read_description(path: str, config: BulkConfig) -> dict[str, Any]:
+    """Reads the description of a job. One of an earlier version lacks options that came later; it did as they say."""
+    with refusing(lambda error: RunError(f"{path} is damaged ({first_line(error)}). Name another folder as --out.")):
+        return {**{field.name: field.default for field in dataclasses.fields(config)}, **state_files.read(path)}
+
+
+def _discard_interrupted(name: str, config: BulkConfig, description: Mapping[str, Any]) -> None:
+    """Removes from the output folder what an interrupted job with the same description has written."""
+    description_path = storage.join(config.out, _DESCRIPTION_FILE)
+    if not storage.exists(description_path):
+        return
+    former, same = _read_description(description_path, config), json.loads(json.dumps(description))
+    if any(former.get(key) != value for key, value in same.items()):
+        return
+    logging.info("%s holds an interrupted job with the same settings, model and shards: it begins again", config.out)
+    if storage.exists(parts_folder := storage.join(config.out, PARTS)):
+        storage.remove_tree(parts_folder)
+    for path in (storage.join(config.out, _BAD_RECORDS_FILE), _result_path(name, config), description_path):
+        if storage.exists(path):
+            storage.remove(path)
 
 
 def _refuse_other_job(output: str, description: Mapping[str, Any], former: Mapping[str, Any]) -> None:

@@ -48,10 +48,10 @@ def new_output(path: str, command: str, flag: str = "out", *, sources: Iterable[
 
 def _versions(sources: Iterable[str]) -> list[tuple[str, int, int]]:
     """(path, size, version) of each file of the sources. Figures and hidden files do not say what a run has learned."""
-    named = [storage.absolute(source) for source in sources if source]
-    stamps = storage.stamps(named)  # all shards of a bucket at once; of folders on this machine, too
+    source_paths = [storage.absolute(source) for source in sources if source]
+    stamps = storage.stamps(source_paths)  # all shards of a bucket at once; of folders on this machine, too
     files = {path: stamp for path, stamp in stamps.items() if storage.is_remote(path) or not storage.is_dir(path)}
-    others = {path for source in dict.fromkeys(named) if source not in files for path in _learned_files(source)}
+    others = {path for source in dict.fromkeys(source_paths) if source not in files for path in _learned_files(source)}
     files |= storage.stamps(sorted(others))
     return sorted((path, stamp.bytes, stamp.version) for path, stamp in files.items())
 
