@@ -19,6 +19,7 @@ from yt8m.extractors.decoding import DecodeError, Message, Request, decode
 SOUND = Sound(16000, 16000, 16000)
 TONE = made_videos.tone("square")
 RULES = (sampling_rules.WHOLE, sampling_rules.PUBLISHED, sampling_rules.EARLIER)
+EARLIER_WHOLE = "whole-2"
 
 
 def decoded(path: str, **more: Any) -> list[Message]:
@@ -183,10 +184,78 @@ def with_pause(source: str, target: pathlib.Path, seconds: float, kinds: tuple[s
 def test_a_pause_of_pictures_and_sound_is_refused(tmp_path: pathlib.Path, ending: str) -> None:
     whole = made_videos.write(tmp_path / f"whole.{ending}", made_videos.grey, TONE, 10.0, rate=8000)
     path = with_pause(whole, tmp_path / f"pause.{ending}", 40.0, ("video", "audio"))
-    with pytest.raises(DecodeError, match=r"pauses for 40\.\d seconds at 0:05.*setpts"):
-        decoded(path)
-    talk = with_pause(whole, tmp_path / f"talk.{ending}", 8.0, ("video", "audio"))  # a moment without pictures
-    assert end_of(decoded(talk))["rows"] == 18
+    for rule in (sampling_rules.WHOLE, EARLIER_WHOLE):
+        with pytest.raises(DecodeError, match=r"pauses for (39|40)\.\d seconds at 0:05.*setpts"):
+            decoded(path, rule=rule)
+    talk = with_pause(whole, tmp_path / f"talk.{ending}", 8.0, ("video", "audio"))
+    with pytest.raises(DecodeError, match=r"pauses for (7|8)\.\d seconds at 0:05.*setpts"):
+        decoded(talk)
+    assert end_of(decoded(talk, rule=EARLIER_WHOLE))["rows"] == 18
+
+
+@pytest.mark.parametrize("ending", ["mkv", "mp4"])
+def test_a_pause_of_which_no_picture_is_in_two_rows_is_taken(tmp_path: pathlib.Path, ending: str) -> None:
+    def brighter(second: float) -> np.ndarray:
+        return made_videos.grey(2.5 * second)
+
+    whole = made_videos.write(tmp_path / f"whole.{ending}", brighter, TONE, 10.0, rate=8000)
+    path = with_pause(whole, tmp_path / f"pause.{ending}", 1.7, ("video", "audio"))
+    shown = seconds_shown(decoded(path))
+    assert len(shown) == len(set(shown)) == 12
+    with pytest.raises(DecodeError, match=r"pauses for 1\.\d seconds at 0:05"):
+        decoded(path, per_second=5.0)
+    longer = with_pause(whole, tmp_path / f"longer.{ending}", 8.0, ("video", "audio"))
+    assert end_of(decoded(longer, per_second=0.2))["rows"] == 4  # a row is five seconds
+
+
+@pytest.mark.parametrize("seconds", cases.all_of([1.5, 8.0], heavy=[0.8, 3.0, 5.0, 9.7, 12.0, 100.0]))
+@pytest.mark.parametrize("kinds", [("video", "audio"), ("video",)])
+def test_a_jump_of_the_clock_of_a_transport_stream_fills_no_rows(
+    tmp_path: pathlib.Path, seconds: float, kinds: tuple[str, ...]
+) -> None:
+    sound = TONE if "audio" in kinds else None
+    whole = made_videos.write(tmp_path / "whole.ts", made_videos.grey, sound, 10.0, rate=16000)
+    path = with_pause(whole, tmp_path / "jump.ts", seconds, kinds)
+    expected, found = decoded(whole), decoded(path)
+    np.testing.assert_allclose(seconds_shown(found), seconds_shown(expected), atol=0.25)
+    assert len(seconds_shown(found)) == 10
+    assert [note for note in end_of(found)["notes"] if note.startswith("times")] in (
+        [["times jump at 0:05"]] if seconds > 1 else [["times jump at 0:05"], ["times jump at 0:06"]]
+    )
+    if sound:
+        np.testing.assert_allclose(np.sqrt((windows(found) ** 2).mean(axis=1)).min(), 0.28, atol=0.08)
+    rows = end_of(decoded(path, rule=EARLIER_WHOLE))["rows"]
+    assert rows == (10 if seconds > 10 else 10 + round(seconds))  # records that exist keep their rows
+
+
+@pytest.mark.parametrize("gap", cases.all_of([2.0, 7.0], heavy=[0.7, 4.0, 9.5]))
+def test_joined_recordings_whose_clock_jumps_a_little(tmp_path: pathlib.Path, gap: float) -> None:
+    """Three pieces of one clock, of which a part between them is missing."""
+    whole = b""
+    for number in range(3):
+        recording(tmp_path / "piece.ts", (number * 4.0, number * 4.0 + 4.0))
+        whole += shifted(tmp_path / "piece.ts", number * (4.0 + gap))
+    joined = tmp_path / "joined.ts"
+    joined.write_bytes(whole)
+    found = decoded(str(joined))
+    np.testing.assert_allclose(seconds_shown(found), np.arange(12), atol=0.6)
+    assert len(windows(found)) == 12
+    assert [note for note in end_of(found)["notes"] if note.startswith("times jump")] == [
+        "times jump at 0:04",
+        "times jump at 0:08",
+    ]
+
+
+def test_a_picture_of_a_transport_stream_stands_still_while_the_sound_goes_on(tmp_path: pathlib.Path) -> None:
+    whole = made_videos.write(tmp_path / "whole.ts", made_videos.grey, TONE, 30.0, rate=16000)
+    for seconds, notes in ((6.0, []), (15.0, ["one picture for 15 seconds at 0:05"])):
+        found = decoded(with_pause(whole, tmp_path / "still.ts", seconds, ("video",)))
+        shown = seconds_shown(found)
+        np.testing.assert_allclose(shown[6 + int(seconds) : 20], np.arange(6, 20 - seconds), atol=0.3)
+        said = [note for note in end_of(found)["notes"] if "times" in note or "one picture" in note]
+        assert said == notes
+    silence = decoded(with_pause(whole, tmp_path / "silence.ts", 6.0, ("audio",)))
+    np.testing.assert_allclose(seconds_shown(silence)[:30], np.arange(30), atol=0.25)
 
 
 def test_a_pause_of_pictures_of_an_even_rate_is_refused_unless_the_picture_lasts(tmp_path: pathlib.Path) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import itertools
 import struct
-from collections.abc import Callable
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 # The endings of the names of video and sound files. In a folder that the user names, files with these endings are used.
 ENDINGS = (
@@ -25,6 +25,7 @@ OTHER_ENDINGS = (
     *(".f4v", ".3g2", ".qt", ".wma", ".aac", ".ac3", ".aiff", ".au", ".amr", ".mka", ".oga"),
 )
 
+_TOLERANCE = 0.5  # so many seconds may be missing at the end of a stream, because containers round their durations
 # FFmpeg's names of the formats that store a duration. Only for these does the decoder compare the duration with the end
 # of the streams: for other formats, FFmpeg guesses the duration from the size of the file.
 FORMATS_WITH_DURATION = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "wav", "asf", "mp4", "mov", "flac", "flv")
@@ -83,6 +84,28 @@ def states_length(file: BinaryIO, error: type[Exception]) -> bool:
     if length.end > size:
         raise error(f"it is cut: it has {size} of {length.end} bytes")
     return length.is_stated
+
+
+def refuse_early_end(container: Any, streams: Sequence[Any], ends: Mapping[int, float], error: type[Exception]) -> None:
+    """Refuses a video whose streams end more than `_TOLERANCE` before the time that its container states.
+
+    Args:
+      container, streams: of PyAV.
+      ends: {index of a stream: second of the video at which its last packet ends}.
+    """
+    if container.format.name not in FORMATS_WITH_DURATION:
+        return
+    stated = [
+        (ends.get(stream.index, 0.0), float(stream.duration * stream.time_base))
+        for stream in streams
+        if stream.duration
+    ]
+    if container.duration and not stated:
+        start = max(0.0, (container.start_time or 0) / 1e6)
+        stated = [(max(ends.values(), default=0.0), container.duration / 1e6 - start)]
+    for end, stated_end in stated:
+        if stated_end - end > _TOLERANCE:
+            raise error(f"it is cut: it has {end:.1f} of {stated_end:.1f} seconds")
 
 
 def _mp4_length(content: _Content) -> Length:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from yt8m.extractors import containers
 from yt8m.extractors.decoder_messages import DecodeError, Message, Request
+from yt8m.extractors.pauses import Pauses
 from yt8m.extractors.sampling import NearestClips, NearestFrames, WholeRows, Windows, nearest_rows, samples_of
 from yt8m.extractors.sampling_rules import RULES, whole_rows
 from yt8m.extractors.scaled_pictures import ScaledPicture, new_reformatters
 from yt8m.extractors.time_line import TimeLine
 
-_TOLERANCE = 0.5  # so many seconds may be missing at the end of a stream, because containers round their durations
 # To decode a part of a video, the decoder first seeks to this many seconds before the start of the part, because
 # decoding can begin only at a keyframe. The second value is tried if the first fails.
 _SEEK_LEADS = (2.0, 15.0)
@@ -54,7 +54,7 @@ class VideoDecoder:
         self._origin = self._start_of_video(min(starts, default=0.0))
         self._ends: dict[int, float] = {}  # {index of a stream: second of the video at which its last packet ends}
         self._has_discontinuities = self._rule.checks_times and bool(container.format.flags & _TS_DISCONT)
-        self._time_line = TimeLine(self._has_discontinuities, self._origin, self._note)
+        self._time_line = TimeLine(self._has_discontinuities, self._rule.closes_pauses, self._origin, self._note)
         row_limits = request.per_second, request.start, request.end, request.most
         self._sampler: NearestFrames[ScaledPicture] | WholeRows[ScaledPicture] = (
             WholeRows(*row_limits) if self._rule.counts_whole else nearest_rows(*row_limits)
@@ -198,7 +198,7 @@ class VideoDecoder:
         """Decodes the requested part; yields its messages, the last of which is `end`."""
         is_at_end = True
         # All streams are read, because the length of the container is that of the longest stream.
-        for packet in self._container.demux():
+        for packet in self._packets():
             if self._rule.checks_times:
                 self._time_line.move(packet)
             for frame in self._decode_needed(packet):
@@ -207,9 +207,19 @@ class VideoDecoder:
                 is_at_end = False
                 break
         if is_at_end:
-            self._refuse_cut()
+            if not self._states_length:
+                self._notes.append(_PERHAPS_CUT)
+            containers.refuse_early_end(self._container, self._streams, self._ends, DecodeError)
         yield from self._remaining_messages()
         yield self._end_message(self._rows, is_at_end)
+
+    def _packets(self) -> Iterator[Any]:
+        packets = self._container.demux()
+        if not self._rule.closes_pauses:
+            return iter(packets)
+        indices = [stream.index for stream in self._streams]
+        pauses = Pauses(indices, self._has_discontinuities, self._request.per_second, self._origin, self._note)
+        return pauses.closed(packets)
 
     def _decode_needed(self, packet: Any) -> Iterator[Any]:
         """Yields the frames of a packet. If its stream is not needed, only the end of the packet is recorded."""
@@ -299,27 +309,6 @@ class VideoDecoder:
         if isinstance(self._sampler, WholeRows):
             return self._sampler.finish(self._ends.get(self._video.index, 0.0) if self._video is not None else 0.0)
         return self._sampler.finish()
-
-    def _refuse_cut(self) -> None:
-        """Refuses a file whose streams end more than `_TOLERANCE` before the time that the container states.
-
-        If the container states no length, a note says that the file is perhaps cut.
-        """
-        if not self._states_length:
-            self._notes.append(_PERHAPS_CUT)
-        if self._container.format.name not in containers.FORMATS_WITH_DURATION:
-            return
-        for stream in self._streams:
-            if stream.duration:
-                self._refuse_early_end(self._ends.get(stream.index, 0.0), float(stream.duration * stream.time_base))
-        if self._container.duration and not any(stream.duration for stream in self._streams):
-            start = max(0.0, (self._container.start_time or 0) / 1e6)
-            self._refuse_early_end(max(self._ends.values(), default=0.0), self._container.duration / 1e6 - start)
-
-    @staticmethod
-    def _refuse_early_end(end: float, stated_end: float) -> None:
-        if stated_end - end > _TOLERANCE:
-            raise DecodeError(f"it is cut: it has {end:.1f} of {stated_end:.1f} seconds")
 
     def _end_message(self, rows: int, is_at_end: bool) -> Message:
         """The last message."""

@@ -77,7 +77,7 @@ def nearest_rows(per_second: float, start: float, end: float | None, most: int) 
 
 
 class WholeRows(Generic[F]):
-    """Chooses the frame for each row by the rule `whole-2`: a row counts if the video has half of it.
+    """Chooses the frame for each row by the rule `whole-3`: a row counts if the video has half of it.
 
     Row k gets the frame nearest to second `start + k / per_second`. It is given once a frame shows that the video has
     half of the row. The first row always counts.

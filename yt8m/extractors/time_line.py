@@ -58,11 +58,16 @@ class TimeLine:
     """Moves the packets of a file, in the order in which the container gives them.
 
     Args:
+      closes_pauses: whether `pauses` has closed all jumps to later times in a format with discontinuities, so that what
+        is left of them is a picture that stands still.
       origin: the container's time, in seconds, at which the video starts, for messages.
     """
 
-    def __init__(self, has_discontinuities: bool, origin: float, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, has_discontinuities: bool, closes_pauses: bool, origin: float, note: Callable[[str], None]
+    ) -> None:
         self._has_discontinuities, self._origin, self._note = has_discontinuities, origin, note
+        self._jumps_back_only = has_discontinuities and closes_pauses
         self._streams: dict[int, _StreamTimes] = {}
         self._has_noted_still = False
         self._shifts = [0.0]  # seconds by which packets are moved, before the first jump and after each one
@@ -135,7 +140,8 @@ class TimeLine:
 
     def _is_jump(self, stream: _StreamTimes, interval: float) -> bool:
         most = max(_JUMP if self._has_discontinuities else _STILL, _USUAL_INTERVALS * stream.longest)
-        return interval < -_BACK or (interval > most and stream.packets >= _LEAST_PACKETS)
+        jumps_ahead = interval > most and stream.packets >= _LEAST_PACKETS and not self._jumps_back_only
+        return interval < -_BACK or jumps_ahead
 
     def _jump(self, stream: _StreamTimes, time: float, interval: float) -> None:
         """Moves a stream to the next jump that another stream has made; if there is none, the stream makes one."""

@@ -4,7 +4,7 @@
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
      "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...},
      "extractors": [{"name": "inception", "feature": "rgb", "range": [-2, 2], "frames_per_second": 1,
-                     "max_frames": 300, "sampling": "published-2", "settings": {...},
+                     "max_frames": 300, "sampling": "published-3", "settings": {...},
                      "weights": {"inception_graph": "<sha256>", ...}}, ...],
      "split": "train",
      "corrections": {"file": "decisions.csv", "sha256": "...", "labels added": 12, "labels removed": 30}}
@@ -168,7 +168,7 @@ def _refuse_mixed_rules(manifests: Sequence[Manifest]) -> None:
                 raise RunError(
                     f"{source} has rows of {key[1]} that were made by the rule {other}, and {part.sources[0]} by the "
                     f"rule {rule}: a model would take both for the same. Extract one of the two again, into another "
-                    "folder, with `yt8m extract --rules=1` or `--rules=2`."
+                    "folder, with `yt8m extract --rules=N`, where N is the number at the end of the other rule."
                 )
 
 

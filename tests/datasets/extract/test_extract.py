@@ -112,7 +112,7 @@ def test_manifest_and_summary_describe_the_records(data: pathlib.Path) -> None:
     assert found.data is not None
     assert [str(one) for one in found.data.features] == ["colours of 6", "bands of 8"]
     assert (found.data.level, found.data.num_classes, found.data.max_frames) == ("frame", 3, 4)
-    shared = {"range": None, "frames_per_second": 1.0, "max_frames": 300, "sampling": "whole-2", "weights": {}}
+    shared = {"range": None, "frames_per_second": 1.0, "max_frames": 300, "sampling": "whole-3", "weights": {}}
     assert found.extractors == (
         {"name": "own_extractors:Colours", "feature": "colours", "settings": {"scale": 1.0}, **shared},
         {"name": "own_extractors:Bands", "feature": "bands", "settings": {}, **shared},

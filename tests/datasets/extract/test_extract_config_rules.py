@@ -47,36 +47,42 @@ def sampling(out: pathlib.Path, level: str = "frame") -> str | None:
 def test_records_keep_their_rules_and_new_ones_have_the_newest(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     extract(clips, new)
-    assert (rows(new), sampling(new)) == ({"disc/a.mp4": 2, "disc/b.mp4": 3}, "whole-2")
+    assert (rows(new), sampling(new)) == ({"disc/a.mp4": 2, "disc/b.mp4": 3}, "whole-3")
     extract(clips, old, "--rules=1", "--level=frame")
     assert (rows(old), sampling(old)) == ({"a.mp4": 3, "b.mp4": 4}, None)  # as earlier versions made them
     before = (old / "frame" / "summary.json").stat().st_mtime_ns
     extract(clips, old)  # adds a level
     assert (old / "frame" / "summary.json").stat().st_mtime_ns == before
     assert sampling(old, "video") is None
-    for folder, version in ((old, 2), (new, 1)):
-        with pytest.raises(UsageError, match=rf"--rules={version}: .* was made by version {3 - version} of the rules"):
+    for folder, made, version in ((old, 1, 2), (old, 1, 3), (new, 3, 1), (new, 3, 2)):
+        with pytest.raises(UsageError, match=rf"--rules={version}: .* was made by version {made} of the rules"):
             extract(clips, folder, f"--rules={version}")
         with pytest.raises(UsageError, match=rf"--rules={version}"):  # the other level would stay
             extract(clips, folder, f"--rules={version}", "--level=video", "--overwrite")
     extract(clips, old, "--rules=2", "--overwrite")
     assert sampling(old) == sampling(old, "video") == "whole-2"
+    shutil.rmtree(old / "video")
+    extract(clips, old)  # adds the level by the rule of the other one
+    assert sampling(old, "video") == "whole-2"
 
 
 def test_records_of_two_rules_are_no_training_data(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    for version in (1, 2):
+    for version in (1, 2, 3):
         extract(clips, tmp_path / str(version), f"--rules={version}", "--level=frame")
-    pattern = f"{tmp_path}/*/frame/train/*.tfrecord"
-    with pytest.raises(RunError, match=r"by the rule nearest-1, and .* by the rule whole-2.*--rules=1"):
+    pattern = f"{tmp_path}/[12]/frame/train/*.tfrecord"
+    with pytest.raises(RunError, match=r"by the rule nearest-1, and .* by the rule whole-2.*--rules=N"):
         yt8m.fit(train_data_pattern=pattern, train_dir=str(tmp_path / "run"), model="FrameLevelLogisticModel")
-    shutil.rmtree(tmp_path / "1")
+    with pytest.raises(RunError, match=r"by the rule whole-2, and .* by the rule whole-3"):
+        manifest.find([str(path) for path in tmp_path.glob("[23]/frame/train/*.tfrecord")])
+    for earlier in ("1", "2"):
+        shutil.rmtree(tmp_path / earlier)
     assert manifest.find([str(path) for path in tmp_path.glob("*/frame/train/*.tfrecord")]).extractors
 
 
 def test_a_rule_of_a_later_version_is_refused(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     extract(clips, tmp_path / "data")
     for path in (tmp_path / "data").glob("*/train/manifest.json"):
-        path.write_text(path.read_text().replace('"whole-2"', '"whole-9"'))
+        path.write_text(path.read_text().replace('"whole-3"', '"whole-9"'))
     with pytest.raises(UsageError, match="'whole-9', which this version of yt8m does not know"):
         extract(clips, tmp_path / "data")
 
@@ -84,15 +90,17 @@ def test_a_rule_of_a_later_version_is_refused(clips: pathlib.Path, tmp_path: pat
 def test_published_features_keep_the_rule_of_mediapipe() -> None:
     assert Inception.sampling == Vggish.sampling == sampling_rules.PUBLISHED
     usual = [sampling_rules.WHOLE, sampling_rules.PUBLISHED]
-    assert sampling_rules.rule_of(2, usual) == sampling_rules.PUBLISHED
-    assert sampling_rules.rule_of(2, usual[:1]) == sampling_rules.WHOLE
+    assert sampling_rules.rule_of(3, usual) == sampling_rules.PUBLISHED == "published-3"
+    assert sampling_rules.rule_of(3, usual[:1]) == sampling_rules.WHOLE == "whole-3"
+    assert sampling_rules.rule_of(3, ["whole-2"]) == "whole-3"  # an extractor of one's own that names an earlier rule
+    assert [sampling_rules.rule_of(2, usual), sampling_rules.rule_of(2, usual[:1])] == ["published-2", "whole-2"]
     assert sampling_rules.rule_of(1, usual) == sampling_rules.EARLIER
-    assert {sampling_rules.version_of(name) for name in sampling_rules.RULES} == {1, 2}
+    assert {sampling_rules.version_of(name) for name in sampling_rules.RULES} == {1, 2, 3}
 
 
 def test_a_run_keeps_the_rule_of_its_data(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """A film of 2 seconds: its row at second 2 belongs to the features of a run with the earlier rule only."""
-    for version in (1, 2):
+    for version in (1, 2, 3):
         extract(clips, tmp_path / f"data{version}", f"--rules={version}", "--level=video")
         run = str(tmp_path / f"run{version}")
         yt8m.fit(
@@ -101,7 +109,7 @@ def test_a_run_keeps_the_rule_of_its_data(clips: pathlib.Path, tmp_path: pathlib
         )  # fmt: skip
         config = json.loads((pathlib.Path(run) / "config.json").read_text())
         (entry,) = config["config"]["data"]["extractors"]
-        assert entry.get("sampling") == (None if version == 1 else "whole-2")
+        assert entry.get("sampling") == (None if version == 1 else f"whole-{version}")
         with yt8m.load(run) as model:
             (expected, _) = model.predict(f"{tmp_path}/data{version}/video/train/*.tfrecord", top_k=1)
             found = model.predict_video(clips / "disc" / "a.mp4", top_k=1)

@@ -49,8 +49,8 @@ class ExtractConfig(DataSetFlags):
     )
     rules: int = option(
         0,
-        "version of the rules of ids, rows and times: 2, or 1 for that of earlier versions of yt8m [that of the "
-        "records in --out, else 2]",
+        "version of the rules of ids, rows and times: 3, or 2 or 1 for those of earlier versions of yt8m [that of the "
+        "records in --out, else 3]",
         shapes="nothing",
         minimum=0,
         maximum=sampling_rules.NEWEST,
