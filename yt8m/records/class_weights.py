@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables import columns
 from yt8m.tables.class_names import clean_name
 from yt8m.tables.reading import Row, open_columns
 
 _COLUMNS = ("class", "weight")
-_DECIMAL_COMMA = re.compile(r"0?,\d+|\d+,(\d{1,2}|\d{4,})")  # but 1,000 may be a thousand
 
 
 def read_class_weights(path: str, names: Vocabulary, num_classes: int) -> tuple[float, ...]:
@@ -50,10 +49,7 @@ def _parse_class(row: Row, numbers: dict[str, int], num_classes: int, where: str
 
 
 def _parse_weight(text: str, where: str) -> float:
-    try:
-        weight = float(text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text.strip()) else text)
-    except ValueError:
-        weight = math.nan
+    weight = columns.number(text, columns.has_decimal_comma(text))
     if not 0 <= weight < math.inf:
         raise UsageError(f"{where}: the weight is {text[:40]!r}; expected a number of at least 0.")
     return weight

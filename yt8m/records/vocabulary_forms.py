@@ -60,20 +60,17 @@ def _write(columns: _Columns) -> bytes:
 
 def _of_workbook(path: str) -> _Columns:
     from yt8m.tables.opening import open_source  # imports the readers of all kinds of tables
+    from yt8m.tables.reading import cell_text
 
     source = open_source("--vocabulary", path)
     batches = (zip(*batch.cells.values(), strict=True) for batch in source.batches(_ROWS_AT_ONCE, 0, source.columns))
-    columns = _of_table(source.columns, [list(map(_text, row)) for batch in batches for row in batch])
+    columns = _of_table(source.columns, [list(map(cell_text, row)) for batch in batches for row in batch])
     if columns is None:
         raise UsageError(
             f"--vocabulary={path}: the columns are {', '.join(source.columns)[:200] or 'missing'}; expected index and "
             "name, with the numbers 0, 1, 2, ..."
         )
     return columns
-
-
-def _text(cell: Any) -> str:
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _of_json_text(path: str, text: str) -> _Columns | None:

@@ -99,15 +99,17 @@ def matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArra
     try:
         return np.array(columns, np.float64).T.astype(np.float32)
     except (ValueError, TypeError):
-        has_decimal_commas |= any(map(_has_decimal_comma, itertools.chain(*columns)))
-        return np.array([[_number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
+        has_decimal_commas |= any(map(has_decimal_comma, itertools.chain(*columns)))
+        return np.array([[number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
 
 
-def _has_decimal_comma(cell: Any) -> bool:
+def has_decimal_comma(cell: Any) -> bool:
+    """Whether a cell has a number with a decimal comma; 1,234 may be a thousand, so it has none."""
     return isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()) is not None
 
 
-def _number(cell: Any, has_decimal_commas: bool) -> float:
+def number(cell: Any, has_decimal_commas: bool) -> float:
+    """The number in a cell; NaN if there is none."""
     text = str(cell).replace(",", ".") if has_decimal_commas else str(cell)
     try:
         return float(text)

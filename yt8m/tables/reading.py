@@ -62,11 +62,12 @@ class ColumnTable:
                 where = f"line {line}" if line else f"row {number}"
                 if number in rows.bad:
                     raise UsageError(f"{self.path}, {where}: {rows.bad[number]}.")
-                texts = {name: _text(cell) for name, cell in zip(rows.cells, cells, strict=True)}
+                texts = {name: cell_text(cell) for name, cell in zip(rows.cells, cells, strict=True)}
                 yield Row(where, texts, line or number)
 
 
-def _text(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
+    """The text of a cell; empty if the cell is."""
     if isinstance(cell, float) and cell.is_integer():  # as a workbook has whole numbers
         return str(int(cell))
     return "" if cell is None or cell != cell else str(cell)
@@ -103,7 +104,7 @@ def csv_text(flag: str, path: str) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for rows in source.batches(_ROWS_AT_ONCE, 0, columns):
-        writer.writerows(map(_text, cells) for cells in zip(*rows.cells.values(), strict=True))
+        writer.writerows(map(cell_text, cells) for cells in zip(*rows.cells.values(), strict=True))
     return text.getvalue()
 
 
