@@ -29,7 +29,7 @@ from yt8m.training.numpy_records import read_batches
 RANGE = (-11.0, 9.0)
 
 
-def make(folder: pathlib.Path, *more: str) -> pathlib.Path:
+def make(folder: pathlib.Path, *more: str, level: str = "frame") -> pathlib.Path:
     """Records of frames as bytes of `RANGE`, in two splits; returns the folder of the level."""
     draw = np.random.default_rng(0)
     (folder / "f").mkdir(parents=True)
@@ -38,9 +38,9 @@ def make(folder: pathlib.Path, *more: str) -> pathlib.Path:
         np.save(folder / f"f/{number}.npy", draw.normal(size=(3, 4)).astype("f4"))
         rows.append(f"v{number},c{number % 2},f/{number}.npy,{'train' if number < 6 else 'validate'}")
     (folder / "t.csv").write_text("\n".join(["id,labels,path,split", *rows]) + "\n")
-    words = [f"--table={folder}/t.csv", "--level=frame", "--shards=2", f"--out={folder}/made", *more]
+    words = [f"--table={folder}/t.csv", f"--level={level}", "--shards=2", f"--out={folder}/made", *more]
     assert main(["make-records", *words]) == 0
-    return folder / "made/frame"
+    return folder / "made" / level
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,24 @@ def test_every_program_refuses_them(
     assert not (run / "out.csv").exists()
 
 
-def takes(bounds: tuple[float, float] | None) -> DataFormat:
-    return DataFormat("frame", (FeatureFormat("features", 4, bounds),))
+@pytest.mark.promise("I12")
+def test_vectors_of_videos_are_refused_like_frames(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Such a vector shows no size, so that no format is found."""
+    folder = make(tmp_path, "--bits=8", level="video")
+    shape = ("--model=LogisticModel", "--batch_size=3", "--max_steps=1")
+    data = f"{folder}/validate/*.tfrecord"
+    train_words = [f"--train_data_pattern={folder}/train/*.tfrecord", f"--train_dir={tmp_path}/run", *shape]
+    assert train.main(train_words) == 0
+    open_data(data).refuse_unknown_bytes(takes(RANGE, "video"))
+    (folder / "validate/manifest.json").unlink()
+    assert evaluation.main([f"--train_dir={tmp_path}/run", f"--eval_data_pattern={data}", "--run_once"]) == 2
+    assert "validate0000.tfrecord: no manifest says" in capfd.readouterr().err
+    with pytest.raises(UsageError, match="no manifest says"):
+        open_data(f"{folder}/*/*.tfrecord").format  # noqa: B018 the other folder has a manifest
+
+
+def takes(bounds: tuple[float, float] | None, level: str = "frame") -> DataFormat:
+    return DataFormat(level, (FeatureFormat("features", 4, bounds),))
 
 
 @pytest.mark.promise("I12")

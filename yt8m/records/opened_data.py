@@ -14,7 +14,7 @@ import itertools
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -156,9 +156,8 @@ class OpenedData:
             return
         undescribed = [path for path in self.files if os.path.dirname(path) not in described]
         for _, files in itertools.groupby(undescribed, os.path.dirname):
-            path, format = _find_format(files) or ("", None)
-            bytes_features = [feature.name for feature in format.features if feature.range] if format else []
-            for name in learned.keys() & set(bytes_features):
+            path, bytes_features = _find_bytes(files, learned.keys())
+            for name in bytes_features:
                 bounds = learned[name]
                 learned_values = f"bytes for {bounds[0]:g}..{bounds[1]:g}" if bounds else "floats"
                 raise UsageError(
@@ -402,6 +401,20 @@ def _find_format(paths: Iterable[str]) -> tuple[str, DataFormat] | None:
             if format := of_record(record):
                 return path, format
     return None
+
+
+def _find_bytes(paths: Iterable[str], names: Set[str]) -> tuple[str, list[str]]:
+    """(a shard, those of the features that are bytes) of the first shard that shows what they are; or empty.
+
+    A vector of bytes of a video shows no size, since a text looks alike. So `of_record` does not find it.
+    """
+    for path in paths:
+        for record in _first_records(path):
+            values = record.lists or record.features()
+            kinds = {name: {value.kind for value in values[name]} - {""} for name in sorted(names & values.keys())}
+            if any(kinds.values()):
+                return path, [name for name, kinds_of_feature in kinds.items() if "bytes" in kinds_of_feature]
+    return "", []
 
 
 def _first_records(path: str) -> Iterator[Record]:
