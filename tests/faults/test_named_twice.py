@@ -90,11 +90,21 @@ def test_a_prediction_file_that_is_named_twice_is_said(
     for name, score in (("a", 0.9), ("b", 0.3)):
         (tmp_path / f"{name}.csv").write_text(f"VideoId,LabelConfidencePairs\nv,1 {score}\n")
     (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
-    for files, warned in (("a,b", 0), ("a,link,b", 1)):
+    for files, warned in (("a,b", 0), ("a,b,a", 1), ("a,link,b", 1)):
         caplog.clear()
         named = ",".join(f"{tmp_path}/{name}.csv" for name in files.split(","))
         assert main(["ensemble", f"--predictions={named}", f"--out={tmp_path}/out.csv"]) == 0
         said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
         assert len(said) == warned
-        assert all("link.csv is the file" in text and "--weights" in text for text in said)
+        assert all(f"a.csv is {tmp_path}/a.csv" in text or "link.csv is" in text for text in said)
+        assert all("--weights" in text for text in said)
     assert (tmp_path / "out.csv").read_text().splitlines()[1] == "v,1 0.7"
+
+
+def test_a_run_that_is_named_twice_is_said(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    main(["ensemble", f"--train_dir={tmp_path}/run,{tmp_path}/link", f"--out={tmp_path}/joined"])  # no run is in it
+    (text,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "--train_dir" in text
+    assert f"{tmp_path}/link is {tmp_path}/run" in text

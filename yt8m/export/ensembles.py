@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
@@ -33,6 +34,8 @@ from yt8m.records.prediction_files import PredictionRow, TextLine
 
 def run(config: EnsembleConfig) -> None:
     """Joins the prediction files or the runs; raises like `join_files` and `joined_runs.export`."""
+    _warn_of_repeated("predictions", config.predictions)
+    _warn_of_repeated("train_dir", config.train_dir)
     if config.predictions:
         join_files(config)
     else:
@@ -41,15 +44,18 @@ def run(config: EnsembleConfig) -> None:
         joined_runs.export(config)
 
 
+def _warn_of_repeated(flag: str, paths: Sequence[str]) -> None:
+    links = storage.named_twice(paths)
+    same = {path: path for path, count in Counter(paths).items() if count > 1}
+    for path, first in {**same, **links}.items():
+        logging.warning("--%s: %s is %s, which now counts twice; to mean that, use --weights", flag, path, first)
+
+
 def join_files(config: EnsembleConfig) -> None:
     """Joins prediction files.
 
     With --data, fits the weights of the files and prints them; with --out, writes the weighted means of the scores.
     """
-    for path, first in storage.named_twice(config.predictions).items():
-        logging.warning(
-            "--predictions: %s is the file %s, which now counts twice; to mean that, use --weights", path, first
-        )
     data = open_data(config.fit_on or None, flag="data")
     num_classes = ground_truth.class_count(config.num_classes, data)
     weights = _fit_and_print(config, data, num_classes) if config.fit_on else np.array(config.normalised_weights())
