@@ -264,9 +264,10 @@ def read_answers(path: str) -> dict[str, Answer]:
 
 
 def _refused_task(path: str, number: int, error: Exception) -> RunError:
+    reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
     return RunError(
         f"{path}, task {number}: expected data with an id, and annotations with answers of a control named "
-        f"{CONTROL} ({type(error).__name__}: {error}); export the tasks that yt8m select wrote as JSON, not as "
+        f"{CONTROL} ({reason}); export the tasks that yt8m select wrote as JSON, not as "
         f'JSON-MIN, and give the control that name in the labelling config: <Choices name="{CONTROL}" ...>.'
     )
 
