@@ -157,6 +157,9 @@ class _LazyModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if self.__name__ not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+            # Each session computes in as many threads as it asks for. Otherwise all share the pool of the first one,
+            # and handing a small product to a second thread takes longer than the product.
+            os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
             _keep_freed_memory()
             open_closed_descriptors()
             with (

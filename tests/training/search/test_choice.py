@@ -27,6 +27,7 @@ from yt8m.config.train_config import ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.storage import state_files
 from yt8m.training import training_run
 from yt8m.training.search import candidates, choice, plan, trials
+from yt8m.training.search.budget_clock import BudgetClock
 from yt8m.training.search.candidates import Candidate
 
 PLAN = plan.Plan((), 8, (), 1.0)
@@ -50,7 +51,7 @@ def few_candidates() -> Iterator[None]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "_CANDIDATES", few)
-        patch.setattr(choice, "_now", lambda: 0.0)
+        patch.setattr(BudgetClock, "spent", lambda _: 0.0)
         patch.setattr(plan, "_STEPS", 100)
         patch.setattr(plan, "_EPOCHS", 4)
         yield
@@ -290,7 +291,7 @@ def test_the_plan_holds_no_second_that_was_measured(
     """However busy the machine is, the plan is the same, so a later start finds the trials of an earlier one."""
     plans, seconds = [], itertools.count()
     for speed in (0, 7):
-        monkeypatch.setattr(choice, "_now", lambda speed=speed: float(speed * next(seconds)))
+        monkeypatch.setattr(BudgetClock, "spent", lambda _, speed=speed: float(speed * next(seconds)))
         config, data = flags.training([f"--data={rings}", f"--out={tmp_path}/{speed}", *QUICK])
         search = choice._Search(*training_run.complete(config, data))
         plans.append((search._plan, search._rows._fingerprint))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,12 +26,13 @@ from yt8m.runner.creation import count_towers
 from yt8m.storage import state_files
 from yt8m.training import splits
 from yt8m.training.search import cells_in_memory, outcome, plan, trial_figures, trials, videos_in_memory
+from yt8m.training.search.budget_clock import BudgetClock
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
+from yt8m.training.search.started_trial import StartedTrial
 from yt8m.training.search.trials import CandidateTrial
 from yt8m.training.search.videos_in_memory import Fold
 
-_now = time.monotonic
 _NAME = "search.json"  # the file in the folder of the run with the trials that have ended
 _MIN_POSITIVES = EvalConfig.min_positives
 _MOST_BYTES_IN_FOLDS = 1 << 28  # of the training videos; each fold has a copy of its own
@@ -74,7 +75,7 @@ class _Search:
     """One search: its videos, its plan and its trials."""
 
     def __init__(self, config: TrainConfig, opened: OpenedData) -> None:
-        self._begin = _now()
+        self._clock = BudgetClock()
         self._config, data = config, config.data
         self._names = opened.vocabulary
         self._validation = _validation_of(config)
@@ -109,7 +110,7 @@ class _Search:
             self._total, len(self._training), self._is_sample, self._validation, compared, self._budget
         )
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
-        facts = facts._replace(seconds_left=self._begin + self._budget - _now())
+        facts = facts._replace(seconds_left=self._budget - self._clock.spent())
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
 
     def _make_plan(self) -> Plan:
@@ -148,65 +149,76 @@ class _Search:
 
     def _train_all(self) -> list[dict[str, Any]]:
         """The rows of all trials that ended; the clock or Ctrl-C may cut the plan short."""
-        has_stopped, deadline = [False], self._begin + self._budget - self._reserved()
+        has_stopped, most = [False], self._budget - self._reserved()
 
         def should_stop() -> bool:
-            return has_stopped[0] or (bool(self._rows.rows) and _now() > deadline)
+            return has_stopped[0] or (bool(self._rows.rows) and self._clock.spent() > most)
 
-        trainer = trials.Trainer(self._config, self._training, should_stop)
         remaining: Sequence[Candidate] = self._plan.candidates
-        for rung in self._plan.rungs:
-            try:
-                with ThreadPoolExecutor(cores.usable()) as pool:
-                    tasks = [CandidateTrial(c, rung.steps, self._plan.batch_size) for c in remaining[: rung.candidates]]
-                    futures = [pool.submit(self._row_of, trainer, task, rung.folds) for task in tasks]
-                    try:
-                        rows = [dict(row) for future in futures if (row := future.result())]
-                    except KeyboardInterrupt:
-                        has_stopped[0] = True
+        with contextlib.closing(trials.Trainer(self._config, self._training, should_stop)) as trainer:
+            for rung in self._plan.rungs:
+                tasks = [CandidateTrial(c, rung.steps, self._plan.batch_size) for c in remaining[: rung.candidates]]
+                try:
+                    rows = self._train_rung(trainer, tasks, rung.folds, has_stopped)
+                except KeyboardInterrupt:
+                    if not self._rows.rows:
                         raise
-            except KeyboardInterrupt:
-                if not self._rows.rows:
-                    raise
-                logging.warning("Ctrl-C: the search ends, and the best candidate so far is trained")
-                break
-            rows = _best_first(rows)
-            remaining = [self._candidate(row) for row in rows]
-            if should_stop():
-                logging.warning("the budget of %g s is spent: the plan is cut short (--budget)", self._budget)
-                break
+                    logging.warning("Ctrl-C: the search ends, and the best candidate so far is trained")
+                    break
+                remaining = [self._candidate(row) for row in _best_first(rows)]
+                if should_stop():
+                    logging.warning("the budget of %g s is spent: the plan is cut short (--budget)", self._budget)
+                    break
         return _best_first(self._rows.rows.values())
 
-    def _row_of(self, trainer: trials.Trainer, trial: CandidateTrial, most_folds: int) -> Mapping[str, Any] | None:
-        """The row of a trial: the saved one, or that of a training; None if it was given up or failed."""
-        folds = self._folds[:most_folds]
-        key = f"{trial.candidate}, {trial.steps} steps" + (f", {len(folds)} folds" if len(folds) > 1 else "")
-        if key in self._rows.rows:
-            return self._rows.rows[key]
-        start = _now()
-        try:
-            scored = [trainer.scores(trial, fold.held_out.without_labels(), fold.training) for fold in folds]
-        except RunError as error:
-            logging.info("%s: %s", key, error)
-            return None
-        fold_scores = [scores for scores in scored if scores is not None]
-        if len(fold_scores) < len(folds):
-            return None
-        scores, held_out = np.concatenate(fold_scores), videos_in_memory.stacked([fold.held_out for fold in folds])
+    def _train_rung(
+        self, trainer: trials.Trainer, tasks: Sequence[CandidateTrial], folds: int, has_stopped: list[bool]
+    ) -> list[dict[str, Any]]:
+        """Trains every fold of all trials of a rung on all cores; returns the rows of those that ended."""
+        trials_of_rung = [StartedTrial(trial, self._folds[:folds]) for trial in tasks]
+        with ThreadPoolExecutor(cores.usable()) as pool:
+            try:
+                futures = [
+                    pool.submit(self._train_fold, trainer, started, fold)
+                    for started in trials_of_rung
+                    if started.key not in self._rows.rows
+                    for fold in range(len(started.folds))
+                ]
+                for future in futures:
+                    future.result()
+            except KeyboardInterrupt:
+                has_stopped[0] = True
+                raise
+        keys = [started.key for started in trials_of_rung]
+        return [dict(self._rows.rows[key]) for key in keys if key in self._rows.rows]
+
+    def _train_fold(self, trainer: trials.Trainer, started: StartedTrial, number: int) -> None:
+        """Trains one fold of a trial; after its last fold, the trial gets its row, unless it was given up or failed."""
+        begin, fold, scores = self._clock.spent(), started.folds[number], None
+        if not started.has_failed:
+            try:
+                scores = trainer.scores(started.trial, fold.held_out.without_labels(), fold.training)
+            except RunError as error:
+                logging.info("%s: %s", started.key, error)
+        if started.add(number, scores, self._clock.spent() - begin) and not started.has_failed:
+            self._add_row(started)
+
+    def _add_row(self, started: StartedTrial) -> None:
+        fold_scores, held_out, key = started.scores(), started.held_out(), started.key
+        scores = np.concatenate(fold_scores)
         row = {
             "candidate": key,
-            "number": self._plan.candidates.index(trial.candidate),
-            "steps": trial.steps,
-            "folds": len(folds),
+            "number": self._plan.candidates.index(started.trial.candidate),
+            "steps": started.trial.steps,
+            "folds": len(started.folds),
             **trial_figures.row_of(scores, held_out.labels, held_out.keys),
-            "seconds": round(_now() - start, 2),
+            "seconds": round(started.seconds, 2),
         }
-        if len(folds) > 1:
+        if len(started.folds) > 1:
             row["alone"] = trial_figures.row_of(fold_scores[0], self._held_out.labels, self._held_out.keys)
         self._rows.add(key, row)
         self._scores[key] = scores, held_out.labels
         logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
-        return row
 
     def _write_thresholds(self, chosen: Mapping[str, Any]) -> None:
         """Writes the thresholds with the best F1 of the chosen candidate on the videos that it had not seen.
@@ -225,8 +237,8 @@ class _Search:
         """The scores and labels of the trial of a row."""
         folds = self._folds[: self._rows.rows[row["candidate"]]["folds"]]
         trial = CandidateTrial(self._candidate(row), row["steps"], self._plan.batch_size)
-        trainer = trials.Trainer(self._config, self._training)
-        scored = [trainer.scores(trial, fold.held_out.without_labels(), fold.training) for fold in folds]
+        with contextlib.closing(trials.Trainer(self._config, self._training)) as trainer:
+            scored = [trainer.scores(trial, fold.held_out.without_labels(), fold.training) for fold in folds]
         scores = np.concatenate([scores for scores in scored if scores is not None])
         return scores, np.concatenate([fold.held_out.labels for fold in folds])
 
