@@ -148,6 +148,18 @@ def test_a_folder_of_videos(world: World, tmp_path: pathlib.Path, capsys: pytest
     assert "1 hidden file" in capsys.readouterr().err
     assert cli.call("predict", [*words, f"--videos={world.clips}/*/*.mp4", f"--out={tmp_path / 'files.csv'}"]) == 0
     assert (tmp_path / "folder.csv").read_text() == (tmp_path / "files.csv").read_text()
+    with open(tmp_path / "folder.csv", newline="") as file:
+        paths = {row["id"]: row["path"] for row in csv.DictReader(file)}
+    with yt8m.load(world.runs["video"]) as model:  # the ids of the records that extract made of the folder
+        assert set(paths) == {video.id for video in model.predict(f"{world.data}/video/train/*.tfrecord")}
+    assert paths == {name: str(world.clips / name) for name in paths}
+    capsys.readouterr()
+    assert cli.call("predict", [*words, f"{world.clips}/disc", "--json"]) == 0
+    files = sorted(str(path) for path in (world.clips / "disc").glob("[0-9]*.mp4"))
+    names = [pathlib.Path(path).name for path in files]
+    assert [video["id"] for video in json.loads(capsys.readouterr().out)] == names
+    assert cli.call("predict", [*words, *files, "--json"]) == 0  # as a shell writes a pattern
+    assert [(video["id"], video["path"]) for video in json.loads(capsys.readouterr().out)] == [(x, x) for x in files]
     with pytest.raises(UsageError, match=r"is a folder; name the files in it: .*\.tfrecord"):
         cli.call("predict", [*words, str(world.data / "video" / "train")])
 

@@ -122,7 +122,7 @@ def described(server: Server) -> None:
     text = requests.get(f"{server.url}/openapi.json").text
     assert "422" not in text
     paths = json.loads(text)["paths"]
-    assert set(paths) == {"/predict", "/spans", "/health", "/ready", "/metrics"}
+    assert set(paths) == {"/predict", "/spans", "/health", "/ready", "/metrics", "/videos"}
     predict, schemas = paths["/predict"]["post"], json.loads(text)["components"]["schemas"]
     content = predict["requestBody"]["content"]
     assert set(content) == {"application/json", *RECORD_TYPES}
@@ -134,7 +134,7 @@ def described(server: Server) -> None:
         status: answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
         for status, answer in predict["responses"].items()
     }
-    refusals = dict.fromkeys(("400", "408", "413", "415", "500", "503"), "Refusal")
+    refusals = dict.fromkeys(("400", "404", "408", "413", "415", "500", "503"), "Refusal")
     assert names == {"200": "Prediction", **refusals}
     assert schemas["Refusal"]["properties"].keys() == {"error"}
     classes = schemas["PredictedClass"]["properties"]

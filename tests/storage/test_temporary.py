@@ -22,6 +22,7 @@ from yt8m.command_line import cli, doctor
 from yt8m.errors import RunError
 from yt8m.extractors.decoder_pool import Limits, _DecoderCheck
 from yt8m.serving.bodies import BodyLimits
+from yt8m.serving.named_videos import NamedVideos
 from yt8m.serving.uploads import Upload
 from yt8m.serving.video_uploads import VideoScorer
 from yt8m.storage import copies, temporary
@@ -51,7 +52,7 @@ def a_fit_of_a_classifier() -> None:
 
 def an_upload() -> None:
     unused: Any = None
-    OpenedVideoScorer(unused, unused, BodyLimits(1, 1), None).extract([Upload("a.mp4", b"")])
+    OpenedVideoScorer(unused, unused, BodyLimits(1, 1), None, NamedVideos("")).extract([Upload("a.mp4", b"")])
 
 
 FOLDERS = [private_folder, lambda: copies.process_folder("y-"), RunFolder, a_call_with_arrays, a_fit_of_a_classifier]

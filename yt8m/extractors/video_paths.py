@@ -34,6 +34,10 @@ class FoundVideos(NamedTuple):
         """The id of each video: its path relative to `folder`. A file that is added later changes no id."""
         return [path[len(self.folder) :].lstrip("/") for path in self.paths]
 
+    def paths_by_id(self) -> dict[str, str]:
+        """{id: path} of the videos."""
+        return dict(zip(self.ids(), self.paths, strict=True))
+
 
 def find(patterns: str | Sequence[str]) -> FoundVideos:
     """Finds the videos that patterns name.
@@ -85,6 +89,18 @@ def has_folder(patterns: Sequence[str]) -> bool:
     return any(
         storage.is_dir(path) for paths in matches for path in paths if len(paths) == 1 or not storage.is_remote(path)
     )
+
+
+def ids_by_path(patterns: Sequence[str], paths: Sequence[str]) -> dict[str, str]:
+    """The id of each of these video files, which the patterns match.
+
+    The ids are those of `FoundVideos.ids`, as of `yt8m extract`; but if each pattern is a file, its path is its id.
+    """
+    matches = [pair for text in patterns for pair in storage.paths_by_pattern(text)]
+    if not has_folder(patterns) and all(matching == [pattern] for pattern, matching in matches):
+        return {path: path for path in paths}
+    ids = {path: video_id for video_id, path in find(patterns).paths_by_id().items()}
+    return {path: ids[path] for path in paths}
 
 
 def _videos_at(path: str, passed_over: Counter[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -29,17 +29,20 @@ def write_for_records(config: PredictConfig, data: OpenedData) -> int:
     return 0
 
 
-def write_for_videos(config: PredictConfig, settings: Mapping[str, Any], paths: Sequence[str]) -> int:
-    """Writes the vectors of video files, by their paths; returns the exit status: 1 if a video is bad, else 0.
+def write_for_videos(config: PredictConfig, settings: Mapping[str, Any], ids: Mapping[str, str]) -> int:
+    """Writes the vectors of video files, by their ids; returns the exit status: 1 if a video is bad, else 0.
 
     The vector of a video is the mean of those of its parts, weighted by their numbers of frames.
+
+    Args:
+      ids: {path: id} of the videos.
     """
     from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
     bad: list[str] = []
 
     def vectors() -> Iterator[_Batch]:
-        for path, features in source.extract_features(paths):
+        for path, features in source.extract_features(list(ids)):
             if features.bad:
                 bad.append(f"{path}: {features.bad}")
                 continue
@@ -48,7 +51,7 @@ def write_for_videos(config: PredictConfig, settings: Mapping[str, Any], paths: 
                 scorer.hidden, scorer.takes, source, features.arrays, parts_of_video
             )
             mean = np.average(of_parts, axis=0, weights=[last - first for first, last in parts_of_video])
-            yield [path], mean[np.newaxis].astype(np.float32)
+            yield [ids[path]], mean[np.newaxis].astype(np.float32)
 
     with video_predictions.opened(config, settings) as (scorer, source):
         _write(config.features, terminal.with_bar(vectors(), "predicting"))

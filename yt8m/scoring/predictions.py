@@ -44,13 +44,14 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
         span_predictions.check(config)
     data = _open_files(config, patterns)
     if _are_videos(data.files):
+        ids = video_paths.ids_by_path(patterns, data.files)
         if config.features:
-            return hidden_layer.write_for_videos(config, settings, data.files)
+            return hidden_layer.write_for_videos(config, settings, ids)
         if config.spans:
-            return span_predictions.write_for_videos(config, settings, data.files)
+            return span_predictions.write_for_videos(config, settings, ids)
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
-        return video_predictions.run(config, settings, data.files)
+        return video_predictions.run(config, settings, ids)
     video_options = (
         ("extractors", config.extractors),
         ("timeline", config.timeline),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from yt8m import scoring, terminal
@@ -28,25 +28,29 @@ def write_for_records(config: PredictConfig, data: OpenedData) -> int:
     return 0
 
 
-def write_for_videos(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -> int:
-    """Writes the spans of video files; returns the exit status, 1 if a video is bad. `flags` as for `predict`."""
+def write_for_videos(config: PredictConfig, flags: Mapping[str, Any], ids: Mapping[str, str]) -> int:
+    """Writes the spans of video files; returns the exit status, 1 if a video is bad. `flags` as for `predict`.
+
+    Args:
+      ids: {path: id} of the videos.
+    """
     bad: list[str] = []
     with video_predictions.opened(config, flags) as (scorer, source):
         joining = joining_for(scorer, config.spans_from, source.per_second)
-        _write(config, _of_videos(scorer, source, paths, joining, bad), scorer.shown_names)
+        _write(config, _of_videos(scorer, source, ids, joining, bad), scorer.shown_names)
     return 1 if bad else 0
 
 
 def _of_videos(
-    scorer: Scorer, source: VideoFeatures, paths: Sequence[str], joining: Joining, bad: list[str]
+    scorer: Scorer, source: VideoFeatures, ids: Mapping[str, str], joining: Joining, bad: list[str]
 ) -> Iterator[VideoSpans]:
     """Yields the spans of each video; those that cannot be read are said, and added to `bad`."""
-    for path, features in source.extract_features(paths):
+    for path, features in source.extract_features(list(ids)):
         if features.bad:
             bad.append(path)
             print(f"{path}: {features.bad}", file=sys.stderr)
             continue
-        yield span_finder.of_features(scorer, joining, source, path, features)
+        yield span_finder.of_features(scorer, joining, source, ids[path], features)
 
 
 def _write(config: PredictConfig, videos: Iterator[VideoSpans], names: Vocabulary) -> None:

@@ -154,7 +154,7 @@ def opened(config: PredictConfig, flags: Mapping[str, Any]) -> Iterator[tuple[Sc
             yield scorer, source
 
 
-def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -> int:
+def run(config: PredictConfig, flags: Mapping[str, Any], ids: Mapping[str, str]) -> int:
     """Prints the classes of videos, or writes them to a CSV file; returns the exit status: 1 if a video is bad, else 0.
 
     With --timeline it also writes a page with the scores over time for each video.
@@ -162,6 +162,7 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
     Args:
       config: the flags of `yt8m predict`.
       flags: {name: value} of settings of the extractors and of paths of their weights.
+      ids: {path: id} of the videos.
 
     Raises:
       UsageError: the model does not fit, or its extractors cannot be used.
@@ -169,14 +170,14 @@ def run(config: PredictConfig, flags: Mapping[str, Any], paths: Sequence[str]) -
     """
     status, lines, json_rows = 0, list[tuple[Any, ...]](), list[dict[str, Any]]()
     with opened(config, flags) as (scorer, source):
-        shown = _Shown(config, scorer.shown_names, tagger_for(config, scorer))
+        shown = _Shown(config, scorer.shown_names, tagger_for(config, scorer), ids)
         part_seconds = timeline_page.SECONDS if config.timeline else 0
-        predictions = predict(scorer, source, paths, part_seconds, config.tags_of)
+        predictions = predict(scorer, source, list(ids), part_seconds, config.tags_of)
         for prediction in terminal.with_bar(predictions, "predicting") if config.csv else predictions:
             if prediction.bad:
                 status = 1
                 print(f"{prediction.path}: {prediction.bad}", file=sys.stderr)
-                json_rows.append({"path": prediction.path, "bad": prediction.bad})
+                json_rows.append({**shown.facts(prediction), "bad": prediction.bad})
                 continue
             json_rows.append(shown.as_json(prediction))
             lines += shown.lines(prediction)
@@ -196,11 +197,17 @@ class _Shown(NamedTuple):
 
     Attributes:
       tagger: the thresholds; None if no tags are shown.
+      ids: {path: id} of the videos.
     """
 
     config: PredictConfig
     names: Vocabulary
     tagger: Tagger | None
+    ids: Mapping[str, str]
+
+    def facts(self, prediction: VideoScores) -> dict[str, Any]:
+        """What --json prints of every video, also of a bad one."""
+        return {"id": self.ids[prediction.path], "path": prediction.path}
 
     def classes(self, prediction: VideoScores) -> ScoredClasses:
         """The tags of a video with --tags; else its best classes."""
@@ -212,13 +219,14 @@ class _Shown(NamedTuple):
         """The rows of a video in the CSV file."""
         path, length = prediction.path, f"{prediction.seconds:.1f}"
         return [
-            (path, index, self.names.name(index), f"{score:.6f}", length) for index, score in self.classes(prediction)
+            (path, index, self.names.name(index), f"{score:.6f}", length, self.ids[path])
+            for index, score in self.classes(prediction)
         ]
 
     def print_classes(self, prediction: VideoScores) -> None:
         """Prints how a video was scored, and its classes."""
         notes = "".join(f"; {note}" for note in prediction.notes)
-        print(f"{prediction.path}: {prediction.seconds:.1f} seconds scored{prediction.way()}{notes}")
+        print(f"{self.ids[prediction.path]}: {prediction.seconds:.1f} seconds scored{prediction.way()}{notes}")
         scored, tagger = self.classes(prediction), self.tagger if self.config.tags else None
         rows = [(f"{score:.3f}", self.names.name(index), str(index)) for index, score in scored]
         show_classes(rows, [few_positives(tagger, index) for index, _ in scored])
@@ -227,7 +235,7 @@ class _Shown(NamedTuple):
         """What --json prints of a video."""
         classes = describe_classes(self.classes(prediction), self.names, self.tagger if self.config.tags else None)
         facts = {"seconds": prediction.seconds, "window_seconds": prediction.window_seconds, "notes": prediction.notes}
-        return {"path": prediction.path, **facts, "classes": classes}
+        return {**self.facts(prediction), **facts, "classes": classes}
 
     def write_timeline(self, prediction: VideoScores, over_time: Timeline) -> None:
         """Writes the page of --timeline."""
@@ -249,5 +257,5 @@ class _Shown(NamedTuple):
 
 def _write_csv(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
     with storage.write_atomic(path, "w") as file:
-        csv.writer(file, lineterminator="\n").writerows([("path", "index", "name", "score", "seconds"), *lines])
+        csv.writer(file, lineterminator="\n").writerows([("path", "index", "name", "score", "seconds", "id"), *lines])
     print(f"the scores are in {path}")

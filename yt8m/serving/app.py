@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from yt8m import file_kinds
 from yt8m.serving import docs_page
-from yt8m.serving.bodies import JSON, RECORDS, RefusedError, features_body
+from yt8m.serving.bodies import JSON, RECORDS, RefusedError, features_body, names_body, names_in
 from yt8m.serving.monitoring import Observed
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.service import Answer, Service
@@ -26,7 +26,7 @@ from yt8m.serving.video_uploads import VIDEO_TYPES, is_video
 from yt8m.version import __version__
 
 # The end of the message about a path or a method that the service does not have.
-_ROUTES_TEXT = "there are POST /predict and /spans, and GET /health, /ready, /metrics, /docs, /openapi.json."
+_ROUTES_TEXT = "there are POST /predict and /spans, and GET /health, /ready, /metrics, /videos, /docs, /openapi.json."
 # Seconds for which the body of a request is received and dropped, before the request is refused because too many are in
 # progress. Clients read no answer while they are sending.
 _DROP_SECONDS = 2.0
@@ -120,6 +120,12 @@ class Health(_Answer):
     answered: int
 
 
+class NamesOfVideos(_Answer):
+    """The answer of /videos: the names of the videos on the machine of the service that requests may name."""
+
+    videos: list[str]
+
+
 class Readiness(_Answer):
     """The answer of /ready; `status` is always `ready`, because a service that is not ready refuses with 503."""
 
@@ -129,6 +135,7 @@ class Readiness(_Answer):
 # {HTTP status of a refusal: when a request to /predict gets it}, for /openapi.json
 _REASONS = {
     400: "The body or `top_k` is not valid.",
+    404: "The service has no video of this name.",
     408: "The body did not arrive in time.",
     413: "The body exceeds a limit.",
     415: "The content type is not supported.",
@@ -193,6 +200,12 @@ def _add_status_routes(app: FastAPI, service: Service) -> None:
         why_not = service.why_not_ready()
         return _refusal_answer(503, why_not) if why_not else JSONResponse({"status": "ready"})
 
+    @app.get("/videos", response_model=NamesOfVideos)
+    async def videos() -> JSONResponse:
+        """The names of the videos of --videos; none without this flag."""
+        named_videos = service.video_scorer.named_videos
+        return JSONResponse({"videos": await asyncio.to_thread(named_videos.ids) if named_videos else []})
+
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Metrics in the text format of Prometheus."""
@@ -233,7 +246,8 @@ def _describe_body(service: Service) -> dict[str, Any]:
         }
     features = features_body(service.features, service.limits).model_json_schema()
     features["properties"]["videos"]["items"] = features.pop("$defs")["Video"]
-    content[JSON] = {"schema": features}
+    of_names = names_body(service.limits).model_json_schema()
+    content[JSON] = {"schema": {"anyOf": [features, of_names]} if service.video_scorer.named_videos else features}
     top_k = {
         "name": "top_k",
         "in": "query",
@@ -290,7 +304,13 @@ async def _answer(
 
 
 def _uploads(service: Service, request: Request, content_type: str, body: bytearray) -> list[Upload]:
-    """The video files of a body; none if it holds records or features."""
+    """The video files that a body holds or names; none if it holds records or features."""
+    if content_type == JSON and (names := names_in(body, service.limits)):
+        if not service.video_scorer.named_videos:
+            raise RefusedError(
+                400, "the body names videos, of which the service has none: start it with --videos=FOLDER."
+            )
+        return [Upload(name, None) for name in names]
     if content_type == FORM:
         return files_of_form(bytes(body), request.headers["content-type"], service.config.max_videos)
     is_unnamed_video = content_type in RECORDS and is_video(bytes(body[: file_kinds.SAMPLE_BYTES]))

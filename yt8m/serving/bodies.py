@@ -11,6 +11,7 @@ import contextlib
 import functools
 import io
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -31,6 +32,7 @@ _FIELD = "feature_"  # the beginning of the names of the fields in Python, since
 _QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields and an id need six
 # The largest light body in bytes: of JSON, and of records. YouTube-8M's video-level records have 5 kB.
 _LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10
+_NAMES = re.compile(rb'\s*\{\s*"videos"\s*:\s*\[\s*"')  # the start of a JSON body whose videos are names
 
 
 class BodyLimits(NamedTuple):
@@ -197,6 +199,26 @@ def features_body(features: BodyFeatures, limits: BodyLimits) -> type[BaseModel]
     video = create_model("Video", __base__=_StrictModel, id=(str, ""), **fields)
     videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]  # type: ignore[valid-type]
     return create_model("Features", __base__=_StrictModel, videos=(videos, ...))
+
+
+@functools.cache
+def names_body(limits: BodyLimits) -> type[BaseModel]:
+    """Creates the pydantic model of a JSON body that names videos of the service; see `names_in`."""
+    videos = Annotated[list[str], Field(min_length=1, max_length=limits.max_videos), FailFast()]
+    return create_model("Names", __base__=_StrictModel, videos=(videos, ...))
+
+
+def names_in(body: bytes | bytearray, limits: BodyLimits) -> list[str]:
+    """The names of a JSON body that names videos of the service: {"videos": ["cat/1.mp4", ...]}; else none."""
+    if not _NAMES.match(body):
+        return []
+    if not is_light(JSON, body):
+        raise RefusedError(413, f"a body of names of videos may have {_LIGHT_JSON} bytes.")
+    try:
+        return names_body(limits).model_validate_json(bytes(body)).videos  # type: ignore[attr-defined, no-any-return]
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise _explain_fault(fault, BodyFeatures(()), limits) from error
 
 
 def features_in(body: bytes, features: BodyFeatures, limits: BodyLimits) -> tuple[list[str], list[NDArray[np.float32]]]:

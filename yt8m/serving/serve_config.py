@@ -22,6 +22,9 @@ class ServeConfig(options.Checked):
     thresholds: str = path_option(thresholds.HELP)
     tags_of: str = same_as(PredictConfig, "tags_of")
     spans_from: str = same_as(PredictConfig, "spans_from", needs="")
+    videos: str = path_option(
+        "videos on this machine that requests may name: a folder, or patterns with commas between them"
+    )
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
     top_k: int = option(5, "number of classes of a video in an answer, unless the request gives one", minimum=1)

@@ -35,6 +35,7 @@ from yt8m.scoring.video_predictions import VideoScores
 from yt8m.serving import bodies, span_service
 from yt8m.serving.bodies import BodyFeatures, BodyLimits, Parsed, RefusedError
 from yt8m.serving.monitoring import Monitor
+from yt8m.serving.named_videos import NamedVideos
 from yt8m.serving.parsing import Parsers, ParserSettings
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.span_service import SpanService
@@ -217,9 +218,9 @@ class Service:
         self._records_of_body = Records([], scorer.takes.format, max_frames=scorer.takes.max_frames)
         self.limits = BodyLimits(config.max_videos, config.max_frames)
         self.features = BodyFeatures(tuple(scorer.takes.format.sizes().items()), scorer.takes.has_frames)
+        self.video_scorer = VideoScorer(scorer, config, self.limits, self._film_windows, NamedVideos(config.videos))
         self._parsers = Parsers(ParserSettings(self.limits, self.features, config.body_size))
         self._thread = CallThread("model")  # one thread, because a step uses all cores
-        self.video_scorer = VideoScorer(scorer, config, self.limits, self._film_windows)
         self._video_thread = CallThread("videos")  # extracts the features of videos, while the model works
         self._spans = SpanService(scorer, config.spans_from, self._records_of_body)
         self._records = Batcher(self._score_records, config.max_videos, self._thread)

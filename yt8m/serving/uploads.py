@@ -20,10 +20,15 @@ _PIECE = 1 << 16  # bytes that are unpacked at a time, so that a body of many em
 
 
 class Upload(NamedTuple):
-    """A file of a request, with the name that the client gives it; empty for none."""
+    """A video of a request.
+
+    Attributes:
+      name: the name that the client gives it; empty for none.
+      content: the bytes of the file; None if the name is that of a video on this machine (see `named_videos`).
+    """
 
     name: str
-    content: bytes
+    content: bytes | None
 
 
 def unpack_gzip(body: bytes | bytearray, most: int) -> bytearray:

@@ -1,4 +1,4 @@
-"""Scores video files in requests, if the extractors of the model's features are on this machine."""
+"""Scores video files that requests send or name, if the extractors of the model's features are on this machine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from yt8m.scoring import Scorer, video_features, video_predictions
 from yt8m.scoring.video_features import VideoFeatures
 from yt8m.scoring.video_predictions import VideoScores
 from yt8m.serving.bodies import BodyLimits, RefusedError
+from yt8m.serving.named_videos import NamedVideos
 from yt8m.serving.serve_config import ServeConfig
 from yt8m.serving.uploads import Upload
 from yt8m.storage import copies
@@ -33,7 +34,20 @@ class VideoScorer:
     another one scores.
     """
 
-    def __init__(self, scorer: Scorer, config: ServeConfig, limits: BodyLimits, windows: FilmWindows | None) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        config: ServeConfig,
+        limits: BodyLimits,
+        windows: FilmWindows | None,
+        named_videos: NamedVideos,
+    ) -> None:
+        self.named_videos = named_videos
+        if named_videos and not scorer.takes.extractors:
+            raise UsageError(
+                f"--videos={config.videos}: {config.train_dir} does not name the extractors of its features, so the "
+                "service takes records and JSON, no videos. Leave out --videos."
+            )
         self._scorer, self._config, self._limits, self._windows = scorer, config, limits, windows
         self._source: VideoFeatures | None = None
 
@@ -66,6 +80,8 @@ class VideoScorer:
         if len(uploads) > self._limits.max_videos:
             raise self._limits.refuse_videos(str(len(uploads)))
         for number, upload in enumerate(uploads):
+            if upload.content is None:
+                continue
             kind = file_kinds.find_kind(upload.content[: file_kinds.SAMPLE_BYTES])
             if kind is None or not kind.is_video:
                 observation = f"it is {kind.description}" if kind else "its first bytes are not those of a video"
@@ -77,10 +93,7 @@ class VideoScorer:
         """The features of each video."""
         source = self._opened()
         with copies.private_folder("yt8m-serve-") as folder:
-            paths = [os.path.join(folder, f"video{number}") for number in range(len(uploads))]
-            for path, upload in zip(paths, uploads, strict=True):
-                with open(path, "wb") as file:
-                    file.write(upload.content)
+            paths = [self._path_of(upload, number, folder) for number, upload in enumerate(uploads)]
             extracted = [features for _, features in source.extract_features(paths)]
         for number, features in enumerate(extracted):
             where = f"video {number} {uploads[number].name!r}"
@@ -89,6 +102,15 @@ class VideoScorer:
             if len(features.arrays[0]) > self._limits.max_frames:
                 raise self._limits.refuse_frames(f"more than {self._limits.max_frames}", where)
         return extracted
+
+    def _path_of(self, upload: Upload, number: int, folder: str) -> str:
+        """The path of a video, which is written into a folder unless it is on this machine."""
+        if upload.content is None:
+            return self.named_videos.path_of(upload.name, f"video {number} {upload.name!r}")
+        path = os.path.join(folder, f"video{number}")
+        with open(path, "wb") as file:
+            file.write(upload.content)
+        return path
 
     def _opened(self) -> VideoFeatures:
         if self._source is None:
