@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -83,6 +84,22 @@ def test_a_model_loaded_by_a_relative_path_works_after_a_change_of_folder(
         monkeypatch.chdir("/")
         assert os.fspath(model) == str(tmp_path / "run")
         assert len(list(model.predict(data))) == model.evaluate(data)["num_examples"] > 0
+
+
+def test_records_and_predictions_are_read_after_a_change_of_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are read when they are asked for."""
+    import yt8m
+
+    assert run(tmp_path / "run") == 0
+    shutil.copy(golden("checkpoint_logistic/test.tfrecord"), tmp_path / "test.tfrecord")
+    monkeypatch.chdir(tmp_path)
+    records = yt8m.read_records(["test.tfrecord"])
+    with yt8m.load("run") as model:
+        predictions = model.predict("test.tfrecord")
+        monkeypatch.chdir("/")
+        assert len(list(predictions)) == sum(len(batch.ids) for batch in records) > 0
 
 
 def test_fit_returns_an_absolute_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

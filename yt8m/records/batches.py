@@ -244,7 +244,11 @@ def read_records(
       DamagedError: there is no manifest that describes the records, and the first record of a file is damaged.
       RunError: a manifest or the vocabulary is damaged, or two manifests contradict each other.
     """
-    opened = pattern if isinstance(pattern, OpenedData) else open_data([] if pattern is None else pattern)
+    opened = (
+        pattern
+        if isinstance(pattern, OpenedData)
+        else open_data([] if pattern is None else pattern).with_absolute_paths()
+    )
     data = _format_of(opened)
     features = data.features if feature_names is None else tuple(_find_feature(data, name) for name in feature_names)
     classes = num_classes or opened.num_classes() or len(vocabulary.load())

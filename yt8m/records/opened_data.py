@@ -100,6 +100,10 @@ class OpenedData:
         """The same data, but some of the files alone; nothing is listed again."""
         return OpenedData(files, tuple(files), self.vocabulary_file, self.manifest_file, self.kind)
 
+    def with_absolute_paths(self) -> OpenedData:
+        """The same data, which are found after the current folder has changed, too: for what reads them later."""
+        return dataclasses.replace(self, as_named=tuple(map(storage.absolute, self.as_named)))
+
     def with_names(self, names: Vocabulary) -> OpenedData:
         """The same data with the vocabulary `names`, which was read from its file before."""
         renamed = dataclasses.replace(self, vocabulary_file=names.path)

@@ -164,7 +164,7 @@ class Scorer(Closing, abc.ABC):
         Args:
           batch_size: number of videos in a batch; None for `videos_in_batch`.
         """
-        data = files if isinstance(files, OpenedData) else open_data(files)
+        data = files if isinstance(files, OpenedData) else open_data(files).with_absolute_paths()
         most, batch_size = self.takes.max_frames, batch_size or self.videos_in_batch()
         # If the format of the files cannot be found, the model's format is assumed; reading then names damaged records.
         if self.takes.has_own_reader or data.format is None:

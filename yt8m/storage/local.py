@@ -49,6 +49,8 @@ def _reason(error: OSError) -> str:
         remedy = ". Make room there, and start again"
     elif error.errno == errno.EFBIG:
         remedy = ". Files of this size are beyond the limit of the process (ulimit -f) or of the file system"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        remedy = ". Raise the limit of open files (ulimit -n)"
     return f"{error.strerror or error}{remedy}"
 
 
