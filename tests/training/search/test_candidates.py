@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from yt8m.config.data_config import DataConfig
@@ -25,3 +27,18 @@ def test_a_bag_has_all_frames_of_a_video_so_that_it_misses_no_short_event(longes
         search=ModelSearchConfig(free=(TRANSFORM, PENALTY, RATE)),
     )
     assert set(bags_of(named)) == {7}  # what the user gave
+
+
+@pytest.mark.parametrize(("videos", "is_tried"), [(4_999, False), (5_000, True)])
+def test_a_transformer_is_tried_on_frames_if_there_are_enough_videos_to_teach_it(videos: int, is_tried: bool) -> None:
+    data = DataConfig(frame_features=True, max_frames=60)
+    config = TrainConfig(data=data, search=ModelSearchConfig(free=(MODEL, TRANSFORM, PENALTY, RATE)))
+    models = [candidate.model for candidate in candidates_for(config, videos)]
+    assert ("TransformerModel" in models) is is_tried
+    assert "SoftDbowModel" in models
+    named = dataclasses.replace(
+        config,
+        model=ModelConfig("TransformerModel", {"transformer_size": 64}),
+        search=ModelSearchConfig(free=(TRANSFORM, PENALTY, RATE)),
+    )
+    assert {candidate.options["transformer_size"] for candidate in candidates_for(named, videos)} == {64}

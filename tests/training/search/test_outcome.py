@@ -10,7 +10,7 @@ from training.search.own_data import write_rings
 
 from yt8m import deploy
 from yt8m.command_line import flags
-from yt8m.config import run_dir
+from yt8m.config import resume, run_dir
 from yt8m.config.search_config import BATCH, ModelSearchConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.training.search import outcome
@@ -67,6 +67,8 @@ def first_start(config: TrainConfig) -> TrainConfig:
         "--base_learning_rate=0.02 --clip_gradient_norm=5",
         "--input_transform=l2_normalize",
         "--l2_penalty=0.1",
+        "--l2_penalty=0.1 --model=MoeModel --moe_num_mixtures=3",
+        "--label_loss=HingeLoss",
         "--batch_size=16",
         "--model=GatedMlpModel",
         "--best_metric=GAP",
@@ -119,3 +121,40 @@ def test_what_is_given_to_a_later_start_replaces_what_was_chosen(rings: str, tmp
     again = outcome.resumed(longer, first)
     assert again.max_steps == 150
     assert again.optimizer.learning_rate_decay_examples == 2 * first.optimizer.learning_rate_decay_examples
+
+
+@pytest.mark.parametrize(
+    ("first_words", "more", "named"),
+    [
+        ("", "--l2_penalty=0.5", "l2_penalty"),
+        ("", "--input_transform=l2_normalize", "input_transform"),
+        ("", "--label_loss=HingeLoss", "label_loss"),
+        ("--l2_penalty=0.1", "--l2_penalty=0.2", "l2_penalty"),
+        ("--model=MoeModel", "--moe_num_mixtures=5", "moe_num_mixtures"),
+    ],
+)
+def test_what_makes_another_model_of_a_chosen_run_is_not_ignored(
+    rings: str, tmp_path: pathlib.Path, first_words: str, more: str, named: str
+) -> None:
+    command = [f"--data={rings}", f"--out={tmp_path}/run", "--num_gpu=1", *first_words.split()]
+    first = first_start(flags.training(command)[0])
+    run_dir.write(str(tmp_path / "run"), first, flags.training(command)[1].vocabulary, is_own=True)
+    saved = run_dir.read(str(tmp_path / "run"))
+    assert not resume.list_changes(saved, outcome.resumed(flags.training(command)[0], saved.config))
+    kept = [word for word in command if not word.startswith(more.partition("=")[0])]
+    changes = resume.list_changes(saved, outcome.resumed(flags.training([*kept, more])[0], saved.config))
+    assert [change.name.rpartition(".")[2] for change in changes] == [named]
+    assert changes[0].matters_at_the_start
+
+
+@pytest.mark.parametrize(("batch_size", "towers", "factor"), [(64, 1, 2), (None, 2, 2), (16, 1, 0.5)])
+def test_the_rate_falls_to_0_at_the_last_step_whatever_the_batch_size_is_now(
+    rings: str, tmp_path: pathlib.Path, batch_size: int | None, towers: int, factor: float
+) -> None:
+    command = [f"--data={rings}", f"--out={tmp_path}/run"]
+    first = first_start(flags.training([*command, "--num_gpu=1"])[0])
+    given = [f"--batch_size={batch_size}"] if batch_size else []
+    again = outcome.resumed(flags.training([*command, f"--num_gpu={towers}", *given])[0], first)
+    assert again.max_steps == first.max_steps
+    examples = first.optimizer.learning_rate_decay_examples
+    assert again.optimizer.learning_rate_decay_examples == factor * examples

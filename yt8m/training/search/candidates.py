@@ -20,6 +20,7 @@ class Candidate:
 
     Attributes:
       rate: the learning rate of the first step, from which it falls along half a cosine to 0.
+      least_videos: the number of training videos from which on it is tried, if the user names no model.
     """
 
     model: str
@@ -27,6 +28,7 @@ class Candidate:
     penalty: float
     rate: float
     options: Mapping[str, Any] = field(default_factory=dict)
+    least_videos: int = 0
 
     @property
     def family(self) -> tuple[Any, ...]:
@@ -61,6 +63,14 @@ _SMALL = {"batch_norm_decay": 0.9, "video_level_classifier_model": "LogisticMode
 _RESIDUAL = {**_SMALL, "mlp_hidden_size": 256, "drop_rate": 0.3}
 _MOST_IN_BAG = 300  # frames of a video that a bag of frames takes
 _BAG = {**_SMALL, "dbof_cluster_size": 512, "dbof_hidden_size": 256, "dbof_activation": "relu"}
+_SOFT_BAG = {**_SMALL, "dbof_cluster_size": 256, "dbof_hidden_size": 128}
+_TRANSFORMER = {
+    "transformer_layers": 1,
+    "transformer_size": 128,
+    "transformer_heads": 4,
+    "transformer_feed_forward": 256,
+    "video_level_classifier_model": "LogisticModel",
+}
 
 # In the order in which they are kept if the budget is too small for all. The first ones differ most.
 _CANDIDATES: Sequence[Candidate] = (
@@ -86,9 +96,11 @@ _CANDIDATES: Sequence[Candidate] = (
     # Of frames.
     Candidate("FrameLevelLogisticModel", "standardize", 0.03, 0.01),
     Candidate("AttentiveProbeModel", "standardize", 1e-4, 0.003),
+    Candidate("SoftDbowModel", "standardize", 1e-5, 0.01, _SOFT_BAG),  # finds a class that few frames show
     Candidate("DbofModel", "standardize", 1e-3, 0.003, _BAG),
     Candidate("FrameLevelLogisticModel", "l2_normalize", 1e-4, 0.1),
     Candidate("FrameLevelLogisticModel", "standardize", 0.003, 0.01),
+    Candidate("TransformerModel", "standardize", 1e-4, 0.001, _TRANSFORMER, least_videos=5_000),  # few teach it nothing
 )
 
 # Of rated segments, which have few frames, and whose neighbours are seen by --segment_context.
@@ -107,15 +119,20 @@ _OF_SEGMENTS: Sequence[Candidate] = (
 _PENALTIES, _RATES = (1e-5, 1e-3, 1e-2), (0.003, 0.01)
 
 
-def candidates_for(config: TrainConfig) -> list[Candidate]:
-    """The candidates that the user's flags leave: those of the level of the data, with the given values in place."""
+def candidates_for(config: TrainConfig, videos: int = 0) -> list[Candidate]:
+    """The candidates that the user's flags leave: those of the level of the data, with the given values in place.
+
+    Args:
+      videos: number of training videos.
+    """
     free = config.search.free
     level = "frame" if config.data.frame_features else "video"
     if MODEL in free and config.data.segment_labels:
         listed = [*_OF_SEGMENTS]
     elif MODEL in free:
-        of_level = (candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level)
-        listed = [_of_all_frames(candidate, config.data) for candidate in of_level]
+        of_level = [candidate for candidate in _CANDIDATES if models.get(candidate.model).level == level]
+        fitting = (candidate for candidate in of_level if candidate.least_videos <= videos)
+        listed = [_of_all_frames(candidate, config.data) for candidate in fitting]
     else:
         listed = _of_model(config)
     fixed: dict[str, Any] = {

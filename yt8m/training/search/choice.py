@@ -127,7 +127,8 @@ class _Search:
         folds = plan.default_folds(len(self._held_out)) if may_train_on_all and are_small else 1
         compared = len(self._held_out) + (len(self._training) if folds > 1 else 0)
         comparison = trial_figures.seconds(compared, config.data.num_classes)
-        return plan.make_plan(candidates_for(config), cost, len(self._training), batch, self._budget, folds, comparison)
+        listed = candidates_for(config, self._total)
+        return plan.make_plan(listed, cost, len(self._training), batch, self._budget, folds, comparison)
 
     def _reserved(self) -> float:
         """Seconds of the budget that are kept for the training of the choice, whatever the clock says."""

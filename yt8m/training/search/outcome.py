@@ -13,16 +13,13 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
 from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, REFIT_BELOW, STEPS, TRANSFORM
-from yt8m.config.train_config import OptimizerConfig, TrainConfig
+from yt8m.config.train_config import ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.runner.creation import count_towers
 from yt8m.training import splits, validation_interval
 from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
 
-# Validations without a better one, after which the training of the choice ends. There are only a few more: the rate
-# falls to 0 until the last step, for which the candidate was chosen, and a model is best near that step.
-_PATIENCE = 8
 _BEST_METRIC = "mAP"  # by which the candidates were compared, but for a share of GAP
 # Of what is left of the budget after the search of a sample, the share for steps; the rest is for validations, exports,
 # the start and the end.
@@ -178,7 +175,11 @@ def _with_values(
 
 
 def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, refits: bool) -> TrainConfig:
-    """The config with validation during the training and `checkpoint: best`, if these videos are kept apart."""
+    """The config with validation during the training and `checkpoint: best`, if these videos are kept apart.
+
+    The training ends early only by the user's --patience: the rate falls to 0 until the last step, for which the
+    candidate was chosen, and while the rate is high, many validations may pass that are worse than the first.
+    """
     if refits or not facts.validation:
         return config
     validation_flags = config.validation
@@ -191,7 +192,6 @@ def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, r
         validation_flags,
         eval_every_n_epochs=epochs,
         eval_data_pattern=facts.validation,
-        patience=validation_flags.patience or _PATIENCE,
         best_metric=_BEST_METRIC if METRIC in config.search.free else validation_flags.best_metric,
         eval_max_videos=validation_flags.eval_max_videos or _MOST_VALIDATED,
     )
@@ -203,15 +203,12 @@ def resumed(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
 
     A run of before, or one that was trained with a model of the user's choice, goes on as it was.
     """
-    free = config.search.free
-    model, data, optimizer, steps = config.model, config.data, config.optimizer, config.max_steps
-    if MODEL in free or not saved.search.trials:
-        model = saved.model if MODEL in free else model
+    data, optimizer, steps = config.data, config.optimizer, config.max_steps
     if saved.search.trials:
-        model = saved.model if model.model == saved.model.model else model
         data = _resumed_data(config, saved)
         steps = _resumed_steps(config, saved)
-        optimizer = _resumed_optimizer(config, saved, steps)
+        optimizer = _resumed_optimizer(config, saved, data.batch_size, steps)
+    model = _resumed_model(config, saved)
     config = dataclasses.replace(config, model=model, data=data, optimizer=optimizer)
     if not saved.search.trials:
         return dataclasses.replace(config, search=dataclasses.replace(config.search, free=()))
@@ -222,6 +219,22 @@ def resumed(config: TrainConfig, saved: TrainConfig) -> TrainConfig:
         search=saved.search,
         checkpoint=saved.checkpoint,
     )
+
+
+def _resumed_model(config: TrainConfig, saved: TrainConfig) -> ModelConfig:
+    """The model of the run with what is given now; a value that is not the run's is refused later."""
+    free, model, of_run = config.search.free, config.model, saved.model
+    if MODEL in free and not saved.search.trials:
+        return of_run
+    if not saved.search.trials or (MODEL not in free and model.model != of_run.model):
+        return model
+    values = of_run.hyper_parameters if MODEL in free else model.hyper_parameters
+    for name in (TRANSFORM, PENALTY):
+        source = of_run if name in free or name not in of_run.hyper_parameters else model
+        values = {key: value for key, value in values.items() if key != name}
+        if name in source.hyper_parameters:
+            values[name] = source.hyper_parameters[name]
+    return dataclasses.replace(model, model=of_run.model, hyper_parameters=values)
 
 
 def _resumed_data(config: TrainConfig, saved: TrainConfig) -> DataConfig:
@@ -261,12 +274,18 @@ def _resumed_steps(config: TrainConfig, saved: TrainConfig) -> int | None:
     return _given_steps(config, batch_size, saved.search.quoted.get("training_videos", 0))
 
 
-def _resumed_optimizer(config: TrainConfig, saved: TrainConfig, steps: int | None) -> OptimizerConfig:
-    """That of the run, but for what is given now. If the rate falls to 0 at its last step, it falls to the new one."""
+def _resumed_optimizer(config: TrainConfig, saved: TrainConfig, batch_size: int, steps: int | None) -> OptimizerConfig:
+    """That of the run, but for what is given now. If the rate falls to 0 at its last step, it falls to the new one.
+
+    Args:
+      batch_size: that of one tower from now on.
+    """
     of_run = saved.optimizer
     examples = of_run.learning_rate_decay_examples
     if of_run.learning_rate_schedule == "cosine" and steps and saved.max_steps:
-        examples *= steps / saved.max_steps
+        rows_of_step = batch_size * count_towers(config.devices.num_gpu)
+        rows_of_run = saved.data.batch_size * count_towers(saved.devices.num_gpu)
+        examples *= steps * rows_of_step / (saved.max_steps * rows_of_run)
     return dataclasses.replace(
         _given_or_saved(config.optimizer, of_run),
         base_learning_rate=(of_run if RATE in config.search.free else config.optimizer).base_learning_rate,
