@@ -18,21 +18,17 @@ from yt8m.bulk.bulk_config import Done, ExtractBulk
 from yt8m.datasets import extract
 from yt8m.datasets.extract import Extraction
 from yt8m.datasets.extract.computing import locate
-from yt8m.datasets.extract.shard_extraction import Journal, ShardExtractor, TableRow
+from yt8m.datasets.extract.shard_extraction import Journal, ShardExtractor, TableRow, VideoVersion
 from yt8m.errors import RunError
 
 
 class VideosTask(NamedTuple):
-    """One shard to make.
-
-    Attributes:
-      versions: the version of each row's video file, as a text; empty for a missing file.
-    """
+    """One shard to make."""
 
     number: int
     shard: str
     rows: Sequence[TableRow]
-    versions: Sequence[str]
+    versions: Sequence[VideoVersion]
 
 
 class _Settings(NamedTuple):

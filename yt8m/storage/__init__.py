@@ -367,6 +367,15 @@ def samples(paths: Sequence[str]) -> dict[str, int]:
     return identity.samples([path for path in dict.fromkeys(paths) if not is_remote(path)])
 
 
+def dense_samples(paths: Sequence[str]) -> dict[str, int]:
+    """{path: a checksum of its content, of large files in part} of those of the files that are on this machine.
+
+    It reads up to 64 MiB of each file, which suits a file that is read now anyway, or whose `Stamp.status` has changed
+    and nothing else: it tells a copy from a file of other content.
+    """
+    return identity.dense_samples([path for path in dict.fromkeys(paths) if not is_remote(path)])
+
+
 def checksums(paths: Sequence[str]) -> dict[str, int]:
     """{path: the checksum of its whole content} of those of the files that are on this machine and can be read.
 

@@ -13,12 +13,17 @@ from typing import Any
 from absl import logging
 
 _told: set[str] = set()  # paths of files named twice of which the log has warned
-_PIECE, _SAMPLING_THREADS = 1 << 16, 8
+_PIECE, _DENSE, _SAMPLING_THREADS = 1 << 16, 1 << 26, 8
 
 
 def samples(paths: Sequence[str]) -> dict[str, int]:
     """{path: a checksum of the first, the middle and the last 64 KiB} of those of the local files that can be read."""
     return _checksums(paths, lambda size: sorted({0, max(0, size // 2 - _PIECE // 2), max(0, size - _PIECE)}))
+
+
+def dense_samples(paths: Sequence[str]) -> dict[str, int]:
+    """{path: a checksum of its content, or of pieces all over it if it has more than 64 MiB} of the local files."""
+    return _checksums(paths, lambda size: range(0, size, _PIECE * max(1, -(-size // _DENSE))))
 
 
 def checksums(paths: Sequence[str]) -> dict[str, int]:

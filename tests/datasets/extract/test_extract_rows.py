@@ -9,9 +9,11 @@ import pathlib
 import made_videos
 import pytest
 
+from yt8m import storage
 from yt8m.command_line import cli
+from yt8m.datasets.extract.shard_extraction import Journal, VideoVersion
 from yt8m.datasets.extract.video_table import open_videos
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.tables.understood import TableFlags
 
 
@@ -92,3 +94,48 @@ def test_the_report_tells_ids_apart_that_look_alike(tmp_path: pathlib.Path) -> N
     assert cli.call("extract", [*words, "--max_bad_videos=2"]) == 0
     lines = map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())
     assert {line["id"] for line in lines if line["state"] == "left out"} == {r"disc/\xff.mp4", r"disc/\x5cxff.mp4"}
+
+
+def replace_quietly(path: pathlib.Path, change_at: int | None = None) -> None:
+    """Puts another file of the same size and time there, as `rsync -t` does, perhaps with another byte."""
+    content, status = bytearray(path.read_bytes()), path.stat()
+    if change_at is not None:
+        content[change_at] ^= 1
+    new = path.with_name("new")
+    new.write_bytes(content)
+    os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+    new.replace(path)
+
+
+def test_a_video_that_is_replaced_by_one_of_the_same_size_and_time_is_noticed(tmp_path: pathlib.Path) -> None:
+    """Samples of the content do not see it; a copy of the same content is taken for the same video."""
+    clip = tmp_path / "clips/disc/a.mp4"
+    clip.parent.mkdir(parents=True)
+    made_videos.write(clip, made_videos.grey, None, 2.0)
+    clip.write_bytes(clip.read_bytes() + bytes(1 << 19))  # what follows the last box is passed over
+    words = [f"--videos={tmp_path / 'clips'}", "--labels=folder", f"--out={tmp_path / 'data'}"]
+    words += ["--extractors=own_extractors:Colours", "--jobs=1", "--level=video", "--shards=1"]
+    assert cli.call("extract", words) == 0
+    made = (tmp_path / "data/video/.progress.json").stat().st_mtime_ns
+    replace_quietly(clip)
+    assert cli.call("extract", words) == 0
+    assert (tmp_path / "data/video/.progress.json").stat().st_mtime_ns == made
+    replace_quietly(clip, change_at=140_000)
+    with pytest.raises(UsageError, match="from other files"):
+        cli.call("extract", words)
+
+
+@pytest.mark.parametrize(("change_at", "is_finished"), [(None, True), (140_000, False)])
+def test_a_finished_shard_knows_its_videos(tmp_path: pathlib.Path, change_at: int | None, is_finished: bool) -> None:
+    video = tmp_path / "a.mp4"
+    video.write_bytes(bytes(1 << 19))
+
+    def version() -> VideoVersion:
+        stamp = storage.stamps([str(video)])[str(video)]
+        return VideoVersion(str(video), str([*stamp[:2], storage.samples([str(video)])[str(video)]]), stamp.status)
+
+    journal = Journal(str(tmp_path), "inputs", {})
+    journal.add("train/0", journal.new_entry([version()]))
+    replace_quietly(video, change_at)
+    assert Journal(str(tmp_path), "inputs", {}).load("train/0", [version()]) == is_finished
+    assert Journal(str(tmp_path), "inputs", {}).load("train/0", [VideoVersion(str(video), "", "")])  # it was removed

@@ -25,6 +25,7 @@ from yt8m.datasets.extract.shard_extraction import (
     ProgressLine,
     ShardExtractor,
     TableRow,
+    VideoVersion,
     floats_folder,
     grid_of,
     quantize_shards,
@@ -36,7 +37,7 @@ from yt8m.datasets.make_records.classes import match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
-from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs
+from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs, hash_of_files
 from yt8m.datasets.make_records.span_cells import number_spans
 from yt8m.datasets.make_records.understanding import check_labels, describe_table, table_flags
 from yt8m.errors import RunError, UsageError
@@ -151,6 +152,7 @@ class Extraction:
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
         self._samples: dict[str, int] = {}
+        self._checksums: dict[str, int] = {}  # those of the journal, of files that were read when their shard was made
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
         """Reads the good rows: {position in the table, from 0: row}.
@@ -199,7 +201,10 @@ class Extraction:
         paths = [row.clip.path for row in self._rows.values()]
         self._stamps, self._samples = storage.stamps(paths), storage.samples(paths)
         files = FileVersions.from_stamps(self._stamps, self._samples)
-        state = {level: output.resume(inputs, config.overwrite, files, True) for level, output in outputs.items()}
+        state = {
+            level: output.resume(inputs, config.overwrite, files, True, self._hash_of_videos)
+            for level, output in outputs.items()
+        }
         for level, output in outputs.items():
             if state[level] == "written":
                 output.install(self._classes)
@@ -268,6 +273,9 @@ class Extraction:
             finally:
                 journal.sort_entries(list(plan))
                 self._write_report(journal)
+        for shard, rows_of_shard in rows.items():
+            checksums = zip(rows_of_shard, journal.finished[shard].checksums, strict=False)
+            self._checksums |= {row.clip.path: checksum for row, checksum in checksums if checksum is not None}
         self._finish_outputs(journal, outputs, list(map(FeatureFormat, self._features, extractor.sizes)))
 
     def _extract_missing(
@@ -281,10 +289,20 @@ class Extraction:
                 journal.add(shard, extractor.extract(shard, rows, entry, pool, line.advance))
                 self._refuse_many_bad(journal)
 
-    def _video_versions(self, rows: Sequence[TableRow]) -> list[str]:
-        """The version of each row's video file at the start of the command, empty for a missing file."""
+    def _video_versions(self, rows: Sequence[TableRow]) -> list[VideoVersion]:
+        """The version of each row's video file at the start of the command."""
         paths, stamps, samples = (row.clip.path for row in rows), self._stamps, self._samples
-        return [str([*stamps[path][:2], samples.get(path)]) if path in stamps else "" for path in paths]
+        return [
+            VideoVersion(path, str([*stamps[path][:2], samples.get(path)]), stamps[path].status)
+            if path in stamps
+            else VideoVersion(path, "", "")
+            for path in paths
+        ]
+
+    def _hash_of_videos(self) -> str:
+        """A hash of the checksums of all video files; those that the journal does not have are read now."""
+        unread = [row.clip.path for row in self._rows.values() if row.clip.path not in self._checksums]
+        return hash_of_files(self._checksums | storage.dense_samples(unread))
 
     def _finish_outputs(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
         """Quantizes the shards if ranges must be learned, then completes each output."""
@@ -295,7 +313,7 @@ class Extraction:
             "frame": [feature._replace(range=bounds) for feature, bounds in zip(floats, ranges, strict=True)],
             "video": [feature._replace(name=f"mean_{feature.name}") for feature in floats],
         }
-        files = FileVersions.from_stamps(self._stamps, self._samples)
+        files = FileVersions.from_stamps(self._stamps, self._samples)._replace(dense=self._hash_of_videos())
         for level, output in outputs.items():
             journal.fill_progress(output, level, features_by_level[level], files)
             output.progress.bad = {str(number): why for number, why in bad.items()}

@@ -43,6 +43,19 @@ from yt8m.types import Closing
 _FOLDER = ".extract"  # the folder of the journal, in the folder of the data set
 
 
+class VideoVersion(NamedTuple):
+    """The version of the video file of a row.
+
+    Attributes:
+      text: its size, time and a checksum of some of its parts; empty for a missing file.
+      status: the inode and its time, see `Stamp`.
+    """
+
+    path: str
+    text: str
+    status: str
+
+
 @dataclass
 class FinishedShard(SavedProgress):
     """The content of a shard's journal file.
@@ -55,6 +68,8 @@ class FinishedShard(SavedProgress):
       spans: {what is said of the spans of its videos: number}, see `span_cells`.
       bad: {number of a row: why its video was left out}.
       versions: the version of each row's video file, as a text; empty for a missing file.
+      statuses: the status of each of these files; empty in the entry of an earlier version.
+      checksums: a checksum of each of these files, see `storage.dense_samples`; None if it cannot be read.
     """
 
     inputs: str
@@ -69,19 +84,29 @@ class FinishedShard(SavedProgress):
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
     versions: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    checksums: Sequence[int | None] = ()
 
     def __post_init__(self) -> None:
         self.levels = read_shards(self.levels)
 
-    def has_changed_videos(self, versions: Sequence[str]) -> bool:
+    def has_changed_videos(self, versions: Sequence[VideoVersion]) -> bool:
         """Whether a video file was replaced: its version differs from the saved one. A file may be removed.
 
-        A file that is moved to the place of another may be the older one. So its version need not be larger.
+        A file that is moved to the place of another may be the older one. So its version need not be larger. If nothing
+        but the status of a file has changed, it may be a copy, and its checksum tells.
 
         Args:
-          versions: the version of each row's video file now, empty for a missing file.
+          versions: the version of each row's video file now.
         """
-        return any(now not in ("", saved) for saved, now in itertools.zip_longest(self.versions, versions))
+        texts = (version.text for version in versions)
+        if any(now not in ("", saved) for saved, now in itertools.zip_longest(self.versions, texts)):
+            return True
+        saved_files = zip(versions, self.statuses, self.checksums, strict=False)
+        doubtful = {version.path: saved for version, status, saved in saved_files if version.status not in ("", status)}
+        return storage.dense_samples(list(doubtful)) != {
+            path: saved for path, saved in doubtful.items() if saved is not None
+        }
 
 
 class Journal:
@@ -99,18 +124,25 @@ class Journal:
         self.inputs, self._folders = inputs, dict(folders)
         self.finished: dict[str, FinishedShard] = {}
 
-    def new_entry(self, versions: Sequence[str]) -> FinishedShard:
-        """An empty entry for a shard; for `versions` see `FinishedShard`."""
-        return FinishedShard(self.inputs, list(self._folders), versions=versions)
+    def new_entry(self, versions: Sequence[VideoVersion]) -> FinishedShard:
+        """An empty entry for a shard with these video files, which are read now."""
+        paths, texts, statuses = zip(*versions, strict=True)
+        checksums = storage.dense_samples(paths)
+        return FinishedShard(
+            *(self.inputs, list(self._folders)),
+            versions=texts,
+            statuses=statuses,
+            checksums=[checksums.get(path) for path in paths],
+        )
 
-    def load(self, shard: str, versions: Sequence[str]) -> bool:
+    def load(self, shard: str, versions: Sequence[VideoVersion]) -> bool:
         """Loads the entry of a shard if the shard is finished; returns whether it is.
 
         A shard is not finished if it was made from other inputs, if a level lacks it or its file, or if one of its
         video files was replaced later.
 
         Args:
-          versions: the version of each row's video file now, empty for a missing file.
+          versions: the version of each row's video file now.
         """
         finished = FinishedShard.read(self.path(shard))
         if (

@@ -64,12 +64,20 @@ class Output:
         self._pending = deque[tuple[str, Future[Shard]]]()  # (shard, result) of each chunk, in order
         self._sizes: dict[str, int] = {}  # {shard: its size in bytes once all pending chunks are written}
 
-    def resume(self, inputs: str, overwrite: bool, files: FileVersions, keeps_begun: bool = False) -> str:
+    def resume(
+        self,
+        inputs: str,
+        overwrite: bool,
+        files: FileVersions,
+        keeps_begun: bool = False,
+        dense: Callable[[], str] | None = None,
+    ) -> str:
         """Loads what an earlier start with the same inputs has made; removes the hidden folder of any other start.
 
         Args:
           overwrite: whether complete records made from other inputs, or damaged ones, may be replaced.
           keeps_begun: whether the caller goes on with the hidden folder that its `begin` has marked.
+          dense: see `FileVersions.has_changed_since`.
 
         Returns:
           `made` if the records are complete, `written` if they are complete but still in the hidden folder, so that
@@ -78,7 +86,7 @@ class Output:
         """
         path, damage = storage.join(self.final, PROGRESS), ""
         finished = RecordsProgress.read(path)
-        if finished is not None and finished.complete and finished.matches(inputs, files):
+        if finished is not None and finished.complete and finished.matches(inputs, files, dense):
             if self._is_half_renamed(finished):
                 storage.rename(self._hidden, self.final)
             damage = finished.damage(self.final)
@@ -102,7 +110,7 @@ class Output:
                 "flags; add --overwrite to replace it, or name another folder as --out."
             )
         begun = RecordsProgress.read(storage.join(self.making, PROGRESS))
-        if begun is not None and begun.matches(inputs, files) and (begun.complete or keeps_begun):
+        if begun is not None and begun.matches(inputs, files, dense) and (begun.complete or keeps_begun):
             damage = begun.damage(self.making)
             if not damage:
                 self.progress = begun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -53,6 +53,8 @@ class FileVersions(NamedTuple):
       content: a hash of parts of the content of these and of other files; empty if an earlier version saved this.
       whole: a hash of the whole content of files of arrays, which are read whole anyway; videos are not.
       named: a hash of the whole content of the files that flags name. These two are empty where `content` says all.
+      statuses: a hash of the status (see `Stamp`) of the files of videos; empty for arrays.
+      dense: a hash of `storage.dense_samples` of the files of videos. It is compared if nothing but `statuses` differs.
     """
 
     newest: int
@@ -61,13 +63,15 @@ class FileVersions(NamedTuple):
     content: str = ""
     whole: str = ""
     named: str = ""
+    statuses: str = ""
+    dense: str = ""
 
     @classmethod
     def of_arrays(cls, paths: Sequence[str], of_flags: Sequence[str]) -> FileVersions:
         """The versions of files of arrays, and of the files that flags name."""
         versions = cls.from_stamps(storage.stamps(paths), storage.samples([*paths, *of_flags]))
-        whole, named_hash = (_hash_of(storage.checksums(files)) for files in (paths, of_flags))
-        return versions._replace(whole=whole, named=named_hash)
+        whole, named_hash = (hash_of_files(storage.checksums(files)) for files in (paths, of_flags))
+        return versions._replace(whole=whole, named=named_hash, statuses="")
 
     @classmethod
     def from_stamps(cls, stamps: Mapping[str, Stamp], samples: Mapping[str, int]) -> FileVersions:
@@ -76,22 +80,29 @@ class FileVersions(NamedTuple):
         for path, stamp in sorted(stamps.items()):
             digest.update(f"{copies.lasting_name(path)!r} {stamp.bytes} {stamp.version}\n".encode())
         newest = max((stamp.version for stamp in stamps.values()), default=0)
-        return cls(newest, len(stamps), digest.hexdigest(), _hash_of(samples))
+        statuses = hash_of_files({path: stamp.status for path, stamp in stamps.items()})
+        return cls(newest, len(stamps), digest.hexdigest(), hash_of_files(samples), statuses=statuses)
 
-    def has_changed_since(self, earlier: FileVersions) -> bool:
+    def has_changed_since(self, earlier: FileVersions, dense: Callable[[], str] | None = None) -> bool:
         """Whether a file was added, rewritten or replaced; files may be removed after records were made of them.
 
         If there are fewer files than before, the digest is another one, so only newer files are noticed.
+
+        Args:
+          dense: computes `dense` of the files now; None for files of arrays.
         """
         if earlier.named not in ("", self.named):
             return True
         if self.existing < earlier.existing:
             return self.newest > earlier.newest
-        contents = zip(self[3:], earlier[3:], strict=True)
-        return self[:3] != earlier[:3] or any(before not in ("", now) for now, before in contents)
+        contents = zip(self[3:6], earlier[3:6], strict=True)
+        if self[:3] != earlier[:3] or any(before not in ("", now) for now, before in contents):
+            return True
+        return dense is not None and earlier.statuses not in ("", self.statuses) and dense() != earlier.dense
 
 
-def _hash_of(checksums: Mapping[str, int]) -> str:
+def hash_of_files(checksums: Mapping[str, Any]) -> str:
+    """The sha256 of what is known of files, {path: value}."""
     return hashlib.sha256(copies.lasting_name(repr(sorted(checksums.items()))).encode()).hexdigest()
 
 
@@ -138,12 +149,14 @@ class RecordsProgress(SavedProgress):
             newest, existing, *hashes = self.files
             self.files = FileVersions(int(newest), int(existing), *map(str, hashes))
 
-    def matches(self, inputs: str, files: FileVersions) -> bool:
+    def matches(self, inputs: str, files: FileVersions, dense: Callable[[], str] | None = None) -> bool:
         """Whether the progress was saved for these inputs, and no file of a video was changed after that.
 
-        `files` are the versions of the videos' files now.
+        `files` are the versions of the videos' files now; for `dense` see `FileVersions.has_changed_since`.
         """
-        return self.inputs == inputs and (self.files is None or not files.has_changed_since(FileVersions(*self.files)))
+        return self.inputs == inputs and (
+            self.files is None or not files.has_changed_since(FileVersions(*self.files), dense)
+        )
 
     def damage(self, folder: str) -> str:
         """Describes how a shard in `folder` differs from what was written, or which manifest is missing; or empty."""
