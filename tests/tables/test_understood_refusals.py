@@ -15,6 +15,7 @@ import pytest
 from table_files import read, write
 
 from yt8m.errors import RunError, UsageError
+from yt8m.tables.understood import TableFlags, understand
 
 _CELLS = {
     "one combination of labels": ["Pop", "Rock", "Pop/Rock", "Jazz"] * 4,
@@ -180,3 +181,52 @@ def test_tables_without_rows_have_no_video_or_are_refused(tmp_path: pathlib.Path
     except (RunError, UsageError) as error:
         said = str(error)
         assert path.name in said
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["id,labels", "v0,cat", "v1,dog", "v2,cat", "id,labels", "v3,dog"],
+        ["id,cat,dog", "v0,1,0", "v1,0,1", "v2,1,1", "id,cat,dog", "v3,1,0"],
+        ["clip;mood", "v0;glad", "v1;sad", "v2;glad", "clip;mood", "v3;sad"],
+    ],
+)
+def test_a_header_in_the_middle_is_named(lines: list[str], tmp_path: pathlib.Path) -> None:
+    """Files that were joined by `cat`."""
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UsageError, match=r"t\.csv, row 4 \(line 5\) is the header again"):
+        read(tmp_path / "t.csv")
+
+
+PEOPLE = [("v0", "cat", "ann"), ("v0", "dog", "ann"), ("v0", "dog", "bob"), ("v0", "cat", "bob"), ("v1", "dog", "ann")]
+
+
+@pytest.mark.parametrize("name", ["annotator", "Rater ID", "WorkerId", "labeled_by"])
+def test_people_who_agree_are_one_answer_and_others_are_named(name: str, tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "t.csv", [("id", "label", name), *PEOPLE])
+    assert read(path) == {"v0": ["cat", "dog"], "v1": ["dog"]}
+    path = write(tmp_path / "other.csv", [("id", "label", name), *PEOPLE, ("v1", "cat", "bob")])
+    with pytest.raises(UsageError, match=rf'"{name}".*\'v1\', from row 5 \(line 6\) on, has dog \(ann\) and cat'):
+        read(path)
+    twice = write(tmp_path / "twice.csv", [("id", "label", name), *PEOPLE, PEOPLE[-1]])  # one person, one label, twice
+    ids = [video for rows in understand("--table", str(twice), TableFlags()).batches(9) for video in rows.cells["id"]]
+    assert ids.count("v1") == 2  # a mistake, which make-records names
+
+
+@pytest.mark.parametrize(
+    ("videos", "message"),
+    [
+        ({"v0": {"subset": "Test", "duration": 3.0}}, "no video of its \"database\".*'v0' has: subset, duration"),
+        ({"v0": {"annotations": [{"segment": [0, 1]}]}}, "annotation 0 of 'v0' has no label; it has: segment"),
+    ],
+)
+def test_a_database_of_videos_without_labels_is_named(
+    videos: dict[str, Any], message: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"database": videos}))
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path / "t.json")
+    videos = {**videos, "v1": {"annotations": [{"label": "cat"}]}, "v2": {}}
+    videos["v0"] = {"subset": "Test"}  # a video of a test, whose answers are kept back
+    (tmp_path / "t.json").write_text(json.dumps({"database": videos}))
+    assert read(tmp_path / "t.json") == {"v0": [], "v1": ["cat"], "v2": []}

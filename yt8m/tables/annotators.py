@@ -46,7 +46,8 @@ def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource
 
 
 def _refusal(path: str, name: str, error: Exception) -> UsageError:
-    return UsageError(f"{path} looks like {name} JSON, but lacks what belongs there: {error!r}.")
+    lack = f"the key {error.args[0]!r} is missing" if isinstance(error, KeyError) else f"{error!r}"
+    return UsageError(f"{path} looks like {name} JSON, but lacks what belongs there: {lack}.")
 
 
 def _source(path: str, form: str, labels: Mapping[str, Iterable[str]], **others: Sequence[Any]) -> MemorySource:
@@ -76,26 +77,45 @@ def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     videos = value.get("database")
     if not isinstance(videos, dict):
         return None
-    labels = {name: [str(entry["label"]) for entry in video["annotations"]] for name, video in videos.items()}
+    annotations = _activitynet_annotations(path, videos)
+    labels = {name: [str(entry["label"]) for entry in entries] for name, entries in annotations.items()}
     splits = [str(video.get("subset", "")) for video in videos.values()]
     source = _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
-    entries = [entry for video in videos.values() for entry in video["annotations"]]
-    if any("segment" in entry for entry in entries):
+    all_entries = [entry for entries in annotations.values() for entry in entries]
+    if any("segment" in entry for entry in all_entries):
         source.by_spans = refusing(functools.partial(_refusal, path, "activitynet"))(
-            lambda _: _activitynet_spans(path, videos)
+            lambda _: _activitynet_spans(path, annotations, splits)
         )
-        source.means_spans = all("segment" in entry for entry in entries)
+        source.means_spans = all("segment" in entry for entry in all_entries)
     return source
 
 
-def _activitynet_spans(path: str, videos: Mapping[str, Any]) -> MemorySource:
+def _activitynet_annotations(path: str, videos: Mapping[str, Any]) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The annotations of each video; those of a test without answers have none."""
+    annotations = {name: video.get("annotations") or [] for name, video in videos.items()}
+    name, first = next(iter(videos.items()), ("", {}))
+    if not any(annotations.values()):
+        raise UsageError(
+            f'{path} looks like ActivityNet\'s JSON, but no video of its "database" has "annotations", a list of '
+            f"objects with a label; {name[:60]!r} has: {', '.join(first)[:200] or 'nothing'}."
+        )
+    for name, entries in annotations.items():
+        for number, entry in enumerate(entries):
+            if "label" not in entry:
+                keys = ", ".join(entry)[:200] or "nothing"
+                raise UsageError(f"{path}: annotation {number} of {name[:60]!r} has no label; it has: {keys}.")
+    return annotations
+
+
+def _activitynet_spans(
+    path: str, annotations: Mapping[str, Sequence[Mapping[str, Any]]], splits: Sequence[str]
+) -> MemorySource:
     """A row for each span of ActivityNet's videos; a video without a span has a row without times."""
     cells: dict[str, list[Any]] = {name: [] for name in ("id", "labels", "split", "start", "end")}
-    for name, video in videos.items():
-        spans = [([str(entry["label"])], *map(float, entry["segment"])) for entry in video["annotations"]]
+    for (name, entries), split in zip(annotations.items(), splits, strict=True):
+        spans = [([str(entry["label"])], *map(float, entry["segment"])) for entry in entries]
         for labels, start, end in spans or [([], None, None)]:
-            row = (name, labels, str(video.get("subset", "")), start, end)
-            for column, value in zip(cells.values(), row, strict=True):
+            for column, value in zip(cells.values(), (name, labels, split, start, end), strict=True):
                 column.append(value)
     source = MemorySource(path, cells, "ActivityNet, spans", {name: name for name in cells})
     source.has_seconds = True

@@ -226,7 +226,11 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
         return list(rows[1]), 2  # below names of groups, as pandas writes columns of two levels
     if _names_ids_alone(rows):
         return list(rows[0]), 1
-    if _looks_like_others(rows) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
+    different = [
+        rows[0],
+        *(row for row in rows[1:] if row != rows[0]),
+    ]  # files that were joined have their header again
+    if _looks_like_others(different) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
         return [], 0
     return list(rows[0]), 1
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.class_names import TRUE_WORDS
-from yt8m.tables.meanings import normalized
+from yt8m.tables.meanings import normalized, words
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
 
@@ -17,6 +17,13 @@ _FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are 
 # Columns of boxes: rows with them may repeat a label, since a picture shows several cats.
 _BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "xc", "cx"])
 _SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
+# Columns of the people who answered: each of them may give a video the same label.
+_PEOPLE = frozenset(
+    words(
+        "annotator annotator_id annotator_name annotated_by rater rater_id worker worker_id assigned_worker_id coder "
+        "labeler labeller labeler_id labeled_by labelled_by completed_by expert_id"
+    )
+)
 
 
 class Merged(NamedTuple):
@@ -84,11 +91,14 @@ class Merger:
         self._doubtful_times = [name for name in (roles.start, roles.end, *roles.clock_times) if name and may_be_spans]
         others = [roles.path, roles.split, roles.start, roles.end, *roles.clock_times, *extra_columns]
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
-        self.columns = list(dict.fromkeys([roles.id, *self._others, *roles.labels, *filter(None, [roles.value])]))
+        self._person = next((name for name in roles.unused if normalized(name) in _PEOPLE), "")
+        read = [roles.id, *self._others, *roles.labels, *filter(None, [roles.value, self._person])]
+        self.columns = list(dict.fromkeys(read))
         self._has_times = bool(roles.start or roles.end)
         self._place: dict[str, int] = {}
         self._cells: dict[str, list[Any]] = {name: [] for name in [roles.id, *self._others]}
         self._labels: list[dict[str, None]] = []
+        self._answers: list[dict[Any, set[str]]] = []  # of each video, {person: labels}
         self._numbers: list[int] = []
         self._bad: dict[int, str] = {}
         self._last, self._rows, self._repeats = "", 0, 0
@@ -107,8 +117,10 @@ class Merger:
                 continue
             place = self.find_place(name, number, cells, index)
             counts = str(value).strip().lower() in TRUE_WORDS
+            answer = self._answers[place].setdefault(cells[self._person][index] if self._person else "", set())
             for label in (label for cell in row if counts and cell not in (None, "") for label in split_cell(cell)):
-                self._is_mistake |= label in self._labels[place] and not self._repeats_labels
+                self._is_mistake |= label in answer and not self._repeats_labels
+                answer.add(label)
                 self._labels[place][label] = None
             self._last, self._rows = name, self._rows + 1
 
@@ -122,6 +134,7 @@ class Merger:
         place = self._place.setdefault(name, len(self._labels))
         if place == len(self._labels):
             self._labels.append({})
+            self._answers.append({})
             self._numbers.append(number)
             for column, values in self._cells.items():
                 values.append(cells[column][index])
@@ -167,14 +180,27 @@ class Merger:
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
                 "only the rows whose labels count, and leave out this column."
             )
-        names = set(map(normalized, self._source.columns))
-        if self._repeats and {"annotation_id", "annotator"} <= names:
-            raise UsageError(
-                f"{self._source.path} has the answers of several people for a video. Export the project as JSON, "
-                "whose answers are joined by their majority, or keep one row for each video."
-            )
+        self._refuse_several_answers()
         merged = self.merged_source({LABELS: [tuple(names) for names in self._labels]})
         return Merged(merged, self._rows, self._is_scattered)
+
+    def _refuse_several_answers(self) -> None:
+        """Refuses the answers of several people for a video, unless all agree."""
+        if not self._person:
+            return
+        for place, answers in enumerate(self._answers):
+            if len(set(map(frozenset, answers.values()))) < 2:
+                continue
+            described = " and ".join(
+                f"{', '.join(sorted(labels)) or 'nothing'} ({who})" for who, labels in answers.items()
+            )
+            video, row = str(self._cells[self._roles.id][place]), self.where(self._numbers[place])
+            raise UsageError(
+                f'{self._source.path} has the answers of several people, by "{self._person}", who do not agree: '
+                f"{video[:60]!r}, from {row} on, has {described[:200]}. Keep the rows that count, such as those of the "
+                f'majority. If all labels count, delete the column "{self._person}". An export of Label Studio as JSON '
+                "is read by the majority."
+            )
 
     def merged_source(self, columns: Mapping[str, Sequence[Any]]) -> MemorySource:
         """The rows of the videos, with further columns, and then the bad rows, which are empty."""

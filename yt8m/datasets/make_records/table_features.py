@@ -7,7 +7,7 @@ import os
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ _NO_PATH_REMEDY = (
     "f2, ... without a gap, and a column of lists such as [0.1, 0.2] is one."
 )
 NAMELESS = "features"  # name of the array of a .npy file, unless the user gives it another name
+_ROWS_AT_ONCE = 8192
 _FIRST_IDS = 100  # ids by which an NPZ file is known to have an array for each id
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")  # of a file, such as .mp4
 FEATURE_ENDINGS = (".npy", ".npz")
@@ -58,6 +59,7 @@ class FeaturesBeside(Protocol):
     path: str
     names: Sequence[str]
     length: int | None
+    remark: str
 
     def of_rows(self, rows: Rows, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         """{feature: [n, ...]} of the rows of a batch."""
@@ -118,6 +120,7 @@ class _ByName:
 
     names: Sequence[str] = (NAMELESS,)
     length: int | None = None
+    remark = ""
     path: str
 
     def __init__(self, known_names: Collection[str]) -> None:
@@ -247,15 +250,42 @@ class TableWithArray:
         for rows in self._table.batches(size, skip):
             last = rows.first + rows.size - 1
             if length is not None and last > length:
-                break
+                self._refuse_more(length)
             bad = self._features.problems(rows) | dict(rows.bad)
             yield rows._replace(arrays=self._features.of_rows(rows, features), bad=bad)
         if length is not None and last != length:
-            count = "more" if last > length else str(last)
-            raise RunError(
-                f"{self._features.path} has {length} rows and {self.path} {count}; give each video one row in both "
-                f"files.{getattr(self._features, 'remark', '')}"
-            )
+            raise RunError(self._lengths(last))
+
+    def _lengths(self, rows: int) -> str:
+        """The message about a table and arrays of different lengths."""
+        return (
+            f"{self._features.path} has {self._features.length} rows and {self.path} {rows}; give each video one row "
+            f"in both files.{self._features.remark}"
+        )
+
+    def _refuse_more(self, length: int) -> NoReturn:
+        """Raises `RunError` with the number of rows of the table, and the first one that is perhaps no video's own."""
+        row_of: dict[str, int] = {}
+        oddity, last = "", 0
+        for rows in self._table.batches(_ROWS_AT_ONCE):
+            for number, video in enumerate(map(str, rows.cells["id"]), rows.first):
+                other = row_of.setdefault(video, number)
+                if number in rows.bad:
+                    oddity = oddity or f" See {self._where(number)}: {rows.bad[number]}."
+                elif not video.strip() or video == "None":
+                    oddity = oddity or f" See {self._where(number)}, which has no id."
+                elif other != number:
+                    oddity = (
+                        oddity or f" See {self._where(number)}, which has the id {video[:60]!r} of row {other} again."
+                    )
+            last = rows.first + rows.size - 1
+        raise RunError(
+            self._lengths(last) + (oddity or f" The first row without features is {self._where(length + 1)}.")
+        )
+
+    def _where(self, row: int) -> str:
+        line = self.line_of(row)
+        return f"row {row} (line {line})" if line else f"row {row}"
 
     def clean_label(self, name: Any) -> str:
         """See `Table`."""
