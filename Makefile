@@ -114,12 +114,14 @@ SHARED = --workers=$(WORKERS)
 
 # For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, and rewrites the graph: more than half of
 # the time of tests that run their graphs a few times. These tests do without, but for those that test_onednn.py starts.
+# They do not wait for the disk either (tests/conftest.py).
 # `make test-all`, `make newest` and pytest itself take what TensorFlow takes.
 test: $(INSTALLED)
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: export TF_ENABLE_ONEDNN_OPTS := 0
 quick-tests: export TESTS_WITH_PLAIN_GRAPHS := 1
+quick-tests: export TESTS_WITHOUT_SYNC := 1
 quick-tests: $(INSTALLED)
 	$(BIN)/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
@@ -127,6 +129,7 @@ quick-tests: $(INSTALLED)
 NEAREST := $(BIN)/python tests/campaigns/nearest.py
 check: export TF_ENABLE_ONEDNN_OPTS := 0
 check: export TESTS_WITH_PLAIN_GRAPHS := 1
+check: export TESTS_WITHOUT_SYNC := 1
 check: $(INSTALLED)
 	@[ -f '$(FILE)' ] || { echo 'make: name a file: make check FILE=yt8m/readers/base.py'; exit 2; }
 	$(BIN)/ruff format --check $(FILE)
@@ -140,6 +143,7 @@ PROGRAMS := tests/programs/test_programs.py::test_a_run_leaves_what_it_should \
   tests/programs/test_programs.py::test_inference_says_which_checkpoint_predicts_and_that_it_replaces_a_file
 test-fast: export TF_ENABLE_ONEDNN_OPTS := 0
 test-fast: export TESTS_WITH_PLAIN_GRAPHS := 1
+test-fast: export TESTS_WITHOUT_SYNC := 1
 test-fast: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pathlib
 import signal
 import tempfile
@@ -12,6 +13,7 @@ import forked_workers
 import hypothesis
 import laws
 import leaks
+import made_once
 import plain_graphs
 import pytest
 import span_runs
@@ -91,13 +93,22 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_waits_for_the_disk() -> Iterator[None]:
+    """`make test` does not wait until the disk has what a test writes, which is a tenth of its time.
+
+    What is synced, and when, is watched by tests that take the place of `os.fsync` themselves or record processes.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("TESTS_WITHOUT_SYNC", "") not in ("", "0"):
+            patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def span_run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The folder of `span_runs.make`, whose run has chosen on validation how cells are joined."""
-    folder = tmp_path_factory.mktemp("spans")
-    span_runs.make(folder)
-    assert span_runs.evaluate(folder) == 0
-    return folder
+    return made_once.folder(tmp_path_factory, "spans", span_runs.make_evaluated)
 
 
 @pytest.fixture(scope="module", autouse=True)

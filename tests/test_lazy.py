@@ -140,6 +140,7 @@ libc.malloc_stats()
     assert 1 <= found.stderr.count("Arena ") <= max(2, len(os.sched_getaffinity(0)))
 
 
+@pytest.mark.heavy
 def test_a_process_without_stderr_can_import_it():
     program = "from yt8m.lazy import tf; print(tf.constant(1).dtype.name)"
     command = f"exec {sys.executable} -c '{program}' 2>&-"

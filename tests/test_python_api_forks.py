@@ -52,7 +52,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("model", "moment", "kind", "works"),
     [
-        ("export", "used before", "old", False),
+        pytest.param("export", "used before", "old", False, marks=pytest.mark.heavy),
         pytest.param("export", "loaded before", "new", False, marks=pytest.mark.heavy),
         pytest.param("export", "in the child", "new", True, marks=pytest.mark.heavy),
         ("onnx", "used before", "old", True),
@@ -71,6 +71,7 @@ def test_after_a_fork_a_model_works_or_says_why_not(
         assert done.stdout.endswith("status 0\n")
 
 
+@pytest.mark.heavy
 def test_a_model_loaded_by_a_relative_path_works_after_a_change_of_folder(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

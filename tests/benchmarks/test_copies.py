@@ -42,6 +42,7 @@ def test_a_tower_picks_its_frames_on_its_own_device_where_they_are() -> None:
     assert [copy.shape for copy in frames] == [(*LARGE, 1024), (*LARGE, 128)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", quick(["DbofModel"], models.names()))
 def test_every_op_of_a_step_has_a_device(name: str) -> None:
     assert without_device(name, **sizes(name)) == []

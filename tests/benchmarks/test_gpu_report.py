@@ -37,6 +37,7 @@ def test_without_time_every_row_is_said_and_none_is_run(
     assert table.count("FAILED: not run") == 8
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_row_that_fails_is_noted_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path

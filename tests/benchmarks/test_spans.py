@@ -30,11 +30,13 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, spa
     return folder, spans.measure(folder, spans.films(1, 80, longest=120, noise=0.7), FLAGS)
 
 
+@pytest.mark.heavy
 def test_spans_are_found_nearly_as_by_one_who_knows_them(learned: tuple[pathlib.Path, spans.SpanShare]) -> None:
     _, share = learned
     assert share.model >= 0.9 * share.oracle > 0.8
 
 
+@pytest.mark.heavy
 def test_the_run_sees_the_neighbours_of_a_cell(learned: tuple[pathlib.Path, spans.SpanShare]) -> None:
     saved = run_dir.read(str(learned[0] / "run"))
     assert saved is not None
@@ -42,6 +44,7 @@ def test_the_run_sees_the_neighbours_of_a_cell(learned: tuple[pathlib.Path, span
     assert json.loads((learned[0] / "run" / "eval" / "spans.json").read_text())["segment_context"] == 5
 
 
+@pytest.mark.heavy
 def test_an_export_and_an_onnx_file_find_the_same_spans(learned: tuple[pathlib.Path, spans.SpanShare]) -> None:
     folder, _ = learned
     pytest.importorskip("onnx")

@@ -75,10 +75,9 @@ def test_a_job_whose_disk_is_full_ends_with_one_line(video: tuple[str, str], tmp
     assert not (output / "report.json").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("O3")
-@pytest.mark.parametrize(
-    "has_begun", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["at its start", "at work"]
-)
+@pytest.mark.parametrize("has_begun", [False, True], ids=["at its start", "at work"])
 def test_a_worker_that_is_killed_is_replaced(video: tuple[str, str], tmp_path: pathlib.Path, has_begun: bool) -> None:
     output = tmp_path / "out"
     job = start("infer", *video, output, "--batch_size=1", "--workers=1")
@@ -93,6 +92,7 @@ def test_a_worker_that_is_killed_is_replaced(video: tuple[str, str], tmp_path: p
     assert not list(output.glob(".*part*"))
 
 
+@pytest.mark.heavy
 def test_workers_end_with_a_job_that_is_killed(
     video: tuple[str, str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -271,6 +271,7 @@ def test_frames_of_videos_of_different_lengths(tmp_path: pathlib.Path) -> None:
             model.predict(frames)
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_choice_keeps_the_thresholds_of_videos_that_it_had_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """In folds each of the 200 videos is scored by a model that has not seen it, so the labels of all count once."""

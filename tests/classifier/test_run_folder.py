@@ -47,6 +47,7 @@ def run(folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", _FIT, *words], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "told"), [("new", ["fitted", "0"]), pytest.param("fitted", ["refused", "1"], marks=pytest.mark.heavy)]

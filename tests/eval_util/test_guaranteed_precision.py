@@ -66,6 +66,7 @@ def test_few_of_1000_calibrations_break_the_promise_of_a_class(shares: list[floa
     assert len(used) / CALIBRATIONS >= least_used
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("shares", "least_used"),
     [(FALLING, 0.5), *(pytest.param(shares, 0.0, marks=pytest.mark.heavy) for shares in (JUST_BELOW, WORST_FIRST))],

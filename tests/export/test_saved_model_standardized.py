@@ -108,6 +108,7 @@ def test_an_export_gives_the_scores_of_the_run(run: str, tmp_path: pathlib.Path,
     np.testing.assert_allclose(scores(str(out), run), scores(run, run), rtol=0, atol=1e-5)
 
 
+@pytest.mark.heavy
 def test_a_model_of_several_runs_give_the_scores_of_the_run(run: str, tmp_path: pathlib.Path) -> None:
     words = [f"--model={run},{run}", f"--out={tmp_path}/joined", f"--output_model_tgz={tmp_path}/joined.tgz"]
     assert cli.main(["ensemble", *words, f"--output_onnx={tmp_path}/joined.onnx"]) == 0
@@ -115,6 +116,7 @@ def test_a_model_of_several_runs_give_the_scores_of_the_run(run: str, tmp_path: 
         np.testing.assert_allclose(scores(f"{tmp_path}/{name}", run), scores(run, run), rtol=0, atol=1e-5)
 
 
+@pytest.mark.heavy
 def test_a_run_that_starts_from_it_has_the_same_scores(run: str, tmp_path: pathlib.Path) -> None:
     pattern = f"{pathlib.Path(run).parent}/" + ("frames" if "FrameLevel" in run else "data/video/train/*") + ".tfrecord"
     words = [f"--data={pattern}", f"--init_from={run}", "--max_steps=0", f"--out={tmp_path}/more", f"--num_classes={C}"]

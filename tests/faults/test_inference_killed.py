@@ -33,6 +33,7 @@ inference.main(sys.argv[1:])
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("O1")
 def test_a_second_run_writes_the_same_bytes(tmp_path: pathlib.Path) -> None:
     assert run(tmp_path / "run", "--max_steps=2") == 0

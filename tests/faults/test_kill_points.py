@@ -273,6 +273,7 @@ def test_what_is_made_of_data(plain: Killer, places: dict[str, str], command: st
     assert problems(plain, DATA[command], places, count) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("count", [1, *POINTS[1:]])
 @pytest.mark.parametrize("command", cases.only(MODELS, ["export"]))
@@ -301,6 +302,7 @@ REMOTE = {
 # The others take up to 46 s. `make-records` in a bucket, and those in a folder, show their branches.
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("count", POINTS)
 @pytest.mark.parametrize("command", cases.only(REMOTE, ["make-records"]))

@@ -35,6 +35,7 @@ def test_the_page_shows_the_tables_with_links(tmp_path: pathlib.Path, monkeypatc
     assert "classes.csv has all 0 rows." in page
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_rows_are_searched_by_class_and_sorted_by_keyboard(tmp_path: pathlib.Path) -> None:
     rows = ["1,v1,cat,wrong,0.9", "2,v2,dog,missing,0.85", "3,v3,dog,wrong,0.1", "4,v4,bird,wrong,0.05"]

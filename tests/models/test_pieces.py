@@ -74,6 +74,7 @@ def test_a_batch_without_a_row() -> None:
     assert all(np.all(values == 0) for name, values in computed.items() if name != "penalty")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["bfloat16", pytest.param("float16", marks=pytest.mark.heavy)])
 def test_the_gradient_is_computed_in_the_precision_of_the_model(kind: str) -> None:
     expected, computed = whole("AttentiveProbeModel", kind), run("AttentiveProbeModel", 2, inputs(), kind)

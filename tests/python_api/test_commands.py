@@ -176,6 +176,7 @@ def test_videos_to_label_next(world: pathlib.Path, tmp_path: pathlib.Path) -> No
     assert {row["video"] for row in rows} <= ids
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_an_audit(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
     audited = yt8m.audit(f"{world}/data/video/*/*.tfrecord", tmp_path / "audit", folds=2, num_epochs=2)

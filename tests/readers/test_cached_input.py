@@ -150,6 +150,7 @@ def test_examples_and_their_order_are_those_without_it(
     assert_same(batches(queue(pattern, filled, kind=kind, seed=seed, **shape)), expected)
 
 
+@pytest.mark.heavy
 @kinds("rated", heavy=("video", "frame", "floats", "every"))
 def test_so_are_those_of_the_pass_that_fills_it(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
@@ -157,6 +158,7 @@ def test_so_are_those_of_the_pass_that_fills_it(
     assert_same(batches(queue(pattern, tmp_path, kind=kind)), plain)
 
 
+@pytest.mark.heavy
 @kinds("frame", heavy=("video", "floats", "rated", "every"))
 def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathlib.Path) -> None:
     """And each shard is read to its end."""
@@ -199,6 +201,7 @@ def test_what_is_there_is_not_parsed_again(
     assert sorted((path.name, path.stat().st_ino) for path in filled.iterdir()) == made  # that of the empty shard too
 
 
+@pytest.mark.heavy
 @kinds("video")
 @pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.heavy), 6])
 def test_shares_together_have_every_record_once(pattern: str, kind: str, filled: pathlib.Path, count: int) -> None:
@@ -270,6 +273,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_made_anew(
     assert_same(found, batches(queue(pattern, kind=kind, shuffle_buffer=1)))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["video", pytest.param("frame", marks=pytest.mark.heavy)])
 @pytest.mark.promise("I11")
 def test_a_batch_may_have_records_of_more_shards_than_files_can_be_open(kind: str, tmp_path: pathlib.Path) -> None:
@@ -302,6 +306,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", OTHERS, indirect=True, scope="module")
 @pytest.mark.parametrize("place", [0, *(pytest.param(place, marks=pytest.mark.heavy) for place in (1, 2))])
 @pytest.mark.promise("I11")

@@ -72,7 +72,7 @@ def batches(reader: Reader, path: str, **settings: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("shuffle", [False, True], ids=["in order", "shuffled"])
-@pytest.mark.parametrize("level", ["video", "frame", "segments"])
+@pytest.mark.parametrize("level", ["video", pytest.param("frame", marks=pytest.mark.heavy), "segments"])
 def test_a_second_graph_has_the_trace_of_the_first(
     level: str, shuffle: bool, shards: dict[str, str], parsed: list[str]
 ) -> None:
@@ -87,8 +87,8 @@ def test_a_second_graph_has_the_trace_of_the_first(
     ("level", "fields"),
     [
         ("video", {"nan_policy": "zero"}),
-        ("video", {"feature_ranges": ((0.0, 1.0),)}),
-        ("frame", {"max_frames": 4}),
+        pytest.param("video", {"feature_ranges": ((0.0, 1.0),)}, marks=pytest.mark.heavy),
+        pytest.param("frame", {"max_frames": 4}, marks=pytest.mark.heavy),
         ("frame", {"segment_labels": True}),
         ("segments", {"shifts": (0, 1)}),
     ],
@@ -126,6 +126,7 @@ def test_the_records_of_each_pass_are_counted_by_its_own_queue(shards: dict[str,
     queue.close()
 
 
+@pytest.mark.heavy
 def test_no_graph_is_kept_by_its_trace_and_few_traces_are() -> None:
     graph = tf.Graph()
     with graph.as_default():

@@ -22,6 +22,7 @@ def seen(world: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> brows
     return browser.look(world, ["one.html", "both.html", "broken.html"], tmp_path_factory.mktemp("browser"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["one.html", "both.html"])
 def test_the_page_is_painted_and_readable_on_a_phone(seen: browser.Seen, name: str) -> None:
     page = seen.pages[name]

@@ -74,6 +74,7 @@ def test_no_page_replaces_that_of_another_video(tmp_path: pathlib.Path, monkeypa
     assert timeline_page.path_for("c.mp4") == "c.mp4.2.timeline.html"
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_the_page_is_painted_in_light_and_dark_on_a_desk_and_on_a_phone(
     folder: pathlib.Path, tmp_path: pathlib.Path

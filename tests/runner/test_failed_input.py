@@ -85,6 +85,7 @@ def test_a_repaired_shard_is_read_as_if_it_had_never_been_damaged(
     assert f"step {max(sound)}," in told
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C1")
 def test_so_is_a_shard_that_the_cache_could_not_parse(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path
@@ -97,6 +98,7 @@ def test_so_is_a_shard_that_the_cache_could_not_parse(
     assert ids == unbroken[-len(ids) :]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("keep", [1, pytest.param(30, marks=pytest.mark.heavy)])
 def test_a_position_of_an_earlier_version_that_holds_an_error_is_found(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path, keep: int, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 
+import cases
 import pytest
 
 from yt8m.runner.signals import StopSignals
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU], ids=lambda n: n.name
+    "number",
+    cases.all_of([signal.SIGTERM, signal.SIGUSR1], heavy=[signal.SIGINT, signal.SIGHUP, signal.SIGXCPU]),
+    ids=lambda n: n.name,
 )
 @pytest.mark.promise("P1")
 def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, number: int) -> None:

@@ -95,7 +95,7 @@ READERS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("reader", cases.only(READERS, ["Python", "--checkpoint=STEP", "export", "--init_from"]))
+@pytest.mark.parametrize("reader", cases.only(READERS, ["Python", "export"]))
 def test_a_reader_scores_with_the_best_weights(
     folder: pathlib.Path, expected: dict[str, dict[str, float]], tmp_path: pathlib.Path, reader: str
 ) -> None:
@@ -130,6 +130,7 @@ def write_arrays(folder: pathlib.Path, count: int, frames: int) -> str:
     return f"{folder}/records/frame/train/*.tfrecord"
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_thresholds_of_films_are_chosen_on_the_scores_of_the_best_weights(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]

@@ -96,6 +96,7 @@ def test_the_manifest_and_the_run_know_the_lengths_of_the_training_videos(world:
     assert config["config"]["data"]["video_frames"] == list(lengths)
 
 
+@pytest.mark.heavy
 def test_films_are_tagged_as_well_as_clips(world: World) -> None:
     clips = {str(path): {path.parent.name} for path in world.folder.glob("clips/*/*.mp4")}
     of_clips = precision_and_recall(world.tags(sorted(clips)), clips)

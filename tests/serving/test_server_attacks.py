@@ -168,6 +168,7 @@ def test_headers_that_do_not_end_make_room() -> None:
             one.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("pause", cases.all_of([0.0], heavy=[0.2]))
 def test_a_body_in_broken_chunks_is_answered(pause: float) -> None:
     with served(*TINY, "--timeout=60") as service:

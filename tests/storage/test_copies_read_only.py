@@ -46,6 +46,7 @@ print(tf.constant(1).dtype.name, tempfile.tempdir)
 """
 
 
+@pytest.mark.heavy
 def test_tensorflow_can_be_imported_without_a_temporary_folder() -> None:
     done = subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "int32 None\n", done.stderr

@@ -45,3 +45,9 @@ def evaluate(folder: pathlib.Path, *flags: str) -> int:
     """Chooses on the films of validation how cells are joined."""
     data = f"--eval_data_pattern={folder}/data/frame/validate/*.tfrecord"
     return cli.call("eval", [f"--train_dir={folder}/run", data, "--spans", *flags])
+
+
+def make_evaluated(folder: pathlib.Path) -> None:
+    """Both."""
+    make(folder)
+    assert evaluate(folder) == 0

@@ -30,6 +30,7 @@ def test_the_command_that_it_suggests_evaluates_what_the_run_learned_from(
     assert f"  yt8m eval --model=runs/a --data='FILES' {flags}\n" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path) -> None:
     """A run without a vocabulary leaves none of the former model, whose names would be given to other classes."""
     exported, vocabulary = tmp_path / "exported", tmp_path / "vocabulary.csv"

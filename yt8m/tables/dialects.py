@@ -204,11 +204,13 @@ def _with_row_names(header: list[str], rows: Sequence[Sequence[str]]) -> list[st
 
 def _with_index_name(header: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The header, with a name for the first column if pandas or R wrote ids there as an index without a name."""
+    if header[0].strip() or not rows:
+        return header
     first = [row[0] for row in rows]
     is_alone = len(header) == 2  # else another column may have the ids, and the numbers count rows
     are_ids = len(set(first)) == len(first) and all(first) and (is_alone or not all(map(str.isdecimal, first)))
     are_ids = are_ids and all(header[1:]) and not any(map(meaning_of, first))
-    return [_INVENTED, *header[1:]] if first and not header[0].strip() and are_ids else header
+    return [_INVENTED, *header[1:]] if are_ids else header
 
 
 def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = ()) -> tuple[list[str], int]:

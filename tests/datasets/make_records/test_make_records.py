@@ -283,6 +283,7 @@ def test_paths_must_not_lead_out_of_the_folder_of_a_table_in_a_bucket(tmp_path: 
     assert "leads out of the table's folder" in left_out["3"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", cases.all_of(["wide.parquet"], heavy=["wide.npy", "frames.npy"]))
 def test_memory_does_not_grow_with_the_table(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -89,6 +89,7 @@ def test_a_bucket_gets_the_records_of_a_local_folder(
     assert contents(out)["/video/train/train0000.tfrecord"] != whole["/video/train/train0000.tfrecord"]
 
 
+@pytest.mark.heavy
 def test_a_shard_that_changed_in_the_bucket_is_noticed(make: Make, bucket: str) -> None:
     out = f"{bucket}/data"
     make(out)

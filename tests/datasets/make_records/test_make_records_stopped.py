@@ -57,7 +57,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ("trouble", "status", "message"),
     [
         ("SIGKILL", -signal.SIGKILL, ""),
-        ("SIGINT", -signal.SIGINT, "KeyboardInterrupt"),
+        pytest.param("SIGINT", -signal.SIGINT, "KeyboardInterrupt", marks=pytest.mark.heavy),
         ("no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: "),
     ],
 )

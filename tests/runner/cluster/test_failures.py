@@ -28,6 +28,7 @@ def saved_steps(folder: pathlib.Path) -> list[int]:
     return sorted(int(path.stem.split("-")[1]) for path in folder.glob("model.ckpt-*.index"))
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P8")
 def test_a_worker_that_is_refused_ends_the_whole_job(cluster: Callable[..., Cluster], tmp_path: pathlib.Path) -> None:
     made, differing = (
@@ -44,6 +45,7 @@ def test_a_worker_that_is_refused_ends_the_whole_job(cluster: Callable[..., Clus
     assert saved_steps(tmp_path / "run")[-1] >= chief.steps()[-1]  # no step is lost
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P8")
 def test_a_worker_that_fails_ends_all_replicas_of_common_steps(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path

@@ -67,6 +67,7 @@ def test_a_worker_that_is_slow_to_end_keeps_its_server(cluster: Callable, stop: 
     assert server.end() == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P3")
 def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(cluster: Callable, stop: Callable) -> None:
     made = cluster(checkpoints={"save_checkpoint_steps": 10})

@@ -69,6 +69,7 @@ def test_replicas_on_parameter_servers_step_as_one_tower(
     np.testing.assert_allclose(many, one, atol=1e-6)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P4")
 def test_a_replica_that_is_through_does_not_hold_up_the_others(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path

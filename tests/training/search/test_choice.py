@@ -232,6 +232,7 @@ def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
     np.testing.assert_array_equal(scores_of(f"{tmp_path}/more", rings), scores_of(f"{tmp_path}/best", rings))
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
