@@ -104,6 +104,7 @@ def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capf
     assert capfd.readouterr().err == "shown\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="glibc's allocator")
 @pytest.mark.parametrize(
     ("setting", "is_reused"), cases.all_of([({}, True)], heavy=[({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])

@@ -328,6 +328,7 @@ def test_neither_scikit_learn_nor_pandas_is_needed(tmp_path: pathlib.Path) -> No
     assert "INFO" not in done.stderr
 
 
+@pytest.mark.heavy
 def test_spans_are_where_cells_reach_the_threshold() -> None:
     x, y = make_videos(80, seed=3)
     frames = np.repeat(x[:, None], 5, axis=1)

@@ -47,9 +47,7 @@ def test_closed_streams_are_silent(shard: str, words: list[str]) -> None:
     assert (full.returncode, full.stdout) == (expected.returncode, expected.stdout)
 
 
-@pytest.mark.parametrize(
-    "words", [words for words in _COMMANDS if getattr(words, "values", None) != (["train", "-x"],)], ids=" ".join
-)
+@pytest.mark.parametrize("words", cases.all_of(_QUICK, heavy=_HEAVY), ids=" ".join)
 def test_an_output_on_a_full_disk_is_one_line_and_status_1(shard: str, words: list[str]) -> None:
     full = run(">/dev/full", *(shard if word == "SHARD" else word for word in words))
     lines = [line for line in full.stderr.splitlines() if not line.startswith("20")]

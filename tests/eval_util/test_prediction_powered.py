@@ -35,6 +35,7 @@ def test_the_intervals_are_those_of_ppi_py() -> None:
     assert shares.weights[5] == 0  # the scores of the last class are worse than chance
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("others", [400, 4000])
 def test_95_percent_intervals_contain_the_truth_in_93_to_97_percent_of_2000_simulations(others: int) -> None:
     """Each of 2000 classes is one simulation."""

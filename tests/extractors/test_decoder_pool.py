@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any, BinaryIO
 
+import cases
 import made_videos
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def test_a_living_child_that_closes_its_pipe_is_given_up(
 _HEAD = json.dumps({"kind": "picture", "form_index": 0, "row": 0, "shape": [2, 2, 3], "details": None}).encode()
 
 
-@pytest.mark.parametrize("sent", [b"", b"\0" * 4, _HEAD[:9], _HEAD, _HEAD + b"\0" * 11])
+@pytest.mark.parametrize("sent", cases.all_of([b"", _HEAD], heavy=[b"\0" * 4, _HEAD[:9], _HEAD + b"\0" * 11]))
 @pytest.mark.parametrize("is_cancelled", [False, True])
 def test_a_living_child_that_stops_in_the_middle_of_a_message_is_given_up(
     living_child: tuple[Any, BinaryIO], sent: bytes, is_cancelled: bool
@@ -231,6 +232,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("megabytes", "succeeds"), [(2000, True), (150, False)])
 def test_a_hard_limit_below_the_one_asked_for_is_kept(videos: list[str], megabytes: int, succeeds: bool) -> None:
     """`ulimit -v` sets the hard limit, above which only the superuser could set a limit for a child."""

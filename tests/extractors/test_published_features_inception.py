@@ -37,6 +37,7 @@ def test_a_batch_gives_what_the_published_program_gives_one_picture_at_a_time(we
         np.testing.assert_allclose(compute(pictures), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.heavy
 def test_the_files_may_be_a_graph_a_folder_or_the_published_archives(
     weights: dict[str, str], tmp_path: pathlib.Path
 ) -> None:

@@ -151,6 +151,7 @@ def test_decisions_are_made_on_the_page_and_saved_for_make_records(tmp_path: pat
     assert sorted(found) == [(b"=v2", 'big, "red" dog', "missing", True), (b"v1", "cat", "wrong", False)]
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_videos_beside_the_page_have_pictures_once_they_are_seen(tmp_path: pathlib.Path) -> None:
     made_videos.write(tmp_path / "clip.webm", made_videos.shape("disc"), None, 3.0)

@@ -42,6 +42,7 @@ def test_forward_pass() -> None:
     check("NeXtVladModel", SMALL, lambda x, v: sigmoid(logits(x, v)))
 
 
+@pytest.mark.heavy
 def test_mixture_and_its_side_outputs() -> None:
     x = draw_frames()
     got, v = run("MixNeXtVladModel", {**SMALL, "mix_number": 2}, x)

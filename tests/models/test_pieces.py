@@ -68,6 +68,7 @@ def test_values_and_gradients_are_those_of_the_whole_batch(model: str, at_once: 
         np.testing.assert_allclose(computed[name], values, rtol=1e-4, atol=2e-5 * np.abs(values).max(), err_msg=name)
 
 
+@pytest.mark.heavy
 def test_a_batch_without_a_row() -> None:
     computed = run("AttentiveProbeModel", 2, inputs()[:0])
     assert computed["logits"].shape == (0, CLASSES)

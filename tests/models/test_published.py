@@ -17,7 +17,17 @@ pytestmark = pytest.mark.published
 # Those whose code another file of vectors runs too: NetVLAD's in its variants, a mixture's gates, recurrent layers.
 _SLOW = {
     *("h_bilstm", "n_mix", "w_gatedmoe_diag", "w_gatedmoe_input", "w_gateddbof", "w_gru", "w_netfv"),
-    *("w_netrvlad", "w_netvlad_diag", "w_netvlad_relu", "w_netvlagd", "w_softdbof", "w_softdbof_max", "h_lstmattmax"),
+    *(
+        "n_nextvlad",
+        "w_netvlad",
+        "w_netrvlad",
+        "w_netvlad_diag",
+        "w_netvlad_relu",
+        "w_netvlagd",
+        "w_softdbof",
+        "w_softdbof_max",
+        "h_lstmattmax",
+    ),
 }
 FILES = [pytest.param(path.stem, marks=pytest.mark.heavy if path.stem in _SLOW else ()) for path in files()]
 

@@ -25,6 +25,7 @@ from yt8m.storage import copies
 DATA = golden("checkpoint_logistic/test.tfrecord")
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C7")
 def test_the_next_checkpoint_is_evaluated(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -36,6 +36,7 @@ def project(folder: pathlib.Path, module: str) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.heavy
 def test_a_class_of_a_module_is_trained_and_found_from_any_folder(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def test_ranges_that_are_none_are_refused_and_name_the_video(lists: dict[str, An
     assert f"video v1: {message}" in error_of(YT8MFrameFeatureReader(**SETTINGS), [payload])
 
 
+@pytest.mark.heavy
 def test_the_cache_gives_the_same_segments(tmp_path: pathlib.Path) -> None:
     videos = [(14, [(1, 2, 1.0)], [(0, 4)]), (7, [(0, 1, 1.0), (5, 3, 0.0)], []), (9, [], [(1, 2)])]
     write_shard(tmp_path / "s.tfrecord", [record(number, *video) for number, video in enumerate(videos)])

@@ -79,6 +79,7 @@ def coverage(of: World, videos: int, times: int, resamples: int) -> tuple[dict[s
     return {name: hits[name] / size for name, size in sizes.items()}, sizes
 
 
+@pytest.mark.heavy
 def test_the_interval_of_map_covers_the_map_of_very_many_videos() -> None:
     """Around the mAP itself, 1 of 2 intervals would: it is 0.03 too high, twice its standard deviation."""
     shares, sizes = coverage(world(30, 2, 0, 2), videos=400, times=25, resamples=60)

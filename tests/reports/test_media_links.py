@@ -171,6 +171,7 @@ def test_the_page_links_and_escapes(tmp_path: pathlib.Path):
     assert (tmp_path / "eval/labels_to_check.csv").exists()
 
 
+@pytest.mark.heavy
 def test_the_page_of_an_output_leaves_the_labels_to_check_of_another_alone(tmp_path: pathlib.Path):
     for name, seed in (("one", 1), ("two", 2)):
         (tmp_path / name).mkdir()

@@ -61,6 +61,7 @@ def test_thumbnails_are_of_their_parts(folder: pathlib.Path) -> None:
     assert max(sizes) < 20_000
 
 
+@pytest.mark.heavy
 def test_no_page_replaces_that_of_another_video(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     videos = [f"a/{EVIL}", f"b/{EVIL}", f"{tmp_path}/c/{EVIL}"]

@@ -38,11 +38,11 @@ def scenes(kinds: Sequence[str], seconds: Sequence[float], seed: int) -> made_vi
 
 
 class World:
-    """Clips of three to five seconds, a run that knows them, and sixteen films of two to five scenes."""
+    """Clips of three to five seconds, a run that knows them, and films of two to five scenes."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, clips: int, films: int) -> None:
         self.folder, draw = folder, np.random.default_rng(7)
-        for number in range(60):
+        for number in range(clips):
             kind = NAMES[number % 4]
             (folder / "clips" / kind).mkdir(parents=True, exist_ok=True)
             seconds = float(draw.integers(3, 6))
@@ -50,7 +50,7 @@ class World:
             made_videos.write(path, scenes([kind], [seconds], number), None, seconds, fps=FPS)
         (folder / "films").mkdir()
         self.films: dict[str, set[str]] = {}
-        for number in range(16):
+        for number in range(films):
             kinds = draw.choice(NAMES, int(draw.integers(2, 6))).tolist()
             lengths = draw.integers(5, 12, len(kinds)).astype(float)
             path = folder / "films" / f"{number}.mp4"
@@ -77,7 +77,12 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("films"))
+    return World(tmp_path_factory.mktemp("films"), clips=40, films=4)
+
+
+@pytest.fixture(scope="module")
+def large_world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("large"), clips=60, films=16)
 
 
 def precision_and_recall(found: dict[str, set[str]], planted: dict[str, set[str]]) -> tuple[float, float]:
@@ -97,13 +102,13 @@ def test_the_manifest_and_the_run_know_the_lengths_of_the_training_videos(world:
 
 
 @pytest.mark.heavy
-def test_films_are_tagged_as_well_as_clips(world: World) -> None:
-    clips = {str(path): {path.parent.name} for path in world.folder.glob("clips/*/*.mp4")}
-    of_clips = precision_and_recall(world.tags(sorted(clips)), clips)
-    of_films = precision_and_recall(world.tags(list(world.films)), world.films)
+def test_films_are_tagged_as_well_as_clips(large_world: World) -> None:
+    clips = {str(path): {path.parent.name} for path in large_world.folder.glob("clips/*/*.mp4")}
+    of_clips = precision_and_recall(large_world.tags(sorted(clips)), clips)
+    of_films = precision_and_recall(large_world.tags(list(large_world.films)), large_world.films)
     assert of_films[0] >= 0.95 * of_clips[0]
     assert of_films[1] >= 0.95 * of_clips[1]
-    of_means = precision_and_recall(world.tags(list(world.films), "--tags_of=whole"), world.films)
+    of_means = precision_and_recall(large_world.tags(list(large_world.films), "--tags_of=whole"), large_world.films)
     assert of_means[1] < 0.8 * of_films[1]  # what the mean of all features gives
 
 
@@ -150,7 +155,7 @@ def test_the_timeline_marks_scores_that_reach_their_threshold(
 
 
 def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the 60 videos, about six of each class are in the split with which the thresholds were chosen."""
+    """Of the 40 videos, about four of each class are in the split with which the thresholds were chosen."""
     film = next(iter(world.films))
     assert cli.call("predict", [f"--model={world.run}", film, "--tags"]) == 0
     told = capsys.readouterr().out
@@ -168,17 +173,22 @@ def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: py
 
 @pytest.mark.heavy
 def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
-    world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    large_world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Frames of clips for the training, and of films with all labels of their scenes for the evaluation.
 
     `predict` scores the records of films in windows too, with and without --tags, and says so.
     """
     usual = ["--extractors=own_extractors:Thumbnails", "--level=frame", "--jobs=1", "--shards=1"]
-    words = [f"--videos={world.folder / 'clips'}", "--labels=folder", f"--out={tmp_path / 'clips'}", "--splits=train:1"]
+    words = [
+        f"--videos={large_world.folder / 'clips'}",
+        "--labels=folder",
+        f"--out={tmp_path / 'clips'}",
+        "--splits=train:1",
+    ]
     assert cli.call("extract", [*words, *usual]) == 0
     with (tmp_path / "films.csv").open("w", newline="") as file:
-        rows = [(path, ";".join(sorted(kinds))) for path, kinds in world.films.items()]
+        rows = [(path, ";".join(sorted(kinds))) for path, kinds in large_world.films.items()]
         csv.writer(file).writerows([("path", "labels"), *rows])
     words = [f"--videos={tmp_path / 'films.csv'}", f"--out={tmp_path / 'films'}", "--splits=test:1"]
     assert cli.call("extract", [*words, *usual, f"--vocabulary={tmp_path / 'clips' / 'vocabulary.csv'}"]) == 0

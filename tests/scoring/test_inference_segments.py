@@ -137,6 +137,7 @@ def test_ranks_every_segment(run: pathlib.Path, ranked: bytes) -> None:
         assert found == {number: expected[number] for number in CLASSES}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("batch_size", cases.all_of([4], heavy=[64]))  # the windows of a segment may be in two batches
 def test_scores_are_the_means_of_shifted_windows(run: pathlib.Path, ranked: bytes, batch_size: int) -> None:
     words = ["--segment_shifts=-2,0,1", f"--batch_size={batch_size}"]

@@ -48,6 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
+@pytest.mark.heavy
 def test_the_timeline_shows_where_clips_begin_to_move(
     run: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path)
         assert scorer.names.names == ()
 
 
+@pytest.mark.heavy
 def test_the_export_is_of_the_best_checkpoint_if_the_last_validation_found_it(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

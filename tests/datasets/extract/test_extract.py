@@ -214,6 +214,7 @@ def test_records_in_a_bucket_are_the_same_after_an_interruption(
     assert all(storage.read_bytes(f"{out}/{name}") == content for name, content in contents(data).items())
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_the_bytes_after_a_kill_are_those_of_an_unbroken_run(
     clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path

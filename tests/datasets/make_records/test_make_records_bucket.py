@@ -102,6 +102,7 @@ def test_a_shard_that_changed_in_the_bucket_is_noticed(make: Make, bucket: str) 
         make(out)
 
 
+@pytest.mark.heavy
 def test_the_start_after_a_kill_makes_all_records(
     make: Make, whole: dict[str, bytes], bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def step(clones, through_deploy=True):
             return loss, session.run(names), int(session.run(tf.train.get_global_step()))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("clones", [2, *(pytest.param(each, marks=pytest.mark.heavy) for each in (1, 4))])
 def test_deploy_takes_the_step_that_the_runner_takes(clones):
     loss, found, count = step(clones)

@@ -110,6 +110,7 @@ def alone():
     return Trained(1, split=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("towers", "split"),
     [(2, True), *(pytest.param(*kind, marks=pytest.mark.heavy) for kind in ((2, False), (4, True), (4, False)))],

@@ -43,6 +43,7 @@ def test_a_weight_counts_a_video_so_often() -> None:
     assert weighted.gap == pytest.approx(repeated.gap, abs=0.05)
 
 
+@pytest.mark.heavy
 def test_what_is_quoted_of_the_best_of_many_does_not_exceed_chance() -> None:
     """20 searches on data without signal: the best of 23 random candidates looks better than chance, its quote not."""
     naive, quoted, chance, errors = [], [], [], []
