@@ -16,6 +16,7 @@ pytestmark = pytest.mark.published
 
 # Those whose code another file of vectors runs too: NetVLAD's in its variants, a mixture's gates, recurrent layers.
 _SLOW = {
+    *("n_nextvlad", "w_netvlad"),
     *("h_bilstm", "n_mix", "w_gatedmoe_diag", "w_gatedmoe_input", "w_gateddbof", "w_gru", "w_netfv"),
     *(
         "n_nextvlad",

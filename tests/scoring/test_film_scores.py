@@ -181,7 +181,7 @@ def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     """
     usual = ["--extractors=own_extractors:Thumbnails", "--level=frame", "--jobs=1", "--shards=1"]
     words = [
-        f"--videos={large_world.folder / 'clips'}",
+        f"--videos={large_world.folder}/clips",
         "--labels=folder",
         f"--out={tmp_path / 'clips'}",
         "--splits=train:1",

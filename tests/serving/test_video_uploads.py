@@ -48,7 +48,10 @@ def run(clips: list[pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> 
         "--splits=train:1",
         "--jobs=1",
     ]
-    assert cli.call("extract", [*words, f"--extractors=onnx:{colour}", "--picture_size=16", "--ranges=-9:9"]) == 0
+    assert (
+        cli.call("extract", [*words, f"--extractors=onnx:{colour}", "--picture_size=16", "--ranges=-9:9", "--jobs=1"])
+        == 0
+    )
     records = f"{folder}/data/video/train/*.tfrecord"
     yt8m.fit(model="LogisticModel", train_data_pattern=records, train_dir=str(folder / "run"), max_steps=5)
     return str(folder / "run")
