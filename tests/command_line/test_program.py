@@ -13,10 +13,11 @@ import sys
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from absl import logging as absl_logging
 
-from yt8m.command_line import program
+from yt8m.command_line import cli, program
 from yt8m.termination import deferred_interrupts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -123,6 +124,14 @@ def test_a_word_that_is_not_utf8_is_refused(tmp_path: pathlib.Path) -> None:
     ended = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
     told = rb"yt8m: error: d\udce4ta/*.tfrecord is not UTF-8; rename the file or folder, or write the flag in UTF-8"
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, b"", told + b"\n")
+
+
+def test_a_message_with_an_id_of_a_megabyte_is_cut(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "t.npz", id=["a\x01" * 500_000], labels=["c"], clip=np.zeros((1, 2), np.float32))
+    assert cli.main(["make-records", f"--table={tmp_path}/t.npz", f"--out={tmp_path}/out"]) == 1
+    said = capfd.readouterr().err
+    assert len(said) < 10_000
+    assert "--max_bad_rows" in said
 
 
 def test_names_of_files_that_are_not_utf8_are_printed(tmp_path: pathlib.Path) -> None:

@@ -19,6 +19,8 @@ from yt8m.command_line.streams import discard, lasting_streams
 from yt8m.errors import RunError, UsageError, missing_tensorflow
 from yt8m.termination import Terminated
 
+_LONGEST = 6000  # characters of the message of an error that are printed
+
 FORMAT = "%(asctime)s %(levelname)s %(message)s"  # of a line in the log
 
 
@@ -194,7 +196,7 @@ def _run(program: str, run: Callable[[list[str]], int], words: list[str]) -> int
     except (UsageError, RunError) as error:
         if os.environ.get("YT8M_DEBUG") == "1":
             traceback.print_exc()
-        print(f"{program}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{program}: error: {_in_one_line(str(error))}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
@@ -208,6 +210,12 @@ def _run(program: str, run: Callable[[list[str]], int], words: list[str]) -> int
         return 128 + number
     except BrokenPipeError:
         return _stop_printing()
+
+
+def _in_one_line(message: str) -> str:
+    """The message without line breaks; the middle of a very long one is left out: a damaged table may name such ids."""
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST * 2 // 3]} ... {line[-_LONGEST // 3 :]}"
 
 
 def _stop_printing() -> int:
