@@ -11,7 +11,7 @@ from training.search.own_data import write_rings
 from yt8m import deploy
 from yt8m.command_line import flags
 from yt8m.config import resume, run_dir
-from yt8m.config.search_config import BATCH, ModelSearchConfig
+from yt8m.config.search_config import BATCH, EPOCHS, PENALTY, STEPS, ModelSearchConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.training.search import outcome
 from yt8m.training.search.candidates import Candidate, candidates_for
@@ -44,6 +44,22 @@ def test_the_batch_of_the_choice_is_divided_among_the_towers_that_there_will_be(
     candidate = Candidate("LogisticModel", "standardize", 0.01, 0.01)
     values = {name: value for name, value, _ in _values(config, candidate, 64, 100, facts, False)}
     assert values[BATCH] == rows
+
+
+@pytest.mark.parametrize(
+    ("free", "is_sample", "penalty"), [(True, True, 0.002), (True, False, 0.01), (False, True, 0.01)]
+)
+def test_a_penalty_that_was_chosen_on_a_sample_is_smaller_for_all_videos(
+    free: bool, is_sample: bool, penalty: float
+) -> None:
+    candidate = Candidate("LogisticModel", "standardize", 0.01, 0.05)
+    config = TrainConfig(search=ModelSearchConfig(free=(PENALTY, STEPS, EPOCHS) if free else (STEPS, EPOCHS)))
+    facts = SearchFacts(100_000, 20_000, is_sample, "validate", 5_000, 400.0)
+    made = Plan((candidate,), 1024, (Rung(1, 75),), 1.0)
+    chosen = outcome.with_choice(config, made, [ROW], ROW, facts, 1e-3)
+    assert chosen.model.hyper_parameters["l2_penalty"] == pytest.approx(penalty)
+    of_origin = {origin["option"]: origin["value"] for origin in chosen.search.origins}
+    assert of_origin.get("l2_penalty", penalty) == pytest.approx(penalty)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +144,7 @@ def test_what_is_given_to_a_later_start_replaces_what_was_chosen(rings: str, tmp
     [
         ("", "--l2_penalty=0.5", "l2_penalty"),
         ("", "--input_transform=l2_normalize", "input_transform"),
+        ("--input_transform=l2_normalize", "--input_transform=standardize", "input_transform"),
         ("", "--label_loss=HingeLoss", "label_loss"),
         ("--l2_penalty=0.1", "--l2_penalty=0.2", "l2_penalty"),
         ("--model=MoeModel", "--moe_num_mixtures=5", "moe_num_mixtures"),

@@ -81,6 +81,7 @@ _CANDIDATES: Sequence[Candidate] = (
     Candidate("GatedMlpModel", "standardize", 0.003, 0.005),
     Candidate("LogisticModel", "l2_normalize", 1e-4, 0.1),
     Candidate("LogisticModel", "standardize", 0.03, 0.05),  # reaches the biases of rare classes
+    Candidate("LogisticModel", "standardize", 1e-3, 0.05, least_videos=20_000),  # many videos need less of a penalty
     Candidate("LogisticModel", "standardize", 0.3, 0.01),
     Candidate("LogisticModel", "standardize", 0.01, 0.01),
     Candidate("MoeModel", "standardize", 0.1, 0.01),

@@ -82,7 +82,7 @@ def with_choice(
     Args:
       cost: seconds of a step of the chosen candidate.
     """
-    candidate = made.candidates[chosen["number"]]
+    candidate = _for_all_videos(made.candidates[chosen["number"]], config, facts)
     refits = may_refit(config, facts.total)
     steps = _given_steps(config, made.batch_size, facts.total) or _steps(chosen, facts, cost)
     values = _values(config, candidate, made.batch_size, steps, facts, refits)
@@ -103,6 +103,13 @@ def with_choice(
         ),
     )
     return _with_validation(dataclasses.replace(completed, search=search), facts, made.batch_size, refits)
+
+
+def _for_all_videos(candidate: Candidate, config: TrainConfig, facts: SearchFacts) -> Candidate:
+    """The candidate with the penalty for all videos: beside a mean loss, twice the videos need half of it."""
+    if PENALTY not in config.search.free or not facts.is_sample:
+        return candidate
+    return dataclasses.replace(candidate, penalty=candidate.penalty * facts.trained_on / facts.total)
 
 
 def _given_steps(config: TrainConfig, batch_size: int, videos: int) -> int | None:
@@ -137,7 +144,11 @@ def _values(
     all_values = [
         (MODEL, candidate.model, compared),
         (TRANSFORM, candidate.transform, compared),
-        (PENALTY, candidate.penalty, compared),
+        (
+            PENALTY,
+            candidate.penalty,
+            compared + (", divided by how many times as many there are" if facts.is_sample else ""),
+        ),
         (RATE, candidate.rate, f"{compared}; it falls along half a cosine to 0"),
         (BATCH, math.ceil(batch_size / count_towers(config.devices.num_gpu)), f"{facts.total} videos"),
     ]
@@ -230,7 +241,8 @@ def _resumed_model(config: TrainConfig, saved: TrainConfig) -> ModelConfig:
         return model
     values = of_run.hyper_parameters if MODEL in free else model.hyper_parameters
     for name in (TRANSFORM, PENALTY):
-        source = of_run if name in free or name not in of_run.hyper_parameters else model
+        has_none = name == PENALTY and name not in of_run.hyper_parameters
+        source = of_run if name in free or has_none else model
         values = {key: value for key, value in values.items() if key != name}
         if name in source.hyper_parameters:
             values[name] = source.hyper_parameters[name]
