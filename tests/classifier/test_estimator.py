@@ -22,7 +22,7 @@ import yt8m
 from yt8m.classifier.classifier_scores import mean_average_precision
 from yt8m.classifier.data_errors import DataError, in_python
 from yt8m.records import thresholds
-from yt8m.training.search import choice
+from yt8m.training.search.budget_clock import BudgetClock
 
 FEW_STEPS = {"max_steps": 40, "batch_size": 64, "base_learning_rate": 0.1, "input_transform": "standardize"}
 QUICK: dict[str, Any] = dict(model="LogisticModel", options=FEW_STEPS)
@@ -275,7 +275,7 @@ def test_frames_of_videos_of_different_lengths(tmp_path: pathlib.Path) -> None:
 @pytest.mark.long
 def test_a_choice_keeps_the_thresholds_of_videos_that_it_had_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """In folds each of the 200 videos is scored by a model that has not seen it, so the labels of all count once."""
-    monkeypatch.setattr(choice, "_now", lambda: 0.0)  # the clock of a busy machine cuts no plan short
+    monkeypatch.setattr(BudgetClock, "spent", lambda _: 0.0)  # the clock of a busy machine cuts no plan short
     x, y = make_videos(200, seed=6)
     groups = np.arange(200) // 4
     classifier = yt8m.Classifier(model="LogisticModel", budget=8).fit(x, y, groups=groups)

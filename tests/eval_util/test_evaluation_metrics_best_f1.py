@@ -15,7 +15,7 @@ from yt8m.eval_util import EvaluationMetrics, arrays, evaluation_metrics
 from yt8m.eval_util.evaluation_metrics import DEFAULT_THRESHOLD
 from yt8m.records.thresholds import OperatingPoints
 
-VIDEOS, CLASSES = 90, 8
+VIDEOS, CLASSES = 60, 6
 
 
 def found(scores: np.ndarray, labels: np.ndarray, top_k: int, min_positives: int = 1) -> OperatingPoints:

@@ -262,6 +262,7 @@ def test_another_file_of_the_same_size_and_time_is_named(tmp_path: pathlib.Path)
         counted_shards.check_read()
 
 
+@pytest.mark.heavy
 def test_a_shard_is_expected_up_to_its_bad_record(tmp_path: pathlib.Path) -> None:
     for name, bad in (("a", b"no proto"), ("b", None)):
         records = fault_shards.sound("video", 6, name)

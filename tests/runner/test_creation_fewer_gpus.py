@@ -26,6 +26,7 @@ def losses(path: pathlib.Path) -> runner.CallbackConfig:
     return runner.CallbackConfig(options={"runner.tiny_hooks:Losses": {"path": str(path)}})
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("found", "towers"), cases.all_of([(2, 2), (0, 4)], heavy=[(1, 1), (5, 4)]))
 def test_batch_schedule_and_epochs_count_the_towers_that_exist(
     train: Callable, data: str, tmp_path: pathlib.Path, lines: Callable, gpus: Callable, found: int, towers: int

@@ -36,7 +36,7 @@ def _by_csv(path: pathlib.Path, skip: int) -> list[tuple[str, ...]]:
     return [row for rows in batches for row in zip(*(rows.cells[name] for name in source.columns), strict=True)]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(st.lists(st.sampled_from(_PIECES), max_size=30).map("".join), st.integers(1, 4), st.integers(0, 3))
 def test_any_text_is_read_alike_or_is_not_plain(tmp_path: pathlib.Path, body: str, size: int, skip: int) -> None:
     path = tmp_path / "t.csv"

@@ -57,7 +57,7 @@ def _rows(kind: str, separator: str, made: Truth, names: list[str]) -> list[list
     return [["id", "labels"], *([video, write(labels)] for video, labels in made.items())]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(tables())
 def test_a_table_is_read_back_or_refused(tmp_path: pathlib.Path, table: tuple[str, bytes, Truth, str]) -> None:
     ending, content, made, separator = table

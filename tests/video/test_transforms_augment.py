@@ -67,6 +67,7 @@ def test_frames_that_stay_keep_their_order_and_one_always_stays(crop, dropout, s
             assert count >= np.ceil(crop * had - 1e-4)
 
 
+@pytest.mark.heavy
 def test_dropout_leaves_the_share_that_was_asked_for_and_crops_reach_both_ends() -> None:
     dropped = [augmented(AugmentConfig(augment_frame_dropout=0.25), [T] * 8, s)[1] for s in range(20)]
     assert np.mean(dropped) / T == pytest.approx(0.75, abs=0.03)

@@ -30,7 +30,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.extractors.base import Sound
 from yt8m.extractors.decoding import Request, decode
 from yt8m.records import manifest, shards, vocabulary
-from yt8m.storage import copies
+from yt8m.storage import copies, pipes
 
 BOTH = "--extractors=own_extractors:Colours,own_extractors:Bands"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -486,8 +486,9 @@ def test_a_corrected_video_is_extracted_and_the_finished_shards_are_kept(
 
 @pytest.mark.promise("X7")
 def test_unusable_files_in_a_folder_are_left_out_and_skipped_ones_counted(
-    clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pipes, "WRITER_SECONDS", 0.1)
     folder = tmp_path / "clips" / "disc"
     folder.mkdir(parents=True)
     for name in ("a.mp4", "b\nc.mp4", "still.gif", "raw.y4m", "other.gif", "notes.txt"):
