@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import browser
@@ -13,6 +14,7 @@ import pytest
 import small_exports
 import stand_ins
 from export.web_sites import Site
+from extractors.test_decoding_times import with_pixels
 
 import yt8m
 from yt8m import extractors
@@ -104,6 +106,20 @@ def test_videos_get_the_scores_of_yt8m_predict(
     assert len(found) == 20
     assert max(abs(score - expected[name]) for name, score in found.items()) < 0.005
     assert np.ptp(list(expected.values())) > 0.1
+
+
+def test_pixels_that_are_not_square_are_scaled_and_noted_as_by_predict(site: Site, tmp_path: pathlib.Path) -> None:
+    site.open("frame")
+    notes = {}
+    for name, ratio in (("wide", Fraction(2, 1)), ("square", Fraction(1, 1))):
+        video = pathlib.Path(with_pixels(tmp_path / f"{name}.mp4", ratio))
+        assert site.choose(video) == ""
+        found = dict(site.scores())
+        notes[name] = site.page.run("return document.getElementById('notes').textContent")
+        with yt8m.load(str(site.folder / "frame" / web_page.MODEL)) as model:
+            predicted = model.predict_video(video, top_k=30)
+        assert max(abs(found[one.name] - one.score) for one in predicted.classes if one.name in found) < 0.005
+    assert notes == {"wide": "Notes: non-square pixels (2:1).", "square": ""}
 
 
 def brightness(second: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import pathlib
 from collections.abc import Callable, Sequence
@@ -179,3 +180,21 @@ def test_answers_of_several_people_are_not_united(tmp_path: pathlib.Path) -> Non
     rows = [(f"v{k // 2}", k // 2, ("cat", "dog")[k % 2], k % 2, k) for k in range(8)]
     with pytest.raises(UsageError, match="JSON"):
         read(write(tmp_path / "t.csv", [header, *rows]))
+
+
+def test_texts_that_are_written_as_formulas_for_a_spreadsheet(tmp_path: pathlib.Path) -> None:
+    made = {video: sorted(labels) for video, labels in truth().items()}
+    for name, quoting in (("quoted", csv.QUOTE_MINIMAL), ("bare", csv.QUOTE_NONE)):
+        rows = [("id", "labels"), *((f'="{video}"', ";".join(labels)) for video, labels in made.items())]
+        how = {"escapechar": None, "quotechar": "'"} if quoting == csv.QUOTE_NONE else {}
+        assert read(write(tmp_path / f"{name}.csv", rows, quoting=quoting, **how)) == made
+    write(tmp_path / "links.csv", [("id", "labels"), ("a", '<a href="x">'), ("b", "cat"), ("c", "cat")])
+    assert read(tmp_path / "links.csv")["a"] == ['<a href="x">']
+
+
+@pytest.mark.parametrize("marks", ["✓✗", "✔✘", "☑☐", "✅❌", "✔✖", ("✔\ufe0f", "✖\ufe0f")])
+def test_a_column_for_each_class_with_ticks_and_crosses(marks: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    made = {video: sorted(labels) for video, labels in truth(fewest=0).items()}
+    yes, no = marks
+    rows = [("id", *NAMES), *((video, *(yes if name in x else no for name in NAMES)) for video, x in made.items())]
+    assert read(write(tmp_path / "t.csv", rows)) == made

@@ -27,21 +27,33 @@ _WORDS = [
     "É",
     "otter",
 ]
-_NAMES = st.lists(st.sampled_from(_WORDS), min_size=2, max_size=6, unique=True)
+
+
+_PLAIN = [word for word in _WORDS if not set(word) & set(";,/+&")]
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[str, bytes, Truth, str]:
-    """(ending, content, truth, separator of labels) of a table."""
+def tables(draw: st.DrawFn, *, is_clear: bool = False) -> tuple[str, bytes, Truth, str]:
+    """(ending, content, truth, separator of labels) of a table.
+
+    Args:
+      is_clear: whether names are plain, there are at least three, and each is alone and in pairs.
+    """
     separator = draw(st.sampled_from([";", "; ", ",", ", ", "|", "/", "+", "\n"]))
     sign = separator.strip() or separator  # a name that holds it could not be told from two
-    names = [name for name in draw(_NAMES) if sign not in name] or ["cat", "dog"]
+    names = draw(st.lists(st.sampled_from(_PLAIN if is_clear else _WORDS), min_size=2, max_size=6, unique=True))
+    names = [name for name in names if sign not in name] or ["cat", "dog"]
+    names = [*names, *(word for word in ("lion", "tiger") if is_clear)][:6]
     lists = draw(st.lists(st.lists(st.sampled_from(names), max_size=3, unique=True), min_size=4, max_size=40))
+    pairs = [[first, second] for first, second in zip(names, [*names[1:], names[0]], strict=True)]
+    lists = [*(2 * [[name] for name in names] + 2 * pairs if is_clear else ()), *lists]
     made = {f"video {number}": sorted(labels) for number, labels in enumerate(lists)}
     kind = draw(st.sampled_from(["separator", "json", "python", "columns", "rows"]))
     rows = _rows(kind, separator, made, names)
     delimiter, end = draw(st.sampled_from([",", ";", "\t", "|"])), draw(st.sampled_from(["\n", "\r\n", "\r"]))
     quoting = draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+    if separator == end.strip("\r") or end == "\r":  # `csv` writes a line end of another kind without quotes
+        quoting = csv.QUOTE_ALL
     encoding = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"]))
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(rows)
@@ -73,3 +85,12 @@ def test_a_table_is_read_back_or_refused(tmp_path: pathlib.Path, table: tuple[st
         assert found == {video: [separator.join(labels)] if labels else [] for video, labels in made.items()}
         alone = {labels[0] for labels in made.values() if len(labels) == 1}
         assert alone.isdisjoint(label for labels in made.values() if len(labels) > 1 for label in labels)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(tables(is_clear=True))
+def test_a_clear_table_is_read_back(tmp_path: pathlib.Path, table: tuple[str, bytes, Truth, str]) -> None:
+    ending, content, made, _ = table
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(content)
+    assert read(path) == made

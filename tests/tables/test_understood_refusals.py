@@ -230,3 +230,13 @@ def test_a_database_of_videos_without_labels_is_named(
     videos["v0"] = {"subset": "Test"}  # a video of a test, whose answers are kept back
     (tmp_path / "t.json").write_text(json.dumps({"database": videos}))
     assert read(tmp_path / "t.json") == {"v0": [], "v1": ["cat"], "v2": []}
+
+
+@pytest.mark.parametrize(("encoding", "word"), [("big5", "貓"), ("cp932", "ねこ"), ("gb18030", "红狐")])
+def test_east_asian_codes_that_cannot_be_told_apart_are_all_named(
+    encoding: str, word: str, tmp_path: pathlib.Path
+) -> None:
+    rows = "".join(f"v{number},{word}|{word[0]}{number % 3}\n" for number in range(30))
+    (tmp_path / "t.csv").write_bytes(f"id,labels\n{rows}".encode(encoding))
+    with pytest.raises(RunError, match=rf"line 2: this is not UTF-8 text, perhaps .*{encoding}"):
+        read(tmp_path / "t.csv")

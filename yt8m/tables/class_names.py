@@ -36,8 +36,9 @@ WORD_PAIRS = (
     *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
     *(("verdadero", "falso"), ("sim", "não"), ("vero", "falso"), ("tak", "nie"), ("да", "нет"), ("是", "否")),
 )
-TRUE_WORDS = frozenset(["1", "1.0", "x", "✓", "✔", "☑", *(yes for yes, _ in WORD_PAIRS)])
-FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *(no for _, no in WORD_PAIRS)])
+YES_MARKS, NO_MARKS = frozenset("✓✔☑✅") | {"✔\ufe0f"}, frozenset("✗✘✕✖❌☐") | {"✖\ufe0f"}
+TRUE_WORDS = frozenset(["1", "1.0", "x", *YES_MARKS, *(yes for yes, _ in WORD_PAIRS)])
+FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *NO_MARKS, *(no for _, no in WORD_PAIRS)])
 # Signs without a width, which texts from web pages and spreadsheets carry.
 _WITHOUT_WIDTH = re.compile("[\u200b\u200e\u200f\u2060\ufeff\u00ad]")
 WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones

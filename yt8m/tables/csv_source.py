@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from yt8m.tables.meanings import meaning_of
 from yt8m.tables.sources import Rows, refuse_repeated_columns
 
 _SAMPLE = 1 << 18  # characters from which the dialect is found
+_TEXT_FORMULA = re.compile('="(.*)"', re.DOTALL)  # how programs keep a spreadsheet from changing a text
 
 
 class CsvSource:
@@ -38,7 +40,12 @@ class CsvSource:
         refuse_repeated_columns(path, header)
         self.columns: Sequence[str] = [name for name in header if name]
         # Arrow is worth its import for files beyond the sample.
-        self._is_plain = len(sample) >= _SAMPLE and plain_csv.is_readable(self.dialect, self._encoding.name)
+        self._has_formulas = '="' in sample
+        self._is_plain = (
+            not self._has_formulas
+            and len(sample) >= _SAMPLE
+            and plain_csv.is_readable(self.dialect, self._encoding.name)
+        )
         self.joins_last = self.dialect.is_headerless
         self.pads_rows = self.has_long_rows = False
         self._fewest = _fewest_fields(header)
@@ -110,6 +117,8 @@ class CsvSource:
         columns_of_cells: Iterable[tuple[str, ...]] = zip(*batch, strict=True)
         if self.dialect.skips_blanks:  # what has blanks after a delimiter may have them before it too
             columns_of_cells = (tuple(map(str.strip, cells)) for cells in columns_of_cells)
+        if self._has_formulas:
+            columns_of_cells = (tuple(map(_without_formula, cells)) for cells in columns_of_cells)
         cells = dict(zip(self.dialect.header, columns_of_cells, strict=True))
         return Rows(first, {name: cells[name] for name in columns}, {}, bad)
 
@@ -134,6 +143,12 @@ class CsvSource:
                 return rows
             return itertools.filterfalse(lambda row: len(row) == 1 and row[0].startswith("# "), rows)
         return itertools.filterfalse(lambda row: row[0].startswith("#"), rows)
+
+
+def _without_formula(cell: str) -> str:
+    """The text of a cell such as `="007"`; any other cell as it is."""
+    match = _TEXT_FORMULA.fullmatch(cell)
+    return match[1] if match else cell
 
 
 def _fewest_fields(header: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
@@ -23,7 +24,12 @@ _WESTERN = frozenset(
     "äöüÄÖÜßàâáãåæçéèêëíìîïñóòôõøœúùûýÀÂÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÕØŒÚÙÛÝ€£§°©®«»…·¡¿ºª½¼²³"
     "\u2018\u2019\u201c\u201d\u2013\u2014\xa0\xb4"  # quotes, dashes, the blank that does not break, the accent alone
 )
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_PAIR_ALONE = re.compile(r"(?<![A-Za-z])[^\x00-\x7f]{2}(?![A-Za-z])")
 _LONGEST_RUN = 2  # more letters beyond ASCII in a row are not Western text, but hardly anything else in Cyrillic
+# Codes of two bytes for a letter: which of those that fit a short text is meant cannot be told from its letters.
+_EAST_ASIAN = ("cp932", "gb18030", "big5", "cp949")
+_EAST_ASIAN_STARTS = ("cp93", "cp94", "cp95", "gb", "big5", "shift", "euc", "johab", "hz", "iso2022")
 
 
 class Encoding(NamedTuple):
@@ -148,7 +154,8 @@ def _western(content: bytes, path: str, line: int) -> Encoding:
     for letter in text:
         run = 0 if letter.isascii() else run + 1
         longest = max(longest, run)
-    if not {letter for letter in text if not letter.isascii()} <= _WESTERN or longest > _LONGEST_RUN:
+    is_western = {letter for letter in text if not letter.isascii()} <= _WESTERN and longest <= _LONGEST_RUN
+    if not is_western or _has_letters_of_two_bytes(text):
         raise RunError(f"{refusal}{_guess(content)}; save the file as UTF-8.")
     example = next(
         word for word in text.replace(",", " ").replace(";", " ").replace('"', " ").split() if not word.isascii()
@@ -156,9 +163,28 @@ def _western(content: bytes, path: str, line: int) -> Encoding:
     return Encoding("cp1252", f'in cp1252 (such as "{example[:40]}")')
 
 
+def _has_letters_of_two_bytes(text: str) -> bool:
+    """Whether many words are two letters beyond ASCII, as a Chinese sign looks in cp1252."""
+    pairs = [pair for pair in _PAIR_ALONE.findall(text) if any(map(str.isalpha, pair))]
+    return 3 * len(pairs) > len(_BEYOND_ASCII.findall(text))
+
+
 def _guess(content: bytes) -> str:
     """Which other encoding a text seems to have, for a message; empty if none can be told."""
     import charset_normalizer
 
     best = charset_normalizer.from_bytes(content[:_BLOCK]).best()
-    return f", perhaps {best.encoding}" if best is not None and best.encoding not in ("ascii", "utf_8") else ""
+    if best is None or best.encoding in ("ascii", "utf_8"):
+        return ""
+    if not best.encoding.startswith(_EAST_ASIAN_STARTS):
+        return f", perhaps {best.encoding}"
+    possible = [name for name in _EAST_ASIAN if _can_decode(content, name)]
+    return f", perhaps {' or '.join(possible)}" if possible else ""
+
+
+def _can_decode(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

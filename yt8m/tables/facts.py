@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.class_names import WHOLE_FLOAT, WORD_PAIRS, is_nothing
+from yt8m.tables.class_names import NO_MARKS, WHOLE_FLOAT, WORD_PAIRS, YES_MARKS, is_nothing
 from yt8m.tables.label_forms import hashable
 from yt8m.tables.meanings import words
 from yt8m.tables.sources import Source
@@ -23,7 +23,8 @@ _PAIRS = [
     ({"1", "1.0"}, {"0", "0.0"}),
     ({"1", "1.0"}, {"-1", "-1.0"}),
     *(({yes}, {no}) for yes, no in WORD_PAIRS),
-    *(({mark}, {""}) for mark in ("x", "✓", "✔", "☑", "1", "1.0", "yes", "true", "y")),
+    (YES_MARKS, NO_MARKS | {""}),
+    *(({mark}, {""}) for mark in ("x", "1", "1.0", "yes", "true", "y")),
 ]
 
 

@@ -50,7 +50,7 @@ async function score(file) {
   try {
     const found = await read(file);
     if (!found) return; // another file has been chosen
-    show(file.name, await model.scores(found.frames, SECONDS), found.thumbnails);
+    show(file.name, await model.scores(found.frames, SECONDS), found);
     say(`${file.name} is scored.`);
   } catch (error) {
     element("error").textContent = error instanceof WrongFile ? error.message : `${file.name} could not be scored: ${error.message}`;
@@ -62,7 +62,7 @@ async function score(file) {
 
 // The frames of a file, with thumbnails if it is a video.
 async function read(file) {
-  if (/\.np[yz]$/i.test(file.name)) return { frames: joined(await arraysOf(file), about.features, file.name), thumbnails: [] };
+  if (/\.np[yz]$/i.test(file.name)) return { frames: joined(await arraysOf(file), about.features, file.name), thumbnails: [], notes: [] };
   if (!about.networks.length) throw new WrongFile(`${file.name} is of another kind.\nExpected ${allowed()}.`);
   networks ??= await Promise.all(about.networks.map(Network.load));
   element("progress").hidden = false;
@@ -72,7 +72,7 @@ async function read(file) {
   });
 }
 
-function show(name, { whole, windowSeconds, overTime }, pictures) {
+function show(name, { whole, windowSeconds, overTime }, { thumbnails, notes }) {
   const best = ordered(whole).slice(0, BEST), { thresholds } = about;
   const reaches = (index, score) => thresholds && thresholds[index] !== null && score >= thresholds[index];
   const isTag = (index) => reaches(index, whole[index]);
@@ -80,9 +80,10 @@ function show(name, { whole, windowSeconds, overTime }, pictures) {
   showTags(best.filter(isTag));
   element("classes").tBodies[0].replaceChildren(...best.map((index) => classRow(index, whole[index], isTag(index))));
   element("over-time").hidden = overTime.scores.length === 0;
-  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, pictures, reaches);
+  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, thumbnails, reaches);
   element("way").textContent = windowSeconds
     ? `Scored in windows of ${windowSeconds} seconds: each class has the score of its best window.` : "Scored as a whole.";
+  element("notes").textContent = notes.length ? `Notes: ${notes.join("; ")}.` : "";
   element("parts").textContent = `The scores of every ${SECONDS} seconds, the highest classes first.`
     + (thresholds ? " Marked scores reach the threshold of their class." : "");
   element("results").hidden = false;

@@ -72,6 +72,11 @@ export class Network {
   }
 }
 
+// The greatest common divisor.
+function divisor(first, second) {
+  return second ? divisor(second, first % second) : first;
+}
+
 // A video file in the browser's own player, which is not shown.
 class Video {
   constructor(file) {
@@ -90,6 +95,15 @@ class Video {
     if (!width) throw this.undecodable();
     if (!Number.isFinite(duration)) throw new WrongFile(`${this.name} does not say how long it is: write it again by a video editor or FFmpeg.`);
     [this.canvas.width, this.canvas.height] = [width, height];
+  }
+
+  // What was unusual. The player scales pixels that are not square itself; only the frame says how it is stored.
+  notes() {
+    if (typeof VideoFrame === "undefined") return [];
+    const frame = new VideoFrame(this.player, { timestamp: 0 }), { width, height } = frame.visibleRect;
+    const [across, down] = [frame.displayWidth * height, frame.displayHeight * width], shared = divisor(across, down);
+    frame.close();
+    return across === down ? [] : [`non-square pixels (${across / shared}:${down / shared})`];
   }
 
   // Waits for an event of the player that `begin` leads to.
@@ -140,11 +154,12 @@ class Video {
 }
 
 // The frames of a video, float32 [T, width], and a thumbnail of each part that `partsOf(T)` gives as [first, last]. It
-// calls `tell(share)` on its way, and returns null as soon as that is false.
+// calls `tell(share)` on its way, and returns null as soon as that is false. `notes` are texts on what was unusual.
 export async function framesOf(file, networks, { per_second: perSecond, counts_whole: countsWhole }, partsOf, tell) {
   const video = new Video(file), rows = [], thumbnails = [];
   try {
     await video.open();
+    const notes = video.notes();
     const count = video.rows(perSecond, countsWhole), middles = partsOf(count).map(([first, last]) => Math.floor((first + last) / 2));
     const take = async (waiting) => {
       const found = [];
@@ -162,7 +177,7 @@ export async function framesOf(file, networks, { per_second: perSecond, counts_w
         waiting = [];
       }
     }
-    return { frames: Float32Array.from(rows.flat()), thumbnails };
+    return { frames: Float32Array.from(rows.flat()), thumbnails, notes };
   } finally {
     video.close();
   }
