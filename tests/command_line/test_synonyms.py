@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
+from small_run import ROOT
 
 from yt8m.command_line import cli, synonyms
 
@@ -97,7 +99,7 @@ def test_a_command_under_another_name(words: list[str], part: str, capsys: pytes
 
 
 def test_each_command_that_is_meant_exists() -> None:
-    assert set(synonyms._COMMANDS.values()) - {"--version"} <= set(cli.COMMANDS)
+    assert {meant.split()[0] for meant in synonyms._COMMANDS.values()} - {"--version"} <= set(cli.COMMANDS)
     assert not set(synonyms._COMMANDS) & set(cli.COMMANDS)
 
 
@@ -138,3 +140,14 @@ def test_what_other_programs_mean(
     message = capsys.readouterr().err.partition("(known")[0]
     assert expected in message
     assert f"did you mean {wrong}" not in message
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    re.findall(r"^\| `([^`]+\.py)` \| `yt8m ([^`]+)`", (ROOT / "docs/users/differences.md").read_text(), re.MULTILINE),
+)
+def test_published_scripts_lead_to_the_commands_that_the_page_names(
+    script: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([script]) == 2
+    assert f"did you mean {command}?" in capsys.readouterr().err

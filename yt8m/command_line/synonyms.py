@@ -227,6 +227,12 @@ _COMMANDS = {
     **dict.fromkeys(("show", "info", "describe", "stats"), "inspect"),
     **dict.fromkeys(("version", "-v", "-V"), "--version"),
     **dict.fromkeys(("check", "devices"), "doctor"),
+    # The scripts of YouTube-8M's published code, see docs/users/differences.md.
+    "segment_eval_inference": "segment-eval",
+    "convert_prediction_from_json_to_csv": "json-to-csv",
+    "export_model": "export",
+    "export_model_mediapipe": "export --signature=mediapipe",
+    "extract_tfrecords_main": "extract",
 }
 
 
@@ -234,7 +240,7 @@ def command_hint(name: str, commands: Collection[str]) -> str:
     """What to say after an unknown command; empty if nothing is similar."""
     if name.startswith("--"):
         return "; a command comes first, as in `yt8m train --model=...`"
-    meant = _COMMANDS.get(name.lower())
+    meant = _COMMANDS.get(name.lower()) or _COMMANDS.get(name.lower().rpartition("/")[2].removesuffix(".py"))
     return f"; did you mean {meant}?" if meant else suggestion(name, commands)
 
 
