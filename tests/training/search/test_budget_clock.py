@@ -14,7 +14,7 @@ from yt8m.training.search.budget_clock import BudgetClock
     [
         (10, 18, 10),  # two cores compute at the same time
         (10, 6, 6),  # neighbours have the cores for part of the time
-        (30, 1, 10),  # what waits is not waited for without end
+        (30, 1, 6),  # what waits is not waited for without end
         (0, 0, 0),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-_MOST_WAITING = 3.0  # a budget lasts at most so many times as long by the wall's clock
+_MOST_WAITING = 5.0  # a budget lasts at most so many times as long by the wall's clock
 
 
 class BudgetClock:
@@ -12,7 +12,7 @@ class BudgetClock:
 
     On a machine with nothing else to do they are those of the wall. On a busy one a plan would be cut short by the work
     of others, and the model be worse: so a second counts only in so far as the threads of this process computed for
-    that long together, up to three times the budget.
+    that long together, up to five times the budget.
     """
 
     def __init__(self) -> None:
