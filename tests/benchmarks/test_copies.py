@@ -25,6 +25,7 @@ def sizes(name: str) -> dict[str, Any]:
     return {key: value for key, value in CASES[name].hyper_parameters.items() if key != "feature_sizes"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "is_ahead", "towers"), cases.only(STEPS, [("GatedMoeModel", True, 2)]))
 def test_a_step_copies_nothing_twice_and_few_small_tensors(name: str, is_ahead: bool, towers: int) -> None:
     crossing, least = copies(name, towers, is_ahead, **sizes(name)), floor(name, towers, **sizes(name))
@@ -59,6 +60,7 @@ def test_bytes_cannot_be_gathered_on_a_gpu_but_words_can() -> None:
         assert has_gpu_kernel(tf.bitcast(of_words, tf.uint8).op)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", quick(["LogisticModel"], models.names()))
 def test_every_op_of_a_tower_has_a_gpu_kernel(name: str) -> None:
     """Else its inputs would be copied to the host in every step, and its outputs back."""

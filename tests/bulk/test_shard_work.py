@@ -133,6 +133,7 @@ def test_predictions_from_a_cache_are_the_same_bytes(
     assert len(list((tmp_path / "cache").iterdir())) == len(plain)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame"]))
 @pytest.mark.promise("I11")
 def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
@@ -176,6 +177,7 @@ def test_ranked_segments_from_a_cache_are_the_same(frame: tuple[str, str], tmp_p
     assert any(lists for _, lists in plain)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("limit", [0, 1])
 def test_a_cache_keeps_the_damage_policy(video: tuple[str, str], tmp_path: pathlib.Path, limit: int) -> None:
     path = tmp_path / "cut.tfrecord"

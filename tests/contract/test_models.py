@@ -20,6 +20,8 @@ FRAME_LEVEL = [name for name in EVERY if models.get(class_of(name)).level == "fr
 SIBLINGS = (
     "AttentionLstmModel",
     "BiLstmModel",
+    "GatedDbofModel",
+    "GruModel",
     "LstmAttentionMaxModel",
     "MixNeXtVladModel",
     "NetVlagdModel",

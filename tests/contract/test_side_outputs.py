@@ -38,6 +38,7 @@ def softmax_cross_entropy(logits: np.ndarray, target: np.ndarray) -> float:
     return float(-(target * (logits - np.log(np.exp(logits).sum(1, keepdims=True)))).sum(1).mean())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "given", "sides", "weights"),
     [

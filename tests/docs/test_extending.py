@@ -51,6 +51,7 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert json.loads((folder / "run/eval/report.json").read_text())["hit_at_five"] == 1  # there are four classes
 
 
+@pytest.mark.heavy
 def test_the_optimizer_takes_steps_of_the_learning_rate(folder: pathlib.Path) -> None:
     generate(SampleConfig("data", "video", 12, 0, 0, num_classes=4, shards=1))
     words = ["--optimizer=my_optimizers:SignOptimizer", "--base_learning_rate=0.25", "--num_classes=4", "--max_steps=1"]

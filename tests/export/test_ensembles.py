@@ -200,6 +200,7 @@ def test_fitted_weights_gain_on_videos_that_were_not_fitted_on(
     assert scores[0] - scores[1] == pytest.approx(gain, abs=0.03)
 
 
+@pytest.mark.heavy
 def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_accumulated_batches_step_as_one_large_batch(sizes: list[int], towers: i
             np.testing.assert_allclose(ours[name], theirs[name], atol=2e-6, err_msg=f"{name} {update}")
 
 
+@pytest.mark.heavy
 def test_a_stop_within_a_group_changes_nothing(tmp_path: pathlib.Path) -> None:
     whole = Run([5], 3, noise=True)
     whole.step(10)

@@ -158,6 +158,7 @@ def test_rounded_products(precision: str) -> None:
     assert distance(weights(apart), weights(one)) > 0.2 * moved(one)
 
 
+@pytest.mark.heavy
 def test_each_tower_computes_once_on_its_own_device_and_none_is_blamed() -> None:
     inputter = Videos([6], True, 2)
     modeler = VideoModeler(tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)

@@ -26,15 +26,22 @@ def rows_of(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with the table, the records and their audit."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with the table and the records."""
     folder = tmp_path_factory.mktemp("audit")
     write_table(folder)
-    pattern = make_records(folder)
-    assert cli.main(["audit", f"--data={pattern}", f"--out={folder}/audit", *FLAGS]) == 0
+    make_records(folder)
     return folder
 
 
+@pytest.fixture(scope="module")
+def audited(made: pathlib.Path) -> pathlib.Path:
+    """The folder with their audit."""
+    assert cli.main(["audit", f"--data={made}/data/video/*/*.tfrecord", f"--out={made}/audit", *FLAGS]) == 0
+    return made
+
+
+@pytest.mark.heavy
 def test_planted_errors_are_listed_first(audited: pathlib.Path) -> None:
     issues = rows_of(audited / "audit/issues.csv")
     assert list(issues[0]) == ["rank", "video", "class", "kind", "chance"]
@@ -52,6 +59,7 @@ def test_planted_errors_are_listed_first(audited: pathlib.Path) -> None:
     assert summary["estimated share of wrong labels"] == pytest.approx(len(WRONG) / summary["labels"], abs=0.015)
 
 
+@pytest.mark.heavy
 def test_copies_are_listed_with_their_splits(audited: pathlib.Path) -> None:
     splits = {
         video: split
@@ -71,6 +79,7 @@ def test_copies_are_listed_with_their_splits(audited: pathlib.Path) -> None:
     assert summary["effect in words"].startswith("GAP without the copies that training has seen: ")
 
 
+@pytest.mark.heavy
 def test_the_work_area_holds_no_models_in_the_end(audited: pathlib.Path) -> None:
     names = sorted(path.name for path in (audited / "audit/.work").iterdir())
     assert names == [
@@ -82,6 +91,7 @@ def test_the_work_area_holds_no_models_in_the_end(audited: pathlib.Path) -> None
     ]
 
 
+@pytest.mark.heavy
 def test_decisions_are_kept_and_applied(audited: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = audited / "audit/decisions.csv"
     decisions = rows_of(path)
@@ -160,25 +170,22 @@ def test_an_interrupted_audit_goes_on_after_the_last_fold(
     assert len(again) == 2
 
 
-def test_what_cannot_be_audited_is_refused(audited: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["audit", f"--out={audited}/x"]) == 2
+def test_what_cannot_be_audited_is_refused(made: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["audit", f"--out={made}/x"]) == 2
     refusal = capfd.readouterr().err
     assert "--data" in refusal
     assert "--videos" in refusal
-    assert cli.main(["audit", f"--data={audited}/none/*", f"--out={audited}/x"]) == 2
-    assert (
-        cli.main(["audit", f"--data={audited}/data/video/*/*.tfrecord", f"--out={audited}/x", "--group_by=channel"])
-        == 2
-    )
+    assert cli.main(["audit", f"--data={made}/none/*", f"--out={made}/x"]) == 2
+    assert cli.main(["audit", f"--data={made}/data/video/*/*.tfrecord", f"--out={made}/x", "--group_by=channel"]) == 2
     assert "--group_by needs --table" in capfd.readouterr().err
-    assert not (audited / "x").exists()
+    assert not (made / "x").exists()
 
 
 def test_decisions_that_cannot_be_read_are_refused_before_the_work(
-    audited: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+    made: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "decisions.csv").write_text("video,class,kind,decision\nclip 001,cat,wrong,perhaps\n")
-    assert cli.main(["audit", f"--data={audited}/data/video/*/*.tfrecord", f"--out={tmp_path}"]) == 1
+    assert cli.main(["audit", f"--data={made}/data/video/*/*.tfrecord", f"--out={tmp_path}"]) == 1
     assert "line 2: the decision is 'perhaps'" in capfd.readouterr().err
     assert not (tmp_path / ".work").exists()
 
@@ -194,10 +201,10 @@ def test_videos_without_any_label_are_refused(tmp_path: pathlib.Path, capfd: pyt
 
 
 def test_flags_may_change_as_long_as_nothing_is_scored(
-    audited: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    made: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A number of folds that is too large leaves nothing behind that another number would contradict."""
-    words = ["audit", f"--data={audited}/data/video/test/*.tfrecord", f"--out={tmp_path}"]
+    words = ["audit", f"--data={made}/data/video/test/*.tfrecord", f"--out={tmp_path}"]
     assert cli.main([*words, "--folds=100"]) == 2
     begun = list[str]()
     monkeypatch.setattr(label_audit, "score_fold", lambda config, _: begun.append(config.train_dir) or 1 / 0)

@@ -108,6 +108,7 @@ def test_each_weight_has_its_place() -> None:
     assert found.tolist() == [*of_input, *of_state, 1, 3 + 1, 2, 4, 0, 0, 0, 0]
 
 
+@pytest.mark.heavy
 @examples(8)
 @given(
     times=st.integers(1, 4),

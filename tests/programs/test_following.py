@@ -23,6 +23,7 @@ def train_to(folder: pathlib.Path, step: int) -> None:
     assert train.main([f"--train_data_pattern={data}", f"--train_dir={folder}", *flags, *more]) == 0
 
 
+@pytest.mark.heavy
 def test_an_evaluation_of_a_training_that_has_ended_ends(tmp_path: pathlib.Path, caplog) -> None:
     train_to(tmp_path / "run", 3)
     data = golden("checkpoint_logistic/test.tfrecord")

@@ -124,6 +124,7 @@ def test_seeds_and_epochs_give_other_orders(shards: pathlib.Path) -> None:
     assert first[: len(NAMES)] != first[len(NAMES) :]
 
 
+@pytest.mark.heavy
 def test_files_are_shuffled_even_where_the_buffer_is_too_small_to(shards: pathlib.Path) -> None:
     orders = set()
     for seed in range(6):

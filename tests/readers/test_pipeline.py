@@ -134,6 +134,7 @@ def test_the_batches_are_those_of_local_shards(folders: tuple[str, str], tmp_pat
     assert all(shares)
 
 
+@pytest.mark.heavy
 def test_a_saved_position_is_one_here_too(folders: tuple[str, str], tmp_path: pathlib.Path) -> None:
     queue = queue_on(folders[1], shuffle=True, num_epochs=4)
     unbroken = ids_of(queue)

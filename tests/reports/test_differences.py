@@ -204,6 +204,7 @@ def test_a_difference_beyond_chance_names_the_better_run(runs):
         assert {one.figure: one.verdict for one in differences.differing_figures(first, second)}["GAP"] == "b is better"
 
 
+@pytest.mark.heavy
 def test_the_page_begins_with_what_differs(folders, tmp_path: pathlib.Path):
     words = [*folders[:2], f"--output={tmp_path}/both.html", "--resamples=10"]
     assert cli.main(["report", *words]) == 0

@@ -164,6 +164,7 @@ def with_loss(folder: pathlib.Path, loss: float, seen: int = pages.VIDEOS) -> lo
     return load([str(folder)], 400, 0)[0]
 
 
+@pytest.mark.heavy
 def test_the_loss_has_an_interval_as_a_mean_of_the_videos_has(tmp_path: pathlib.Path) -> None:
     scores, labels = pages.data(1)
     losses = -np.log(np.where(labels, scores, 1 - scores) + 1e-5).sum(1).astype(float)

@@ -131,6 +131,7 @@ class Clocks:
         self._write(model_dir, step, *arguments)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "put_back",
     [{5, 25, 26, 41}, *(pytest.param(steps, marks=pytest.mark.heavy) for steps in (set(), set(range(0, 60, 2))))],

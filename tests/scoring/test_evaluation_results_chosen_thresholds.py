@@ -137,6 +137,7 @@ def test_the_page_says_the_guarantee_and_no_precision(world: pathlib.Path) -> No
     ]
 
 
+@pytest.mark.heavy
 def test_tags_of_new_videos_keep_the_promise_in_runs_and_exports(
     world: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

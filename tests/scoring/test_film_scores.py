@@ -18,7 +18,8 @@ import yt8m
 from yt8m.command_line import cli
 from yt8m.records import manifest
 
-pytestmark = pytest.mark.long
+# The quick tests of windows and of their tags are those of records, and test_video_predictions.py has a long video.
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "white": (230, 230, 230)}
 NAMES = tuple(COLOURS)
@@ -101,7 +102,6 @@ def test_the_manifest_and_the_run_know_the_lengths_of_the_training_videos(world:
     assert config["config"]["data"]["video_frames"] == list(lengths)
 
 
-@pytest.mark.heavy
 def test_films_are_tagged_as_well_as_clips(large_world: World) -> None:
     clips = {str(path): {path.parent.name} for path in large_world.folder.glob("clips/*/*.mp4")}
     of_clips = precision_and_recall(large_world.tags(sorted(clips)), clips)
@@ -171,7 +171,6 @@ def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: py
     assert [one.few_positives for one in found] == [positives[one.name] for one in found]
 
 
-@pytest.mark.heavy
 def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     large_world: World, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,7 +229,6 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 """
 
 
-@pytest.mark.heavy
 def test_three_hours_take_no_more_memory_than_ten_minutes(world: World, tmp_path: pathlib.Path) -> None:
     megabytes = []
     for seconds in (600, 3 * 3600):

@@ -165,6 +165,7 @@ def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:
         predict(evaluated, "x.csv", f"--spans_from={evaluated}/bad.json")
 
 
+@pytest.mark.heavy
 def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
     export, data = evaluated / "exported", f"{evaluated}/data/frame/validate/*.tfrecord"
     assert cli.call("export", [f"--train_dir={evaluated}/run", f"--out={export}"]) == 0

@@ -54,6 +54,7 @@ def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: p
     assert found[1][1].keys() == found[0][1].keys()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("most", cases.all_of([3], heavy=[320]))
 def test_an_export_uses_as_many_frames_of_a_record_as_its_run(tmp_path: pathlib.Path, most: int) -> None:
     names, sizes = ("rgb", "audio"), small_exports.SIZES

@@ -23,6 +23,7 @@ def write_rule(path: pathlib.Path, **others: object) -> pathlib.Path:
     return path
 
 
+@pytest.mark.heavy
 def test_times_are_those_of_two_frames_a_second(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("av")
     assert tf.__version__  # the first import of TensorFlow keeps the frames that it happened in

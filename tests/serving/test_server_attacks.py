@@ -157,6 +157,7 @@ def test_a_service_lives_through_all_of_them_at_once(many_files: None) -> None:
     assert "Traceback" not in service.log
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X6")
 def test_headers_that_do_not_end_make_room() -> None:
     with served(*TINY, "--timeout=60", "--max_requests=1") as service:

@@ -109,6 +109,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_shard(tmp_path_factory.mktemp("data") / "train.tfrecord", records)
 
 
+@pytest.mark.heavy
 def test_the_run_predicts_as_the_published_network(run: pathlib.Path) -> None:
     x = np.random.RandomState(2).normal(size=(5, FEATURES)).astype(np.float32)
     np.testing.assert_allclose(predicted(run, batch_of({"mean_rgb": x})), mixture(x), rtol=1e-5)

@@ -43,6 +43,7 @@ def making(run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path / "out/.frame.making"
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C11")
 def test_records_that_were_all_written_are_only_renamed(
     run: Run, making: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -149,6 +149,7 @@ def test_equal_candidates_are_ordered_by_the_plan_and_not_by_the_threads() -> No
         assert choice._best_first(order) == [*rows[1:5], worse]
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_run_that_was_chosen_is_trained_on_for_more_steps_and_on_other_data(
     run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
