@@ -113,7 +113,7 @@ WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { most = int($$2 / 4e6)
 SHARED = --workers=$(WORKERS)
 
 # For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, and rewrites the graph: more than half of
-# the time of tests that run their graphs a few times. These tests do without, but for those that test_onednn.py starts.
+# the time of tests that run their graphs a few times. These tests do without; test_onednn.py is heavy.
 # They do not wait for the disk either (tests/conftest.py).
 # `make test-all`, `make newest` and pytest itself take what TensorFlow takes.
 test: $(INSTALLED)

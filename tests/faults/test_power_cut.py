@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import cases
 import made_videos
 import numpy as np
 import pytest
@@ -58,12 +59,23 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return build(tmp_path_factory.mktemp("recorder"))
 
 
+def recorded(library: pathlib.Path, folder: pathlib.Path, names: Iterable[str]) -> Recording:
+    """What these commands of `MODELS` do, one after another."""
+    data = {"test": golden("checkpoint_logistic/test.tfrecord"), "starter": golden("checkpoint_logistic/train_dir")}
+    commands = {name: [name, *(word.format(**data) for word in MODELS[name])] for name in names}
+    return record(library, folder, yt8m_words(commands))
+
+
+@pytest.fixture(scope="module")
+def training(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A run is trained."""
+    return recorded(library, tmp_path_factory.mktemp("training"), ["train"])
+
+
 @pytest.fixture(scope="module")
 def models(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """A run is trained, and everything is made of it that can be made."""
-    data = {"test": golden("checkpoint_logistic/test.tfrecord"), "starter": golden("checkpoint_logistic/train_dir")}
-    commands = {name: [name, *(word.format(**data) for word in words)] for name, words in MODELS.items()}
-    return record(library, tmp_path_factory.mktemp("models"), yt8m_words(commands))
+    return recorded(library, tmp_path_factory.mktemp("models"), MODELS)
 
 
 @pytest.fixture(scope="module")
@@ -111,11 +123,11 @@ def unlike(files: Files, folder: str, step: int, whole: Mapping[str, bytes]) -> 
 @pytest.mark.promise("C11")
 @pytest.mark.long
 @pytest.mark.parametrize("count", POINTS)
-def test_training_goes_on_from_a_whole_checkpoint(models: Recording, tmp_path: pathlib.Path, count: int) -> None:
+def test_training_goes_on_from_a_whole_checkpoint(training: Recording, tmp_path: pathlib.Path, count: int) -> None:
     """The checkpoint that is named is whole, and so is the one that the next start chooses, which is no older."""
-    whole = {call.target: call.content for call in models.calls if call.operation == "rename" and call.content}
+    whole = {call.target: call.content for call in training.calls if call.operation == "rename" and call.content}
     newest, steps = 0, set()
-    for point, disk in models.replay(models.points(count, "train")):
+    for point, disk in training.replay(training.points(count, "train")):
         for number, outcome in enumerate(OUTCOMES):
             files = disk.after_power_cut(outcome)
             run = write_files(tmp_path / f"{point}-{number}", files) / "run"
@@ -132,10 +144,10 @@ def test_training_goes_on_from_a_whole_checkpoint(models: Recording, tmp_path: p
 @pytest.mark.promise("C11")
 @pytest.mark.long
 @pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.heavy)])
-def test_training_ends_as_without_a_power_cut(models: Recording, tmp_path: pathlib.Path, count: int) -> None:
-    whole = {path: content for path, (_, content) in models.after.items() if content is not None}
+def test_training_ends_as_without_a_power_cut(training: Recording, tmp_path: pathlib.Path, count: int) -> None:
+    whole = {path: content for path, (_, content) in training.after.items() if content is not None}
     expected = weights(write_files(tmp_path / "whole", whole) / "run", 12)
-    for point, disk in models.replay(models.points(2 * count, "train")[::2]):
+    for point, disk in training.replay(training.points(2 * count, "train")[::2]):
         outcome = OUTCOMES[point % len(OUTCOMES)]
         folder = write_files(tmp_path / str(point), disk.after_power_cut(outcome))
         words = train_words(folder / "run", *TRAIN, f"--cache={folder}/cache")
@@ -147,10 +159,18 @@ def test_training_ends_as_without_a_power_cut(models: Recording, tmp_path: pathl
 @pytest.mark.promise("C11")
 @pytest.mark.long
 @pytest.mark.parametrize("count", POINTS)
-@pytest.mark.parametrize("command", MODELS)
+def test_what_a_training_makes(training: Recording, count: int) -> None:
+    check(training, "train", count)
+    assert any(path.endswith(".parsed") for path in promises(training).files), "the cache of parsed shards"
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("C11")
+@pytest.mark.long
+@pytest.mark.parametrize("count", POINTS)
+@pytest.mark.parametrize("command", [name for name in MODELS if name != "train"])
 def test_what_is_made_of_models(models: Recording, command: str, count: int) -> None:
     check(models, command, count)
-    assert any(path.endswith(".parsed") for path in promises(models).files), "the cache of parsed shards"
 
 
 @pytest.mark.promise("C11")
@@ -163,8 +183,11 @@ def test_what_is_made_of_data(data: Recording, command: str, count: int) -> None
 
 @pytest.mark.promise("C11")
 @pytest.mark.long
-def test_only_files_that_grow_are_written_under_their_names(models: Recording, data: Recording) -> None:
+@pytest.mark.parametrize("of_models", cases.all_of(["training"], heavy=["models"]))
+def test_only_files_that_grow_are_written_under_their_names(
+    of_models: str, data: Recording, request: pytest.FixtureRequest
+) -> None:
     """A reader leaves out a last line or event that is cut; an input position counts once the state names its step."""
     growing = re.compile(r".*/(events\.out\.tfevents\..*|metrics\.jsonl|input-\d+\.(index|data-.*))")
-    assert [path for path in written_in_place(models) if not growing.fullmatch(path)] == []
+    assert [path for path in written_in_place(request.getfixturevalue(of_models)) if not growing.fullmatch(path)] == []
     assert written_in_place(data) == []

@@ -13,6 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_recorded_runs_and_models_give_their_values(tmp_path: pathlib.Path) -> None:
     tests = ["tests/project/test_golden_run.py", "tests/models/test_golden.py"]
