@@ -6,6 +6,8 @@ that lives elsewhere leads to its copy, and a link to any other file of the repo
 
 from __future__ import annotations
 
+import html as html_text
+import json
 import pathlib
 import posixpath
 import re
@@ -29,6 +31,11 @@ ELSEWHERE = {
 # The score of a page in the search is multiplied by the factor of the first prefix that its path has: questions are
 # answered first, and pages for users come before those that explain the code.
 _BOOSTS = {"users/faq.md": 4.0, "users/": 2.0, "developers/": 0.5, "reference/": 0.25}
+# Words that people type for what a part of a page is about, and that it does not use itself, stand in a comment below
+# its heading: `<!-- search: active learning, uncertainty -->`. In the search they count nearly as much as a heading.
+_SEARCH_WORDS = re.compile(r'<h([1-6]) id="([^"]+)">(?:(?!</h[1-6]>).)*</h[1-6]>\s*<!-- search: (.*?) -->', re.DOTALL)
+_WEIGHT_OF_WORDS = 900.0  # of a heading: 1,000
+_words_of: dict[str, list[str]] = {}  # {part of a page, as the index of the search spells it: its words}
 _SOURCES = {site: source for source, site in ELSEWHERE.items()}
 _INLINE_CODE = re.compile(r"<code>(?=[^<>\n]{1,40}</code>)")
 _TESTS = re.compile(r"<td>(<code[^>]*>tests/.*?)</td>")
@@ -57,10 +64,25 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return rewrite(markdown, _SOURCES.get(site, f"docs/{site}"), site)
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Marks short inline code, which the style sheet keeps on one line, and folds long lists of tests."""
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Marks short inline code, which the style sheet keeps on one line, folds long lists of tests; notes the words."""
+    for level, part, words in _SEARCH_WORDS.findall(html):
+        place = page.url if level == "1" else f"{page.url}#{part}"
+        _words_of[place] = [word.strip() for word in html_text.unescape(words).split(",")]
     marked = _INLINE_CODE.sub('<code class="short">', html)
     return _TESTS.sub(lambda cell: f"<td>{_folded(cell.group(1))}</td>", marked)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Adds the words of each part to the index of the search, which shows those that were typed."""
+    path = pathlib.Path(config.site_dir, "search/search_index.json")
+    index = json.loads(path.read_text())
+    for part in index["docs"]:
+        words = _words_of.get(part["location"])
+        if words:
+            part["tags"] = words
+    index["config"]["fields"]["tags"]["boost"] = _WEIGHT_OF_WORDS
+    path.write_text(json.dumps(index))
 
 
 def _folded(tests: str) -> str:

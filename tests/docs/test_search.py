@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ ANSWERS = {
     "pandas": ("faq.html#how-do-i-use-it-from-python-with-pandas",),
     "label studio": ("labels.html",),
 }
+# Further ones, a line each: what is typed, then beginnings of the addresses that answer it.
+FURTHER = pathlib.Path(__file__).with_name("searched_words.txt")
 # The links of the first three pages that are found: of each, those to the page and to its parts that are shown.
 FIRST = """
 return [...document.querySelectorAll('.md-search-result__item')].slice(0, 3).flatMap(
@@ -63,12 +66,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.heavy
 @pytest.mark.timeout(900)
 def test_the_first_hits_answer_what_users_type(site: str, tmp_path: pathlib.Path) -> None:
+    further = [line.split("|") for line in FURTHER.read_text().splitlines()]
     unanswered = {}
     with browser.driven(tmp_path) as page:
         for question, answers in ANSWERS.items():
-            page.open(f"{site}/404.html?q={question.replace(' ', '%20')}")
-            page.wait_for(DONE)
-            links = page.run(FIRST)
-            if not any(f"/users/{answer}" in link.replace("?h=", "") for answer in answers for link in links):
+            links = first_links(page, site, question)
+            if not any(f"/users/{answer}" in link for answer in answers for link in links):
+                unanswered[question] = links
+        for question, *answers in further:
+            links = first_links(page, site, question)
+            if not any(f"/{answer}" in link for answer in answers for link in links):
                 unanswered[question] = links
     assert unanswered == {}
+
+
+def first_links(page: browser.Page, site: str, question: str) -> list[str]:
+    page.open(f"{site}/404.html?q={question.replace(' ', '%20')}")
+    page.wait_for(DONE)
+    links: list[str] = page.run(FIRST)
+    return [re.sub(r"\?h=[^#]*", "", link) for link in links]
