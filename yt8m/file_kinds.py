@@ -40,7 +40,7 @@ _VIDEO_REMEDY = (
     "the model was trained on such records"
 )
 _TABLE_REMEDY = "yt8m make-records --table=FILE takes tables"
-_MODEL_REMEDY = "name it by --model"
+_MODEL_REMEDY = "yt8m predict, eval and other commands that use a model take it as --model"
 TEXT = FileKind("a text file", _TABLE_REMEDY)
 RECORDS = FileKind("a file of records (TFRecord)", "--data takes records")
 _ARRAY_REMEDY = "yt8m make-records --array=FILE, with a --table of labels, makes records of arrays"

@@ -21,6 +21,7 @@ from sklearn.metrics import average_precision_score
 import yt8m
 from yt8m.classifier.classifier_scores import mean_average_precision
 from yt8m.classifier.data_errors import DataError, in_python
+from yt8m.config import run_dir
 from yt8m.records import thresholds
 from yt8m.training.search.budget_clock import BudgetClock
 
@@ -92,6 +93,16 @@ def test_thresholds_are_chosen_on_videos_that_were_held_out_and_lie_in_the_run(f
     assert tagger.thresholds.tolist() == fitted.thresholds_.tolist()
     assert 0 < sum(tagger.positives) <= 2 * 30  # of 240 videos, 30 were held out
     assert not os.path.exists(fitted._run.data)
+
+
+def test_a_saved_run_names_no_folder_of_the_training(fitted: yt8m.Classifier, tmp_path: pathlib.Path) -> None:
+    fitted.save(tmp_path / "mine")
+    config = (tmp_path / "mine/config.json").read_text()
+    assert "(arrays in memory)" in config
+    assert "data/train" not in config
+    table = yt8m.list_runs(str(tmp_path / "mine"))
+    assert "yt8m-classifier-" not in str(list(table))
+    assert run_dir.is_own(str(tmp_path / "mine"))
 
 
 def test_a_saved_classifier_is_a_run(fitted: yt8m.Classifier, tmp_path: pathlib.Path) -> None:

@@ -241,3 +241,17 @@ def test_refusals(y: object, problem: str) -> None:
 def test_data_errors_are_usage_errors_and_value_errors() -> None:
     assert issubclass(DataError, UsageError)
     assert issubclass(DataError, ValueError)
+
+
+@pytest.mark.parametrize("name", [0, "target", "outcome"])
+def test_one_column_of_0_and_1_without_the_name_of_a_class_is_refused(name: object) -> None:
+    frame = pd.DataFrame({name: [0, 1, 1]})
+    with pytest.raises(DataError, match="of 0 and 1: either"):
+        labels_of(frame)
+    assert labels_of(pd.DataFrame({"cat": [0, 1, 1]})).matrix.tolist() == [[False], [True], [True]]
+    assert labels_of(pd.DataFrame({name: [0, 1, 2]})).is_single
+
+
+def test_a_part_without_labels_is_read_where_the_classes_are_known() -> None:
+    known = labels_of([["cat"], ["dog"]]).classes
+    assert labels_of([[], []], known).matrix.tolist() == [[False, False], [False, False]]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from golden_data import golden
 
-from yt8m.command_line import flags, run_words
+from yt8m.command_line import cli, flags, run_words
 from yt8m.errors import UsageError
 from yt8m.runs.opened_run import open_run
 
@@ -104,3 +104,19 @@ def test_published_flags_of_a_training_alone_are_taken_and_said(parse: Any, capl
 def test_what_only_a_training_does_stays_unknown() -> None:
     with pytest.raises(UsageError, match="unknown flag --patience"):
         stated("--patience=3")
+
+
+def test_another_number_of_classes_than_that_of_the_run_is_refused() -> None:
+    classes = open_run(str(RUN)).config.data.num_classes
+    config = flags.eval_config([f"--train_dir={RUN}", "--num_classes=3000"])
+    with pytest.raises(UsageError, match=f"--num_classes=3000: .* was trained with {classes}"):
+        open_run(str(RUN), config)
+
+
+def test_a_training_says_what_takes_a_run_that_is_given_as_its_model(capsys: pytest.CaptureFixture[str]) -> None:
+    data = golden("checkpoint_logistic/test.tfrecord")
+    assert cli.main(["train", f"--model={RUN}", f"--data={data}"]) == 2
+    message = capsys.readouterr().err
+    assert f"--init_from={RUN}" in message
+    assert f"--train_dir={RUN}" in message
+    assert "MoeModel" not in message

@@ -98,6 +98,44 @@ def test_a_command_under_another_name(words: list[str], part: str, capsys: pytes
     assert part in capsys.readouterr().err
 
 
+# Words that have no counterpart, so that all flags are the answer.
+UNANSWERED = {"ultralytics": ["fraction_of_classes"], "scikit-learn": ["n_jobs", "cv"]}
+# {program people come from: its words for a training}; each is answered by a flag, or by what is done without one.
+WORDS_OF = {
+    "ultralytics": "lr0 lrf cos_lr warmup_epochs momentum imgsz save_period exist_ok plots mosaic fliplr val epochs "
+    "batch device workers project name resume amp pretrained freeze dropout augment tune cfg "
+    "fraction_of_classes",
+    "transformers": "load_best_model_at_end per_device_train_batch_size per_device_eval_batch_size eval_strategy "
+    "save_strategy save_total_limit logging_dir logging_steps report_to lr_scheduler_type "
+    "warmup_ratio adam_beta1 max_grad_norm gradient_accumulation_steps dataloader_num_workers "
+    "push_to_hub do_eval fp16 bf16 metric_for_best_model greater_is_better overwrite_output_dir "
+    "num_train_epochs local_rank deepspeed fsdp torch_compile",
+    "keras": "validation_data validation_split class_weight sample_weight steps_per_epoch "
+    "restore_best_weights min_delta reduce_lr_on_plateau mixed_precision jit_compile dropout_rate "
+    "verbose shuffle model_checkpoint",
+    "lightning": "max_epochs devices accelerator strategy num_nodes gradient_clip_val accumulate_grad_batches "
+    "fast_dev_run check_val_every_n_epoch val_check_interval deterministic logger default_root_dir "
+    "enable_progress_bar max_time swa",
+    "timm": "sched warmup_lr min_lr decay_epochs decay_rate opt smoothing model_ema clip_grad clip_mode "
+    "sync_bn checkpoint_hist initial_checkpoint color_jitter cutmix pos_weight bce_loss tta",
+    "scikit-learn": "max_iter penalty alpha hidden_layer_sizes learning_rate_init n_iter_no_change warm_start "
+    "random_state scoring n_jobs cv test_size train_size",
+}
+
+
+@pytest.mark.parametrize("program", WORDS_OF)
+def test_words_of_other_programs_for_a_training_are_answered(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = flags_of("train", capsys)
+    words = [word for word in WORDS_OF[program].split() if word not in flags]
+    assert [word for word in words if not synonyms.hint(word, flags)] == UNANSWERED.get(program, [])
+
+
+def test_each_advice_names_flags_that_a_program_has(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = set().union(*(flags_of(program, capsys) for program in cli.COMMANDS))
+    advice = {text for answers in synonyms._ADVICE.values() for _, text in answers}
+    assert {flag for text in advice for flag in re.findall(r"--(\w+)", text)} - flags - {"logdir"} == set()
+
+
 def test_each_command_that_is_meant_exists() -> None:
     assert {meant.split()[0] for meant in synonyms._COMMANDS.values()} - {"--version"} <= set(cli.COMMANDS)
     assert not set(synonyms._COMMANDS) & set(cli.COMMANDS)

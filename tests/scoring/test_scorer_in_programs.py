@@ -210,6 +210,40 @@ def test_evaluation_and_inference_take_an_export(states: dict[str, State], tmp_p
         assert model.evaluate(DATA) == json.loads((tmp_path / "eval/report.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("--model=MoeModel", "--model=MoeModel: .* has LogisticModel"),
+        ("--frame_features", "--frame_features=true: .* has false"),
+        ("--feature_names=rgb,audio", "--feature_names=rgb,audio: .* has mean_rgb"),
+        ("--num_classes=9", "--num_classes=9: the model in .*export/4 has"),
+    ],
+)
+@pytest.mark.parametrize("program", ["eval", "inference"])
+def test_flags_of_a_training_are_compared_with_an_export(
+    states: dict[str, State],
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    program: str,
+    word: str,
+    expected: str,
+) -> None:
+    words = [f"--train_dir={states['resumed'].folder}/export/4", f"--data={DATA}", f"--out={tmp_path}/p"]
+    assert cli.main([program, *words, word]) == 2
+    assert re.search(expected, capsys.readouterr().err)
+
+
+def test_flags_of_a_training_that_fit_an_export_change_nothing(
+    states: dict[str, State], tmp_path: pathlib.Path
+) -> None:
+    words = [f"--train_dir={states['resumed'].folder}/export/4", f"--data={DATA}", f"--out={tmp_path}/p.csv"]
+    assert cli.main(["inference", *words]) == 0
+    expected = (tmp_path / "p.csv").read_bytes()
+    stated = ["--model=LogisticModel", "--noframe_features", "--base_learning_rate=3", "--max_steps=2"]
+    assert cli.main(["inference", *words, *stated]) == 0
+    assert (tmp_path / "p.csv").read_bytes() == expected
+
+
 @pytest.mark.heavy
 def test_evaluation_takes_what_the_command_export_writes(states: dict[str, State], tmp_path: pathlib.Path) -> None:
     """The folder has the config of the run, but its model alone."""

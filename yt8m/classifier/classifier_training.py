@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from yt8m.classifier.given_labels import GivenLabels
 from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
 from yt8m.classifier.training_data import VideosAndLabels
+from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
@@ -26,6 +27,7 @@ from yt8m.records import thresholds, vocabulary
 from yt8m.records.thresholds import NUM_CANDIDATES
 
 AUTO = "auto"
+_ARRAYS = "(arrays in memory)"  # in place of the files that a run was trained on
 # Options of a training that the classifier sets itself.
 _OWN_OPTIONS = (
     "train_data_pattern",
@@ -103,6 +105,7 @@ def train(
     try:
         training_data.write(run.data, training, held_out, extractors)
         _run_training(settings, run, training.videos, keeps_validation=validation is not None)
+        _note_arrays(run.path)
         thresholds_of_classes = _thresholds(run, held_out)
     except BaseException:
         run.remove()
@@ -113,6 +116,16 @@ def train(
         extractor_settings=settings.extractor_settings if extractors else None,
     )
     return Fitted(run, input_of_run, thresholds_of_classes)
+
+
+def _note_arrays(folder: str) -> None:
+    """Says in the config of a run that its data were arrays, in place of a folder that is removed."""
+    saved = run_dir.read(folder, trust_code=True)
+    assert saved is not None
+    config = replace(saved.config, data=replace(saved.config.data, data_pattern=_ARRAYS))
+    if config.validation.eval_data_pattern:
+        config = replace(config, validation=replace(config.validation, eval_data_pattern=_ARRAYS))
+    run_dir.write(folder, config, is_own=True)
 
 
 def _flag_of(option: str) -> str:

@@ -58,6 +58,8 @@ def labels_of(y: Any, classes: NDArray[Any] | None = None, separator: str = AUTO
       separator: see `Classifier`.
     """
     _refuse_no_rows(y)
+    if classes is not None and _is_without_labels(y):
+        return GivenLabels(classes, np.zeros((len(y), len(classes)), np.bool_))
     known_names = [] if classes is None else [spelled(name) for name in classes.tolist()]
     labels = _Reader(known_names, separator).read(y)
     _refuse_bad_names(labels)
@@ -79,6 +81,11 @@ def _refuse_no_rows(y: Any) -> None:
         )
     if isinstance(y, set | frozenset):
         raise DataError("y is a set, which has no order: give a list with the labels of each video, in the order of X.")
+
+
+def _is_without_labels(y: Any) -> bool:
+    """Whether `y` has an empty list for each video."""
+    return isinstance(y, list | tuple) and bool(y) and all(isinstance(row, list | tuple) and not row for row in y)
 
 
 class _Reader:

@@ -14,6 +14,8 @@ from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.facts import Facts
 from yt8m.tables.meanings import meaning_of
 
+_OF_ANY_LABELS = ("target", "targets", "outcome", "outcomes", "y", "y_true", "response", "result")  # no name of a class
+
 
 def class_columns(frame: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
     """The names of the classes, and bool [videos, classes]; None if the frame is one column of labels.
@@ -39,9 +41,9 @@ def _is_zero_or_one(values: Sequence[Any]) -> bool:
 
 
 def _refuse_labels_column(name: Any) -> None:
-    """Refuses a single column of 0 and 1 whose name says that it holds the numbers of classes."""
+    """Refuses a single column of 0 and 1 whose name is of no class, as the 0 of `pd.DataFrame(y)`."""
     meaning = meaning_of(str(name))
-    if meaning and meaning[0] == "labels":
+    if isinstance(name, int) or str(name).lower() in _OF_ANY_LABELS or (meaning and meaning[0] == "labels"):
         raise DataError(
             f"y is one column {name!r} of 0 and 1: either the number of the class of each video, or whether it has "
             f"the class {name!r}. Give y[{name!r}] for the numbers, or call the column as the class."

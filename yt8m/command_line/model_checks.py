@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from yt8m import losses, models
+from yt8m import losses, models, storage
+from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES, DataConfig
 from yt8m.config.train_config import ModelConfig, OptimizerConfig
 from yt8m.errors import UsageError
@@ -12,6 +13,7 @@ from yt8m.options import about_flags
 
 def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
     """Raises `UsageError`, with the name of the flag, for an unknown model, loss or optimizer."""
+    _refuse_run(model.model)
     for flag, get, name, method in (
         ("model", models.get, model.model, "create_model"),
         ("label_loss", losses.get, model.label_loss, "calculate_loss"),
@@ -22,6 +24,15 @@ def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
             raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {cls!r}.")
     with about_flags(f"--optimizer={optimizer.optimizer}: "):
         check_optimizer(optimizer.optimizer, optimizer.weight_decay)
+
+
+def _refuse_run(name: str) -> None:
+    """Refuses a run in place of the name of a model: other commands call the run --model."""
+    if name not in models.names() and (storage.is_dir(name) or run_dir.is_run(name)):
+        raise UsageError(
+            f"--model={name} is a folder, and a training takes the name of a model there: --train_dir={name} goes on "
+            f"with a run, --init_from={name} starts another one from its weights, and --teacher={name} learns from it."
+        )
 
 
 def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:

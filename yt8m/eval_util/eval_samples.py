@@ -100,6 +100,8 @@ def read(train_dir: str) -> EvalSamples:
     path = path_in(train_dir)
     remedy = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
     if not storage.exists(path):
+        if storage.exists(storage.join(train_dir, "saved_model.pb")):
+            remedy = "it is an exported model, which has none: name the run that it was exported from"
         raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {remedy}.")
 
     def refusal(_: Exception) -> Exception:

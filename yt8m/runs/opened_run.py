@@ -260,6 +260,11 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
     if saved.published:
         num_classes_of_flags = open_data(None, vocabulary=flags.vocabulary).num_classes(num_classes)
         num_classes = num_classes or _classes_in_meta_graph(folder) or num_classes_of_flags
+    elif num_classes is not None and config.data.num_classes not in (None, num_classes):
+        raise UsageError(
+            f"--num_classes={num_classes}: the run in {folder} was trained with {config.data.num_classes}; leave the "
+            "flag out."
+        )
     if num_classes is not None:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
     return config

@@ -39,7 +39,7 @@ from yt8m.runs.opened_run import FittedData, OpenedRun, find_folder, open_run
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring import EvaluationSettings, evaluation_results, film_thresholds
 from yt8m.scoring.evaluation_results import RESERVED_KEYS, EvaluationResult, evaluation_result
-from yt8m.scoring.export_scorer import is_export, refuse_run_options
+from yt8m.scoring.export_scorer import compare_stated, is_export, refuse_run_options
 from yt8m.scoring.graph_scorer import Evaluation
 from yt8m.scoring.model_input import Videos
 from yt8m.storage import local
@@ -163,6 +163,7 @@ def _evaluate_export(config: EvalConfig, data: OpenedData | None) -> int:
         scoring.open(config.train_dir, config.checkpoint, trust_code=config.trust_code) as scorer,
         contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events,
     ):
+        compare_stated(scorer, config)
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
         data = data or open_data(config.eval_data_pattern, manifest=config.manifest)

@@ -23,7 +23,7 @@ from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError, id_text
 from yt8m.registry import warn_of_program
 from yt8m.scoring.model_input import ModelInput, Videos, padded
-from yt8m.scoring.scorer import ArrayScorer
+from yt8m.scoring.scorer import ArrayScorer, Scorer
 from yt8m.storage import copies, own_runs
 
 
@@ -55,6 +55,30 @@ def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
             raise UsageError(
                 f"--{name} needs a run, and {config.train_dir} is an export: name its run, or leave out --{name}."
             )
+
+
+def compare_stated(scorer: Scorer, config: EvalConfig | InferenceConfig) -> None:
+    """Compares flags of a training with an export, as they are with a run: other models and features are refused.
+
+    An export says nothing of its training, so that other flags of a training have no effect.
+    """
+    data = scorer.training_data
+    known: dict[str, Any] = (
+        {}
+        if scorer.takes.has_own_reader
+        else {name: getattr(data, name) for name in ("frame_features", "feature_names", "feature_sizes", "num_classes")}
+    )
+    stated = {**config.stated, **({"num_classes": config.num_classes} if config.num_classes else {})}
+    if scorer.model:
+        known["model"] = scorer.model
+    for flag, value in known.items():
+        if stated.get(flag, value) != value:
+            raise UsageError(
+                f"--{flag}={options.shown(stated[flag])}: the model in {scorer.path} has {options.shown(value)}; leave "
+                "the flag out."
+            )
+    for flag in sorted({*stated} - {*known}):
+        logging.warning("--%s=%s has no effect on an export", flag, options.shown(stated[flag]))
 
 
 def open_export(folder: str) -> ExportScorer:

@@ -27,7 +27,7 @@ from yt8m.runs import archive, trained_model
 from yt8m.runs.default_data import sample_data_of_run
 from yt8m.runs.opened_run import FittedData, OpenedRun, open_run
 from yt8m.runs.trained_model import TrainedModel
-from yt8m.scoring.export_scorer import is_export, refuse_run_options
+from yt8m.scoring.export_scorer import compare_stated, is_export, refuse_run_options
 from yt8m.scoring.scorer import write_predictions
 from yt8m.storage import copies
 from yt8m.storage.new_outputs import begun, was_begun
@@ -72,6 +72,7 @@ def _infer_with_export(config: InferenceConfig, data: OpenedData | None) -> int:
     storage.discard_orphans(config.output_file)
     _announce_replacement(config.output_file)
     with terminable(), scoring.open(config.train_dir, config.checkpoint) as scorer:
+        compare_stated(scorer, config)
         size = config.batch_size or scorer.videos_in_batch(config.most_in_batch)
         logging.info("input: --batch_size=%d", size)
         batches = scorer.batches(data or config.input_data_pattern, size)
