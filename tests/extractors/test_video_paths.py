@@ -83,7 +83,7 @@ def test_hidden_files_are_passed_over_and_counted(tmp_path: pathlib.Path) -> Non
     assert any("3 hidden files" in line for line in lines)
     assert [os.path.basename(path) for path in video_paths.find(f"{tmp_path}/cat/.*.MP4").paths] == [".2.MP4"]
     touch(tmp_path, "none/._1.mp4")
-    with pytest.raises(UsageError, match="no video file matches"):
+    with pytest.raises(UsageError, match="no video file is in"):
         video_paths.find(f"{tmp_path}/none")
 
 
@@ -130,3 +130,26 @@ def test_patterns_of_all_levels_are_refused(tmp_path: pathlib.Path, monkeypatch:
     touch(tmp_path, "clips/cat/deep/1.mp4")
     with pytest.raises(UsageError, match="Name the folder clips:"):
         video_paths.find("clips/**/*.mp4")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("x.npy", b"\x93NUMPY\x01\x00", "NumPy array .*make-records --array"),
+        ("x.mp4", b"<!doctype html>\n<p>not found", "a page of HTML"),
+        ("x.onnx", b"\x08\x07\x12\x04onnx", "an ONNX file"),
+        ("x.gz", b"\x1f\x8b\x08\x00", "gunzip"),
+    ],
+)
+def test_a_file_that_is_no_video_is_called_by_what_it_is(
+    tmp_path: pathlib.Path, name: str, content: bytes, what: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=f"{name} is no video: .*{what}"):
+        video_paths.find(f"{tmp_path}/{name}")
+
+
+def test_a_folder_without_videos_is_said_with_the_endings(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "notes.doc").touch()
+    with pytest.raises(UsageError, match=r"no video file is in .*\.mp4"):
+        video_paths.find(str(tmp_path))

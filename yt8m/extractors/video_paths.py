@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from yt8m import storage
 from yt8m.errors import UsageError
@@ -50,7 +50,12 @@ def find(patterns: str | Sequence[str]) -> FoundVideos:
     passed_over, folders = Counter[str](), list[str]()
 
     def videos_among(paths: list[str]) -> list[str]:
-        return [video for path in paths for video in _videos_at(path, passed_over)]
+        if len(paths) == 1:
+            _refuse_other_kind(paths[0])
+        videos = [video for path in paths for video in _videos_at(path, passed_over)]
+        if paths and not videos:
+            _refuse_without_video(paths, passed_over)
+        return videos
 
     texts = [patterns] if isinstance(patterns, str) else patterns
     for text in texts:
@@ -59,6 +64,24 @@ def find(patterns: str | Sequence[str]) -> FoundVideos:
     paths = sorted(storage.named_files(texts, videos_among, "video file", by_name=True))
     _refuse_twice(paths)
     return FoundVideos(paths, _common_folder(folders), passed_over)
+
+
+def _refuse_other_kind(path: str) -> None:
+    """Refuses a single file on this machine whose first bytes say that it is no video."""
+    if storage.is_remote(path) or storage.is_dir(path):
+        return
+    kind = storage.kind_of(path)
+    if kind and not kind.is_video:
+        raise UsageError(f"{path} is no video: {kind}.")
+
+
+def _refuse_without_video(folders: Sequence[str], passed_over: Counter[str]) -> NoReturn:
+    """Refuses folders in which no file is taken."""
+    skipped = "".join(f" ({line})" for line in describe_passed_over(passed_over))
+    raise UsageError(
+        f"no video file is in {', '.join(folders)} nor in the folders below{skipped}. Of a folder the files with these "
+        f"endings are taken: {' '.join(ENDINGS)}; name others by a pattern."
+    )
 
 
 def _refuse_levels(pattern: str) -> None:
