@@ -63,21 +63,21 @@ def compare_stated(scorer: Scorer, config: EvalConfig | InferenceConfig) -> None
     An export says nothing of its training, so that other flags of a training have no effect.
     """
     data = scorer.training_data
-    known: dict[str, Any] = (
+    of_export: dict[str, Any] = (
         {}
         if scorer.takes.has_own_reader
         else {name: getattr(data, name) for name in ("frame_features", "feature_names", "feature_sizes", "num_classes")}
     )
     stated = {**config.stated, **({"num_classes": config.num_classes} if config.num_classes else {})}
     if scorer.model:
-        known["model"] = scorer.model
-    for flag, value in known.items():
+        of_export["model"] = scorer.model
+    for flag, value in of_export.items():
         if stated.get(flag, value) != value:
             raise UsageError(
                 f"--{flag}={options.shown(stated[flag])}: the model in {scorer.path} has {options.shown(value)}; leave "
                 "the flag out."
             )
-    for flag in sorted({*stated} - {*known}):
+    for flag in sorted({*stated} - {*of_export}):
         logging.warning("--%s=%s has no effect on an export", flag, options.shown(stated[flag]))
 
 
