@@ -25,7 +25,7 @@ _PARTS = re.compile(r"[;,|/#+\s]+")
 _PATH = re.compile(r"[^\s/\\]\.[A-Za-z][A-Za-z0-9]{1,4}$|/")  # the name of a file, or a path
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
 _ROWS_BELOW = re.compile(r"\(\d+ rows?\)|\d+ rows? in set.*")  # what psql and mysql write below one
-_ID_AND_LABELS = re.compile(r"([^\s:,;|\"]+):\s*([^:\"]+)")
+_ID_AND_LABELS = {sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}\s*([^:=\"]+)") for sign in (":", "=")}
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
 
@@ -87,19 +87,24 @@ def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     sniffer = _Sniffer(body, comments, frozenset(column_names))
     fits = [sniffer.fit(delimiter) for delimiter in ([directive] if directive else _DELIMITERS)]
     fit, best = max(fits, key=lambda fit: fit[0])
-    if body.strip() and not directive and not (fit[0] and any(fit[1:3])) and _has_colons(body):
-        best = Dialect(":", (_INVENTED, "column 2"), skips_blanks=True, is_headerless=True)
+    is_named = fit[0] and len(fit) > 1 and fit[1]
+    sign = "" if directive or is_named or not body.strip() else _sign_after_ids(body)
+    if sign:
+        best = Dialect(sign, (_INVENTED, "column 2"), skips_blanks=True, is_headerless=True)
     return best._replace(first_line=first, has_comments=bool(comments))
 
 
-def _has_colons(text: str) -> bool:
-    """Whether each line is an id, a colon and labels that recur, as in `v00: cat, dog`."""
+def _sign_after_ids(text: str) -> str:
+    """The sign between an id and labels that recur, in each line, as in `v00: cat, dog` or `v00=cat`; else empty."""
     lines = [line for line in text.splitlines() if line.strip()]
-    pairs = [match.groups() for line in lines if (match := _ID_AND_LABELS.fullmatch(line))]
-    if len(pairs) < len(lines) or len({first for first, _ in pairs}) < len(pairs):
-        return False
-    labels = {part for _, labels_of_line in pairs for part in _PARTS.split(labels_of_line)}
-    return len(labels) < len(pairs) and not all(first.isdecimal() for first, _ in pairs)
+    for sign, pattern in _ID_AND_LABELS.items():
+        pairs = [match.groups() for line in lines if (match := pattern.fullmatch(line))]
+        if len(pairs) < len(lines) or len({first for first, _ in pairs}) < len(pairs):
+            continue
+        labels = {part for _, labels_of_line in pairs for part in _PARTS.split(labels_of_line)}
+        if len(labels) < len(pairs) and not all(first.isdecimal() for first, _ in pairs):
+            return sign
+    return ""
 
 
 def _preamble(lines: Sequence[str]) -> tuple[int, str, list[str]]:

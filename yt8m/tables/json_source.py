@@ -144,7 +144,7 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
     }
     list_names = [name for name in _LIST_NAMES if name in lists] or list(lists if len(lists) == 1 else ())
     if list_names:
-        return _from_list(path, lists[list_names[0]], control)
+        return _from_list(path, json_shapes.with_names(path, value, lists[list_names[0]]), control)
     return _by_id(path, value) if value and not lists else None
 
 

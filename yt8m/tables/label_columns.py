@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import SPLIT_WORDS, is_label_word, is_remark, meaning_of, normalized, words
+from yt8m.tables.meanings import SPLIT_WORDS, VAGUE_RANK, is_label_word, is_remark, meaning_of, normalized, words
 from yt8m.tables.sources import Source
 
 _FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
@@ -169,7 +170,8 @@ class LabelFinder:
         kinds = {
             self._columns.facts[name].is_binary for name in filled
         }  # a 0/1 beside names may say whether they count
-        if len(kinds) == 1 and len(exact) == 1 and min(ranks) == ranks[0]:
+        others_are_vague = all(rank < 2 or rank >= VAGUE_RANK for rank in ranks)  # such as `true_label`
+        if len(kinds) == 1 and len(exact) == 1 and others_are_vague:
             return exact
         choices = " or ".join(f"--columns=labels={name}" for name in filled[:4])
         joined = JOIN.join(filled[:4])
@@ -203,6 +205,8 @@ class LabelFinder:
                 "whose name is missing (write a header of id and the name of the class, and a column for each class), "
                 f"or the classes 1 and -1 (--columns='labels={columns[0]}')."
             )
+        if len(columns) == 1 and headerless and "split" in os.path.basename(self._columns.path).lower():
+            self._refuse_split(columns[0])
         if len(columns) == 1 or (headerless == columns and len(columns) > 1 and self._share_values(columns)):
             return columns
         if headerless == columns and (numbered := self._numbers_of_classes(columns)):
@@ -212,6 +216,14 @@ class LabelFinder:
             f"{self._where} has no column 'labels'; it has: {self._columns.list_names()}, and {problem}. Name the "
             "column, as in --columns=labels=COLUMN; a column for each class needs cells of 0 and 1, or of yes and no."
         )
+
+    def _refuse_split(self, name: str) -> None:
+        """Refuses numbers without a header in a file that is called a split: they may be classes or splits."""
+        if self._columns.facts[name].is_numeric:
+            raise UsageError(
+                f"{self._where} has no header, and its name says split: the numbers in {name} may be the splits of the "
+                f"videos, or classes (--columns='labels={name}'). Write a header, such as id,label,split."
+            )
 
     def _numbers_of_classes(self, names: Sequence[str]) -> list[str]:
         """The column of `path frames label` that has the numbers of classes; empty if that is not sure.

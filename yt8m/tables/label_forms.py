@@ -19,11 +19,12 @@ from yt8m.tables.label_lists import NotAListError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _SCORED = re.compile(
-    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=\()\d+)\)?", re.ASCII
+    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=[(:=])\d+)\)?", re.ASCII
 )  # as in `cat:0.9`, `cat (95%)`, `cat x3`, `cat (3)`
 _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
-_BINARY = re.compile("0b[01]+")  # as Python writes the bits of a number
+_BINARY = re.compile("0?b([01]+)")  # as Python writes the bits of a number
+_NEGATIVE = re.compile(r"[-!~\u00ac\u2212]\s*|(?:no|not|non)[ _-]", re.IGNORECASE)
 _WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
 # What may stand around each label of a cell: quotes, as Python writes bytes, and the marks of lists in lines.
 _QUOTES = tuple(
@@ -80,7 +81,7 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     if lists and flag == separators.AUTO and (form := _of_lists(texts, lists, known_names, source)):
         return form
     if texts and flag == separators.AUTO and all(_BINARY.fullmatch(text) for text in texts):
-        _refuse_digits({text[2:]: count for text, count in texts.items()}, source)
+        _refuse_digits({text.partition("b")[2]: count for text, count in texts.items()}, source)
     if texts and all(_NUMBER.fullmatch(text) for text in texts):
         if flag == separators.AUTO:
             _refuse_digits(texts, source)
@@ -181,6 +182,7 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     separator = separators.find_separator(texts, known_names, source)
     _refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
+    _refuse_negatives({name for names in pieces for name in names}, source)
     is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
     if (pattern := _decoration(pieces, separator)) and not is_known:
         return _decorated(pattern, separator, pieces)
@@ -220,6 +222,16 @@ def _refuse_scores(names: Collection[str], source: str, always: bool = False) ->
             f"{source}: each label has a score or a count, such as {min(names)[:60]!r}, which does not say whether the "
             f"video has the class. Keep only the labels that count, without scores, or choose "
             f"--label_separator={separators.NONE} if these are names."
+        )
+
+
+def _refuse_negatives(names: Collection[str], source: str) -> None:
+    """Refuses labels that say what is not there, as in `dog;-cat`, where most are other labels with a sign before."""
+    negatives = [name for name in names if (match := _NEGATIVE.match(name)) and name[match.end() :] in names]
+    if len(negatives) > 1 and 3 * len(negatives) > len(names):
+        raise UsageError(
+            f"{source}: {min(negatives)[:60]!r} seems to say that a label is missing, since it is another label with a "
+            "sign before it. Keep only the labels that a video has."
         )
 
 

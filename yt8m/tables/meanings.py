@@ -96,6 +96,7 @@ _MEANING_OF = {name: (meaning, rank) for meaning, names in _NAMES.items() for ra
 # The last word of a column such as `movie genres` or `true_label` says that it holds labels.
 _LABEL_WORDS = frozenset(words("labels label tags tag classes class categories category genres genre"))
 _LAST_RANK = 1000
+VAGUE_RANK = _LAST_RANK - 1  # from this rank on, a part of the name alone says the meaning
 
 TRAIN, VALIDATE, TEST = words("train validate test")  # the names that --splits has by default
 _SPELLINGS = {
@@ -134,7 +135,7 @@ def meaning_of(name: str) -> tuple[str, int] | None:
         return _MEANING_OF[word]
     form = re.match(r"(?:input|output|answer)_(.+)", word)  # as crowdsourcing programs call questions and answers
     if form and form[1] in _MEANING_OF:
-        return _MEANING_OF[form[1]][0], _LAST_RANK - 1
+        return _MEANING_OF[form[1]][0], VAGUE_RANK
     bare = re.sub(r"_?\d+$", "", word)  # label_1, label_2 and tag3 are columns of labels too
     last = bare.rpartition("_")[2]
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None
