@@ -186,7 +186,7 @@ def test_the_service_answers_with_its_names(here: pathlib.Path) -> None:
 
 
 def test_python_has_its_names(here: pathlib.Path) -> None:
-    told = "class 1 is 'dog' in {}, and 'bird' in other/vocabulary.csv"
+    told = f"class 1 is 'dog' in {{}}, and 'bird' in {here}/other/vocabulary.csv"
     for path, where in (("run", "run"), ("exported/saved_model", "exported/saved_model"), ("model.tgz", "")):
         with yt8m.load(path) as model:
             assert model.vocabulary.names == tuple(NAMES)
