@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import pathlib
+import time
+
+import pytest
 
 from benchmarks.saving import time_saves
 
 
-def test_each_save_is_timed_and_its_waiting_noted(tmp_path: pathlib.Path) -> None:
+def test_each_save_is_timed_and_its_waiting_noted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: time.sleep(0.02))
     sync = os.fsync
     measured = time_saves(1, tmp_path, repeats=2)
     assert os.fsync is sync
