@@ -108,6 +108,14 @@ def test_each_flag_reaches_its_field_and_is_saved_with_the_run():
             "--balance=1 --segment_labels --frame_features --model=FrameLevelLogisticModel",
             "--balance=1 weighs videos by their labels",
         ),
+        (
+            "--augment_crop=0.5 --segment_labels --frame_features --segment_context=3 --model=LstmModel",
+            "--augment_crop=0.5 takes frames away",
+        ),
+        (
+            "--augment_frame_dropout=0.5 --segment_labels --frame_features --segment_context=3 --model=LstmModel",
+            "--augment_frame_dropout=0.5 takes frames away",
+        ),
         ("--augment_crop=0", "--augment_crop must be at least 0.01"),
         ("--augment_frame_dropout=1", "--augment_frame_dropout must be at most 0.99"),
         ("--augment_frame_dropout=0.5", "--augment_frame_dropout=0.5 needs frames: add --frame_features"),

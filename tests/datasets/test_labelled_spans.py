@@ -161,3 +161,33 @@ def test_records_without_times_and_a_wrong_name_are_refused(tmp_path: pathlib.Pa
         cli.call("inspect", [f"--spans={tmp_path / 'a.json'}", "--num_classes=3", path])
     with pytest.raises(UsageError, match="--num_classes"):
         cli.call("inspect", [f"--spans={tmp_path / 'a.csv'}", path])
+
+
+@pytest.mark.parametrize("form", ["csv", "label-studio", "activitynet"])
+def test_videos_stay_in_their_splits(tmp_path: pathlib.Path, form: str) -> None:
+    splits = dict(
+        zip((f"v{number}" for number in range(5)), ("test", "train", "train", "validate", "test"), strict=True)
+    )
+    for video in splits:
+        np.save(tmp_path / f"{video}.npy", np.zeros((20, 2), np.float32))
+    rows = [(video, f"{video}.npy", "weld", 3, 9, split) for video, split in splits.items() if video != "v4"]
+    table = [*rows, ("v4", "v4.npy", "", "", "", splits["v4"])]
+    make(tmp_path, "made", [f"--table={write_table(tmp_path / 'a.csv', table, 'video,path,label,start,end,split')}"], 1)
+    assert splits_of(tmp_path / "made") == splits
+    name = "again.csv" if form == "csv" else "again.json"
+    again = written(tmp_path, "made", name, f"--spans_format={form}")
+    rate = ["--frame_rate=24"] * (form == "label-studio")
+    make(tmp_path, "second", [f"--table={again}", f"--array={tmp_path}", *rate], 1)
+    assert splits_of(tmp_path / "second") == splits
+    if form == "activitynet":
+        subsets = {video: entry["subset"] for video, entry in json.loads(again.read_text())["database"].items()}
+        assert (subsets["v0"], subsets["v3"]) == ("testing", "validation")
+
+
+def splits_of(folder: pathlib.Path) -> dict[str, str]:
+    """{video: the folder of its split}."""
+    return {
+        shards.id_text(shards.parse(payload).id()): path.parent.name
+        for path in (folder / "frame").glob("*/*.tfrecord")
+        for payload in shards.read_shard(str(path))
+    }

@@ -280,6 +280,12 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
                 f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "
                 f"or leave out --{name}; --augment_noise works on videos too."
             )
+        for name in self.augmentation.needs_frames if self.data.segment_context else ():
+            raise UsageError(
+                f"--{name}={getattr(self.augmentation, name)} takes frames away, by whose places a model with "
+                f"--segment_context={self.data.segment_context} tells those of a segment from those beside it. Leave "
+                f"out --{name}, or give --segment_context=0; --augment_noise and --mixup keep the frames."
+            )
         if self.distillation.distill_from and self.data.segment_labels:
             raise UsageError(
                 "--distill_from looks predictions up by video, but --segment_labels learns from segments; "

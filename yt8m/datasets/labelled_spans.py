@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from yt8m.errors import RunError, UsageError
@@ -27,7 +28,7 @@ def write(file: SpanFile, data: OpenedData, num_classes: int | None) -> None:
 
 
 def _spans_of(data: OpenedData, cells: Cells, num_classes: int) -> Iterator[VideoSpans]:
-    for location, record in _records(data):
+    for location, record, split in _records(data):
         for problem in (*rating_problems(record), *label_problems(record, num_classes)):
             raise RunError(f"{location}: {problem}.")
         count = max(map(len, record.lists.values()), default=0)
@@ -38,14 +39,17 @@ def _spans_of(data: OpenedData, cells: Cells, num_classes: int) -> Iterator[Vide
         spans = sorted(
             FoundSpan(first * cells.seconds, min(last * cells.seconds, seconds), number) for number, first, last in runs
         )
-        yield VideoSpans(shards.id_text(record.id()), seconds, spans)
+        yield VideoSpans(shards.id_text(record.id()), seconds, spans, split)
 
 
-def _records(data: OpenedData) -> Iterator[tuple[str, Record]]:
-    """Yields (location, record) of each record."""
+def _records(data: OpenedData) -> Iterator[tuple[str, Record, str]]:
+    """Yields (location, record, split) of each record."""
+    path_of_folder = {os.path.dirname(path): path for path in data.files}
+    split_of = {folder: data.of_files([path]).manifest.split for folder, path in path_of_folder.items()}
     for path in data.files:
         for number, payload in enumerate(shards.read_shard(path)):
             try:
-                yield f"{path}: record {number}", shards.parse(payload)
+                record = shards.parse(payload)
             except ValueError as error:
                 raise shards.DamagedError(path, number, str(error)) from error
+            yield f"{path}: record {number}", record, split_of[os.path.dirname(path)]

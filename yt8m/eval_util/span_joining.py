@@ -8,7 +8,7 @@ is the mean of its cells.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -106,24 +106,13 @@ def choose_rule(
         matched = MatchedSpans(true_spans, spans, (0.5,))
         return float(matched.figures().aps.mean()) if matched.classes.size else 0.0
 
+    # All are chosen together: with lower thresholds another hysteresis is best than with the first ones.
     rules = [JoinRule(*values) for values in itertools.product(_HYSTERESES, _GAPS, _LEASTS)]
-    factor, rule = _best([1.0], rules, figure)
-    factor, rule = _best(_FACTORS, [rule], figure)
-    if factor != 1.0:
-        factor, rule = _best([factor], rules, figure)
-    return factor * thresholds, rule
-
-
-def _best(
-    factors: Sequence[float], rules: Sequence[JoinRule], figure: Callable[[float, JoinRule], float]
-) -> tuple[float, JoinRule]:
-    """The first factor and rule with the best figure."""
-    best, chosen = -1.0, (factors[0], rules[0])
-    for candidate in itertools.product(factors, rules):
-        value = figure(*candidate)
-        if value > best + 1e-9:
+    best, chosen = -1.0, (1.0, rules[0])
+    for candidate in itertools.product(_FACTORS, rules):
+        if (value := figure(*candidate)) > best + 1e-9:
             best, chosen = value, candidate
-    return chosen
+    return chosen[0] * thresholds, chosen[1]
 
 
 def _thresholds(scores: NDArray[np.float32], shown: Bools, usual: float) -> Floats64:

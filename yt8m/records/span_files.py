@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from yt8m.errors import UsageError
 from yt8m.records.vocabulary import Vocabulary
 
 CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
+_SUBSETS = {"train": "training", "validate": "validation", "test": "testing"}  # as ActivityNet calls the splits
 
 
 class FoundSpan(NamedTuple):
@@ -32,11 +33,16 @@ class FoundSpan(NamedTuple):
 
 
 class VideoSpans(NamedTuple):
-    """The spans of a video of some seconds."""
+    """The spans of a video of some seconds.
+
+    Attributes:
+      split: the split of the records that have the video, such as `train`; empty if nothing says it.
+    """
 
     video: str
     seconds: float
     spans: Sequence[FoundSpan]
+    split: str = ""
 
 
 class EvaluatedFilm(NamedTuple):
@@ -85,7 +91,8 @@ class SpanFile(NamedTuple):
         tasks = []
         for video in videos:
             results = [self._timeline_label(number, span, names) for number, span in enumerate(video.spans)]
-            task: dict[str, Any] = {"data": {"video": video.video}}
+            split = {"split": video.split} if video.split else {}
+            task: dict[str, Any] = {"data": {"video": video.video, **split}}
             if self.are_labels:
                 task["annotations"] = [{"completed_by": 1, "result": results}]
             else:
@@ -108,7 +115,7 @@ class SpanFile(NamedTuple):
         if self.are_labels:
             content["database"] = {
                 video.video: {
-                    "subset": "",
+                    "subset": _SUBSETS.get(video.split, video.split),
                     "duration": round(video.seconds, 3),
                     "annotations": [self._segment(span, names) for span in video.spans],
                 }
@@ -127,18 +134,21 @@ class SpanFile(NamedTuple):
         return {"label": names.name(span.number), "segment": [round(span.start, 3), round(span.end, 3)]}
 
 
-def table_text(videos: Iterable[VideoSpans], names: Vocabulary, are_labels: bool = False) -> str:
+def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool = False) -> str:
     """The text of a table with a row for each span.
 
-    A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score.
+    A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score,
+    but the split of their video if one is known.
     """
-    text, empty = io.StringIO(), ("",) * (3 if are_labels else 4)
+    text, has_splits = io.StringIO(), any(video.split for video in videos)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("video", "start", "end", "class", "score")[: 1 + len(empty)])
+    last_columns = ("split",) * has_splits if are_labels else ("score",)
+    writer.writerow(("video", "start", "end", "class", *last_columns))
     for video in videos:
+        of_video = (video.split,) * has_splits
         for span in video.spans:
-            cells = (f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number), f"{span.score:.6f}")
-            writer.writerow((video.video, *cells[: len(empty)]))
+            cells = f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number)
+            writer.writerow((video.video, *cells, *(of_video if are_labels else (f"{span.score:.6f}",))))
         if not video.spans:
-            writer.writerow((video.video, *empty))
+            writer.writerow((video.video, "", "", "", *(of_video if are_labels else ("",))))
     return text.getvalue()

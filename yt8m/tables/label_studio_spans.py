@@ -47,22 +47,29 @@ def _is_timed(result: Mapping[str, Any]) -> bool:
 
 
 def rows_of_spans(
-    path: str, tasks: Sequence[Mapping[str, Any]], ids: Sequence[str], control: str, frame_rate: float
+    path: str,
+    tasks: Sequence[Mapping[str, Any]],
+    ids: Sequence[str],
+    splits: Sequence[str],
+    control: str,
+    frame_rate: float,
 ) -> MemorySource:
     """A row for each span of each task; a task without a span has a row without times.
 
     Args:
       ids: the name of the video of each task.
+      splits: the split of each task; empty if nothing says it.
     """
-    cells: dict[str, list[Any]] = {name: [] for name in _HINTS}
-    for number, (task, name) in enumerate(zip(tasks, ids, strict=True), 1):
+    hints = _HINTS | ({"split": "split"} if splits else {})
+    cells: dict[str, list[Any]] = {name: [] for name in hints}
+    for number, (task, name, *split) in enumerate(zip(tasks, ids, *([splits] if splits else []), strict=True), 1):
         with refusing(functools.partial(_refusal, f"{path}, task {number}")):
             people = [*_spans_of_people(f"{path}, task {number}", task["annotations"], control, frame_rate)]
             rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
         for labels, start, end in rows:
-            for column, value in zip(_HINTS, (name, list(labels), start, end), strict=True):
+            for column, value in zip(hints, (name, list(labels), start, end, *split), strict=True):
                 cells[column].append(value)
-    source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"', _HINTS)
+    source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"', hints)
     source.has_seconds = True
     return source
 

@@ -32,15 +32,23 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         ids.append(str(task["data"][key]))
         labels.append(list(combine_choices(choices).labels) if choices else [])
     form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
-    source = MemorySource(path, {"id": ids, "labels": labels}, form, {"id": "id", "labels": "labels"})
+    splits = _splits([task["data"] for task in tasks])
+    cells = {"id": ids, "labels": labels} | ({"split": splits} if splits else {})
+    source = MemorySource(path, cells, form, {name: name for name in cells})
     has_spans, source.means_spans = label_studio_spans.have_times(tasks, chosen)
     if has_spans:
-        source.by_spans = functools.partial(label_studio_spans.rows_of_spans, path, tasks, ids, chosen)
+        source.by_spans = functools.partial(label_studio_spans.rows_of_spans, path, tasks, ids, splits, chosen)
     return source
 
 
 def _refusal(path: str, number: int, error: Exception) -> RunError:
     return RunError(f"{path}, task {number}: {error}.")
+
+
+def _splits(data: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The split of the video of each task, if the data of a task say it; else an empty list."""
+    splits = [str(entry.get("split") or "") for entry in data]
+    return splits if any(splits) else []
 
 
 def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
