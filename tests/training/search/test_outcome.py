@@ -11,7 +11,8 @@ from training.search.own_data import write_rings
 from yt8m import deploy
 from yt8m.command_line import flags
 from yt8m.config import resume, run_dir
-from yt8m.config.search_config import BATCH, EPOCHS, PENALTY, STEPS, ModelSearchConfig
+from yt8m.config.data_config import DataConfig
+from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, STEPS, TRANSFORM, ModelSearchConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.training.search import outcome
 from yt8m.training.search.candidates import Candidate, candidates_for
@@ -175,3 +176,13 @@ def test_the_rate_falls_to_0_at_the_last_step_whatever_the_batch_size_is_now(
     assert again.max_steps == first.max_steps
     examples = first.optimizer.learning_rate_decay_examples
     assert again.optimizer.learning_rate_decay_examples == factor * examples
+
+
+@pytest.mark.parametrize(("is_of_cells", "metric", "noun"), [(False, "mAP", "videos"), (True, "GAP", "cells")])
+def test_checkpoints_are_compared_as_the_candidates_were(is_of_cells: bool, metric: str, noun: str) -> None:
+    data = DataConfig(frame_features=True, segment_labels=is_of_cells)
+    search = ModelSearchConfig(free=(MODEL, TRANSFORM, PENALTY, RATE, BATCH, METRIC), refit=False)
+    config = first_start(TrainConfig(data=data, search=search))
+    assert config.validation.best_metric == metric
+    (origin,) = (row for row in config.search.origins if row["option"] == BATCH)
+    assert origin["reason"] == f"240 {noun}"

@@ -213,6 +213,7 @@ class _Search:
             "steps": started.trial.steps,
             "folds": len(started.folds),
             **trial_figures.row_of(scores, held_out.labels, held_out.keys),
+            **({"gap_weight": trial_figures.WEIGHT_FOR_CELLS} if self._config.data.segment_labels else {}),
             "seconds": round(started.seconds, 2),
         }
         if len(started.folds) > 1:
@@ -268,8 +269,8 @@ class _Search:
         )
         where = self._validation or f"a share of {self._config.data.data_pattern}"
         logging.info(
-            "choosing a model within %g s (--budget): candidates %s; trained on %d videos, compared on %d (%s)",
-            *(self._budget, rounds, len(self._training), len(self._held_out), where),
+            "choosing a model within %g s (--budget): candidates %s; trained on %d %s, compared on %d (%s)",
+            *(self._budget, rounds, len(self._training), outcome.noun(self._config), len(self._held_out), where),
         )
 
 

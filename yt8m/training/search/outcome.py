@@ -20,7 +20,8 @@ from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
 
-_BEST_METRIC = "mAP"  # by which the candidates were compared, but for a share of GAP
+# By which checkpoints are compared: as the candidates were, but for the share of the other figure.
+_BEST_METRIC, _BEST_METRIC_OF_CELLS = "mAP", "GAP"
 # Of what is left of the budget after the search of a sample, the share for steps; the rest is for validations, exports,
 # the start and the end.
 _SHARE_OF_STEPS = 0.6
@@ -61,6 +62,11 @@ def may_refit(config: TrainConfig, videos: int) -> bool:
     if config.data.segment_labels:
         return False
     return config.search.refit and videos < REFIT_BELOW and not config.validation.eval_data_pattern
+
+
+def noun(config: TrainConfig) -> str:
+    """What an example of the training is called: a cell of a video with spans, or a video."""
+    return "cells" if config.data.segment_labels else "videos"
 
 
 def given_data(config: TrainConfig) -> str:
@@ -139,7 +145,7 @@ def _values(
     config: TrainConfig, candidate: Candidate, batch_size: int, steps: int, facts: SearchFacts, refits: bool
 ) -> list[tuple[str, Any, str]]:
     """(option, value, reason) of everything that follows the data."""
-    free, compared = config.search.free, f"best of the candidates on {facts.compared} videos"
+    free, compared = config.search.free, f"best of the candidates on {facts.compared} {noun(config)}"
     epochs = steps * batch_size / max(1, facts.total)
     all_values = [
         (MODEL, candidate.model, compared),
@@ -150,7 +156,7 @@ def _values(
             compared + (", divided by how many times as many there are" if facts.is_sample else ""),
         ),
         (RATE, candidate.rate, f"{compared}; it falls along half a cosine to 0"),
-        (BATCH, math.ceil(batch_size / count_towers(config.devices.num_gpu)), f"{facts.total} videos"),
+        (BATCH, math.ceil(batch_size / count_towers(config.devices.num_gpu)), f"{facts.total} {noun(config)}"),
     ]
     values = [row for row in all_values if row[0] in free]
     if STEPS in free and EPOCHS in free:
@@ -199,11 +205,12 @@ def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, r
         epochs = validation_interval.epochs_between(facts.total, batch_size, config.max_steps)
         if config.max_steps:
             epochs = max(epochs, math.ceil(config.max_steps * batch_size / facts.total / _MOST_VALIDATIONS))
+    best_metric = _BEST_METRIC_OF_CELLS if config.data.segment_labels else _BEST_METRIC
     validation = dataclasses.replace(
         validation_flags,
         eval_every_n_epochs=epochs,
         eval_data_pattern=facts.validation,
-        best_metric=_BEST_METRIC if METRIC in config.search.free else validation_flags.best_metric,
+        best_metric=best_metric if METRIC in config.search.free else validation_flags.best_metric,
         eval_max_videos=validation_flags.eval_max_videos or _MOST_VALIDATED,
     )
     return dataclasses.replace(config, validation=validation, checkpoint="best")

@@ -18,7 +18,7 @@ def line(config: TrainConfig) -> str:
             result = evaluation.evaluate_with(scorer, scorer.batches(pattern), EvaluationSettings(), ())
             report = report_json(result, scorer.model)
         return (
-            f"on {report['num_examples']} videos of {pattern}, on which nothing was chosen: "
+            f"on {report['num_examples']} {outcome.noun(config)} of {pattern}, on which nothing was chosen: "
             f"mAP {report['map']:.4f}, GAP {report['gap']:.4f}, Hit@1 {report['hit_at_one']:.4f}"
         )
     quoted = config.search.quoted
@@ -29,5 +29,6 @@ def line(config: TrainConfig) -> str:
     return (
         f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}{chance}, GAP {quoted['gap']:.4f} ± "
         f"{1.96 * quoted['gap_error']:.4f}, Hit@1 {quoted['hit_at_one']:.4f}: chosen on these {quoted['videos']} "
-        f"videos ({where}), one half by the other; for a figure of new videos make a split test (make-records --splits)"
+        f"{outcome.noun(config)} ({where}), one half by the other; for a figure of new videos make a split test "
+        "(make-records --splits)"
     )
