@@ -33,7 +33,9 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         labels.append(list(combine_choices(choices).labels) if choices else [])
     form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
     splits = _splits([task["data"] for task in tasks])
-    cells = {"id": ids, "labels": labels} | ({"split": splits} if splits else {})
+    cells: dict[str, list[Any]] = {"id": ids, "labels": labels}
+    if splits:
+        cells["split"] = splits
     source = MemorySource(path, cells, form, {name: name for name in cells})
     has_spans, source.means_spans = label_studio_spans.have_times(tasks, chosen)
     if has_spans:
