@@ -173,7 +173,10 @@ def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
     rows = list(csv.DictReader(predict(evaluated, "run.csv").open()))
     expected = [[row[name] for name in columns] for row in rows]
     assert len(expected) >= 8
-    for model in (export, export / "saved_model"):
+    archive = evaluated / "model.tgz"
+    words = [f"--train_dir={evaluated}/run", f"--input_data_pattern={data}", f"--output_file={evaluated}/whole.csv"]
+    assert cli.call("inference", [*words, f"--output_model_tgz={archive}"]) == 0
+    for model in (export, export / "saved_model", archive):
         path = evaluated / "export.csv"
         assert cli.call("predict", [f"--model={model}", f"--spans={path}", data]) == 0
         assert [[row[name] for name in columns] for row in csv.DictReader(path.open())] == expected

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
+from typing import Any
 
 import made_videos
 import pytest
+from serving.test_span_service import request
 
 import yt8m
+from yt8m import scoring
 from yt8m.command_line import cli
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
+from yt8m.serving.serve_config import ServeConfig
+from yt8m.serving.service import Service
 
 pytestmark = pytest.mark.long
 
@@ -46,3 +52,23 @@ def test_times_are_those_of_two_frames_a_second(tmp_path: pathlib.Path) -> None:
             assert sorted(set(ends.values())) == sorted(set(lengths))
         with pytest.raises(UsageError, match=r"one.json is for features of 1 frames per second.*compute 2.*spans_from"):
             model.spans(paths, spans_from=write_rule(tmp_path / "one.json", frames_per_second=1.0))
+        expected = model.spans(paths[:1], spans_from=tmp_path / "two.json")
+    answer = uploaded(tmp_path, paths[0])
+    assert (answer["id"], answer["seconds"]) == ("mine", expected[-1]["end"])
+    columns = ("start", "end", "index", "score")
+    assert [[span[name] for name in columns] for span in answer["spans"]] == [
+        [pytest.approx(row[name], rel=1e-5) for name in columns] for row in expected
+    ]
+
+
+def uploaded(folder: pathlib.Path, clip: pathlib.Path) -> dict[str, Any]:
+    """The answer of the service for a video file as a body."""
+    config = ServeConfig(train_dir=str(folder / "run"), spans_from=str(folder / "two.json"))
+    with (
+        scoring.open(config.train_dir, first_input="floats") as scorer,
+        contextlib.closing(Service(scorer, config)) as service,
+    ):
+        status, answer = request(service, "/spans", "video/mp4", clip.read_bytes(), query="id=mine")
+    assert status == 200, answer
+    (video,) = answer["videos"]
+    return dict(video)

@@ -31,7 +31,9 @@ def rows_of(answer: dict[str, Any]) -> list[tuple[str, str, float, float, float]
     ]
 
 
-def request(service: Service, path: str, kind: str, body: bytes, method: str = "POST") -> tuple[int, dict[str, Any]]:
+def request(
+    service: Service, path: str, kind: str, body: bytes, method: str = "POST", query: str = ""
+) -> tuple[int, dict[str, Any]]:
     """The status and the content of the application's answer."""
     sent: list[dict[str, Any]] = []
 
@@ -42,7 +44,7 @@ def request(service: Service, path: str, kind: str, body: bytes, method: str = "
         sent.append(message)
 
     scope = {"type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode()}
-    scope |= {"query_string": b"", "headers": [(b"content-type", kind.encode())], "client": ("test", 1)}
+    scope |= {"query_string": query.encode(), "headers": [(b"content-type", kind.encode())], "client": ("test", 1)}
     scope |= {"scheme": "http", "server": ("test", 80), "root_path": ""}
     asyncio.run(app.create(service)(scope, receive, send))
     content = b"".join(message.get("body", b"") for message in sent)

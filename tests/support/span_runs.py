@@ -16,7 +16,16 @@ TRAINED, FILMS = 16, 24  # the first films are for training, the others for vali
 
 
 def make(folder: pathlib.Path) -> None:
-    """Makes `spans.csv`, an array for each film `v0` and so on, records in `data`, and the run `run`."""
+    """Makes films, records in `data`, and the run `run`."""
+    make_films(folder)
+    make_records(folder, "data")
+    words = [f"--data={folder}/data/frame/train/*.tfrecord", f"--train_dir={folder}/run", "--num_epochs=60"]
+    words += ["--model=FrameLevelLogisticModel", "--batch_size=64", "--base_learning_rate=0.1"]
+    assert cli.call("train", words) == 0
+
+
+def make_films(folder: pathlib.Path) -> None:
+    """Makes `spans.csv`, and an array for each film `v0` and so on."""
     draw, rows = np.random.default_rng(3), [("video", "path", "label", "start", "end", "split")]
     for number in range(FILMS):
         frames = draw.normal(size=(SECONDS, 6)).astype(np.float32)
@@ -29,10 +38,6 @@ def make(folder: pathlib.Path) -> None:
         np.save(folder / f"v{number}.npy", frames)
     with (folder / "spans.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
-    make_records(folder, "data")
-    words = [f"--data={folder}/data/frame/train/*.tfrecord", f"--train_dir={folder}/run", "--num_epochs=60"]
-    words += ["--model=FrameLevelLogisticModel", "--batch_size=64", "--base_learning_rate=0.1"]
-    assert cli.call("train", words) == 0
 
 
 def make_records(folder: pathlib.Path, name: str, *flags: str) -> None:

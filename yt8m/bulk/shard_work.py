@@ -356,7 +356,7 @@ class _SegmentModel:
                 zip(self._run.data.feature_names, [values[rows] for values in windows["features"]], strict=True)
             )
             batch = NumpyBatch([""] * len(names), features, windows["num_frames"][rows], windows["labels"][rows])
-            yield names, self._run.scores(batch, self._size)[1]
+            yield names, self._run.scores(batch, self._size, are_cells=True)[1]
 
     def close(self) -> None:
         """Closes the session."""

@@ -7,7 +7,8 @@ the means of the windows beside it, which begin at the cell and double in length
 
 A model of these frames learns what the neighbours say: that a cell goes on, begins or ends what is seen in them. An
 input of another length is a whole video: then the mean of all its frames stands in the place of each window. A whole
-video of exactly `size + 2 context` frames cannot be told from a cell and is taken for one.
+video of exactly `size + 2 context` frames would be taken for a cell, so readers and scorers give it with each frame
+twice; whoever calls an exported graph without this package must do so too.
 """
 
 from __future__ import annotations

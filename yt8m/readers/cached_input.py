@@ -15,7 +15,7 @@ from absl import logging
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.readers import base
+from yt8m.readers import base, told_apart
 from yt8m.readers.base import Reader
 from yt8m.readers.damage import Tolerance
 from yt8m.readers.flat_frames import Frames
@@ -65,7 +65,7 @@ class CachedInput:
             for value, feature in zip(values, features, strict=True)
         ]
         num_frames = tf.ensure_shape(num_frames, [None])
-        return Batch(
+        videos = Batch(
             video_ids=tf.ensure_shape(ids, [None]),
             features=tuple(
                 base.zero_padding(base.dequantize(value, max(bounds), min(bounds)), num_frames) if bounds else value
@@ -74,6 +74,7 @@ class CachedInput:
             num_frames=num_frames,
             labels=tf.ensure_shape(labels, [None, self._reader.num_classes]),
         )
+        return told_apart.from_cells(videos, self._reader)
 
     def labels(self, numbers: tf.Tensor) -> tf.Tensor:
         """The labels, bool [N, C], of the records with the `numbers`, int64 [N]."""

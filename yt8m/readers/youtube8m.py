@@ -17,7 +17,7 @@ from yt8m import options
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.readers import base, flat_frames
+from yt8m.readers import base, flat_frames, told_apart
 from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
@@ -148,7 +148,7 @@ class YT8MFrameFeatureReader(Reader):
         lengths = flat_frames.equal_lengths(frames, self.feature_names, ids, serialized)
         if self.segment_labels:
             return self.segments_of(context, frames, lengths, ids)
-        return self._videos(context, frames, lengths, ids)
+        return told_apart.from_cells(self._videos(context, frames, lengths, ids), self)
 
     def _has_floats(self, name: str) -> bool:
         """Whether a feature is stored as floats, rather than bytes."""

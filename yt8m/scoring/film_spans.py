@@ -149,7 +149,7 @@ def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -
         rows = np.arange(first, min(first + WINDOWS_AT_ONCE, count))
         windows, counts = joining.cells.windows(frames, rows, joining.context)
         batch = scorer.takes.batch_of_frames([window[:number] for window, number in zip(windows, counts, strict=True)])
-        groups.append(scorer.scores(batch)[1])
+        groups.append(scorer.scores(batch, are_cells=True)[1])
     return np.concatenate(groups)
 
 

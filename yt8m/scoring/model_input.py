@@ -222,6 +222,27 @@ def padded(videos: Videos, rows: int) -> Any:
     )
 
 
+def told_from_cells(videos: NumpyBatch, frames_of_cell: int) -> NumpyBatch:
+    """The videos, in which those with as many frames as a cell and its context have each frame twice.
+
+    Then a model that sees the windows beside a cell takes none of them for one; see `yt8m.models.windows`.
+    """
+    is_as_long = videos.num_frames == frames_of_cell
+    if not frames_of_cell or not is_as_long.any():
+        return videos
+    total = max(len(values[0]) for values in videos.features.values())
+    numbers = np.arange(max(total, 2 * frames_of_cell))
+    num_frames = np.where(is_as_long, 2, 1).astype(np.int32) * videos.num_frames
+    places = np.minimum(np.where(is_as_long[:, np.newaxis], numbers // 2, numbers), total - 1)
+    is_real = (numbers < num_frames[:, np.newaxis])[:, :, np.newaxis]
+    rows = np.arange(len(videos))[:, np.newaxis]
+    features = {
+        name: np.where(is_real, values[rows, places], np.zeros((), values.dtype))
+        for name, values in videos.features.items()
+    }
+    return dataclasses.replace(videos, features=features, num_frames=num_frames)
+
+
 def refuse_nan_in(videos: Videos) -> None:
     """Refuses arrays with NaN or an infinity; the message names the array and the video. Records are not checked."""
     if not isinstance(videos, NumpyBatch):

@@ -27,7 +27,7 @@ from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.thresholds import NUM_CANDIDATES, Tagger
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in
+from yt8m.scoring.model_input import Data, ModelInput, Videos, batches_of, refuse_nan_in, told_from_cells
 from yt8m.types import Closing
 
 if TYPE_CHECKING:
@@ -130,6 +130,21 @@ class Scorer(Closing, abc.ABC):
                 return storage.read_text(path), path
         return "", ""
 
+    @functools.cached_property
+    def frames_of_cell(self) -> int:
+        """Number of frames by which the model tells a cell with its context from a whole video; 0 if it need not."""
+        if not self.takes.has_frames:
+            return 0
+        data = self.training_data
+        size, context = data.segment_size, data.segment_context
+        if not data.segment_labels:  # exports say it in spans.json alone
+            text, path = self.span_rule()
+            if not text:
+                return 0
+            rule = span_rules.parse(text, path)
+            size, context = rule.segment_size, rule.segment_context
+        return size + 2 * context if context else 0
+
     def videos_in_batch(self, most: int = 1024) -> int:
         """The default number of videos in a batch: `most`, or fewer if the frames of `most` videos need much memory."""
         return dataclasses.replace(self.training_data, segment_labels=False).examples_in_batch(most)
@@ -182,16 +197,21 @@ class Scorer(Closing, abc.ABC):
         """Whether the model's graph can parse the records; otherwise they must be parsed into arrays first."""
         return self.takes.reads(data)
 
-    def scores(self, videos: Videos, rows: int = 0) -> tuple[list[str], NDArray[np.float32]]:
+    def scores(
+        self, videos: Videos, rows: int = 0, *, are_cells: bool = False
+    ) -> tuple[list[str], NDArray[np.float32]]:
         """Scores B videos.
 
         Args:
+          are_cells: whether the videos are arrays of cells with their context, rather than whole videos.
           rows: number of rows that the model computes; if it exceeds B, the last video is repeated. If `rows` is the
             same in every call, the scores of a video do not depend on B. 0 for B rows.
 
         Returns:
           The ids of the videos, and the scores of all classes, float32 [B, C].
         """
+        if not are_cells and isinstance(videos, NumpyBatch):
+            videos = told_from_cells(videos, self.frames_of_cell)
         ids, scores = self.compute(videos, rows)
         if not np.isfinite(scores).all():
             from yt8m.video.scores import refuse_nan  # slow to import
