@@ -62,7 +62,7 @@ def test_the_four_ways_agree(tmp_path: pathlib.Path, onnxruntime_web: str, capsy
         site.open("run")
         assert site.choose(tmp_path / "film.npz") == ""
         shown, scores = site.page.run(TAGS), dict(site.scores())
-    assert shown == [f"{name} (its threshold comes from {count} videos)" for name, (_, count) in tags.items()]
+    assert shown == [f"{name} ({count})" for name, (_, count) in tags.items()]
     assert {name: pytest.approx(scores[name], abs=1e-4) for name in tags} == {
         name: score for name, (score, _) in tags.items()
     }

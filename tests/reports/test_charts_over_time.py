@@ -71,11 +71,11 @@ def test_the_picture_tells_every_point_and_the_best(run):
     told = [f"validation, step {row['step']}: {row['GAP']:.4g}" for row in VALIDATED]
     assert texts[6:] == [*told, "evaluation, step 2: 0.3", "evaluation, step 6: 0.34", "the best: GAP 0.35 at step 4"]
     assert texts[0] == "training, running mean, step 1: 0.1"
-    assert pictures["GAP"].caption == f"The star is the best: {run.name}: GAP 0.35 at step 4."
+    assert pictures["GAP"].caption == "Best: GAP 0.35 at step 4."
     key = charts.key_of_training([run])
     assert key == (
         "Pale lines are single batches, strong ones their running mean; squares are validations; "
-        "diamonds are evaluated checkpoints."
+        "diamonds are evaluated checkpoints; stars are the best."
     )
     assert pictures["mAP"].caption == ""
 

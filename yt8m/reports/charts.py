@@ -373,7 +373,8 @@ def _alt_and_caption(name: str, title: str, runs: Sequence[Run]) -> tuple[str, s
         for run in runs
         if (point := best_point(run, name)) is not None
     )
-    caption = f"The star is the best: {best}." if best else ""
+    values = best.removeprefix(f"{runs[0].name}: ") if len(runs) == 1 else best
+    caption = f"Best: {values}." if best else ""
     alt = f"{title} over the steps of the training{f', at its end {last_values}' if last_values else ''}"
     return f"{alt}{f'; the best measured {best}' if best else ''}", caption
 
@@ -388,6 +389,7 @@ def key_of_training(runs: Sequence[Run]) -> str:
     drawn = [logged] if lengths else []
     drawn += ["squares are validations"] if any(run.validations for run in runs) else []
     drawn += ["diamonds are evaluated checkpoints"] if any(run.evaluations for run in runs) else []
+    drawn += ["stars are the best"] if any(best_point(run, name) for run in runs for name in run.curves) else []
     text = "; ".join(drawn)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 

@@ -92,13 +92,15 @@ function show(name, { whole, windowSeconds, overTime }, { thumbnails, notes }) {
 function showTags(found) {
   const tags = found.map((index) => withText("span", about.classes[index] + fewPositives(index), "tag"));
   const none = about.thresholds ? "No tag: no score reaches the threshold of its class." : "The model has no thresholds, so there are no tags.";
-  element("tags").replaceChildren(...(tags.length ? ["Tags: ", ...tags] : [none]));
+  const few = found.some((index) => fewPositives(index));
+  const note = few ? [withText("p", "In brackets: the number of videos from which a threshold comes, if they are few.", "soft small")] : [];
+  element("tags").replaceChildren(...(tags.length ? ["Tags: ", ...tags, ...note] : [none]));
 }
 
 // A note about a class whose threshold was chosen on few videos.
 function fewPositives(index) {
   const count = about.few_positives?.[index] ?? null;
-  return count === null ? "" : ` (its threshold comes from ${count} ${count === 1 ? "video" : "videos"})`;
+  return count === null ? "" : ` (${count})`;
 }
 
 function classRow(index, score, isTag) {
