@@ -295,7 +295,7 @@ def test_flags_that_contradict_it(here: pathlib.Path, capsys: pytest.CaptureFixt
     assert train_on(pattern, "fresh", "--vocabulary=none.csv") == 2
     assert "--vocabulary=none.csv: there is no such file; expected a CSV" in capsys.readouterr().err
     assert evaluate("run", pattern, "--num_classes=4") == 2
-    assert "run/vocabulary.csv names 3 classes, but the model has 4" in capsys.readouterr().err
+    assert "--num_classes=4: the run in run was trained with 3" in capsys.readouterr().err
     words = [*MODEL, "--train_dir=fresh", "--vocabulary=data/vocabulary.csv"]
     assert train.main(words) == 2
     assert "class 0 is 'Game' in the sample data, and 'cat [b]' in data/vocabulary.csv" in capsys.readouterr().err

@@ -41,13 +41,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[pathlib.Path]:
 def run(clips: list[pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("run")
     colour = stand_ins.write_onnx(folder / "colour.onnx")
-    words = [
-        f"--videos={clips[0].parents[1]}",
-        "--labels=folder",
-        f"--out={folder}/data",
-        "--splits=train:1",
-        "--jobs=1",
-    ]
+    words = [f"--videos={clips[0].parents[1]}", "--labels=folder", f"--out={folder}/data", "--splits=train:1"]
     assert (
         cli.call("extract", [*words, f"--extractors=onnx:{colour}", "--picture_size=16", "--ranges=-9:9", "--jobs=1"])
         == 0

@@ -28,7 +28,8 @@ def check_names(model: ModelConfig, optimizer: OptimizerConfig) -> None:
 
 def _refuse_run(name: str) -> None:
     """Refuses a run in place of the name of a model: other commands call the run --model."""
-    if name not in models.names() and (storage.is_dir(name) or run_dir.is_run(name)):
+    # The names come last, since all modules of models are imported for them.
+    if (storage.is_dir(name) or run_dir.is_run(name)) and name not in models.names():
         raise UsageError(
             f"--model={name} is a folder, and a training takes the name of a model there: --train_dir={name} goes on "
             f"with a run, --init_from={name} starts another one from its weights, and --teacher={name} learns from it."

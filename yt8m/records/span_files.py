@@ -20,7 +20,8 @@ from yt8m.errors import UsageError
 from yt8m.records.vocabulary import Vocabulary
 
 CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
-_SUBSETS = {"train": "training", "validate": "validation", "test": "testing"}  # as ActivityNet calls the splits
+_SPLITS = {"training": "train", "validation": "validate", "testing": "test"}  # by the names that ActivityNet gives them
+_SUBSETS = {split: subset for subset, split in _SPLITS.items()}
 
 
 class FoundSpan(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -57,6 +57,15 @@ def refuse_run_options(config: EvalConfig | InferenceConfig) -> None:
             )
 
 
+class _DataOfExport(NamedTuple):
+    """What an export says of the data that it takes, by the names of the options."""
+
+    frame_features: bool
+    feature_names: Sequence[str]
+    feature_sizes: Sequence[int]
+    num_classes: int
+
+
 def compare_stated(scorer: Scorer, config: EvalConfig | InferenceConfig) -> None:
     """Compares flags of a training with an export, as they are with a run: other models and features are refused.
 
@@ -64,9 +73,7 @@ def compare_stated(scorer: Scorer, config: EvalConfig | InferenceConfig) -> None
     """
     data = scorer.training_data
     of_export: dict[str, Any] = (
-        {}
-        if scorer.takes.has_own_reader
-        else {name: getattr(data, name) for name in ("frame_features", "feature_names", "feature_sizes", "num_classes")}
+        {} if scorer.takes.has_own_reader else {name: getattr(data, name) for name in _DataOfExport._fields}
     )
     stated = {**config.stated, **({"num_classes": config.num_classes} if config.num_classes else {})}
     if scorer.model:
