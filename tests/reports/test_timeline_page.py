@@ -26,10 +26,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     scores = np.random.default_rng(0).uniform(0, 0.04, (12, 32)).astype(np.float32)
     scores[:6, 0], scores[6:, 1] = 0.9, 0.8
     found = Timeline([5.0 * part for part in range(12)], 60.0, scores)
-    timeline_page.write(str(made / "page.html"), path, found, vocabulary.of_names(NAMES), ["<b>tag</b>"])
+    timeline_page.write(
+        str(made / "page.html"), path, found, vocabulary.of_names(NAMES), {"<b>tag</b>": 7, "sure": None}
+    )
     blind = made_videos.write(made / "blind.mkv", None, made_videos.tone("disc"), 10.0)
     short = Timeline([0.0, 5.0], 10.0, scores[5:7])
-    timeline_page.write(str(made / "blind.html"), blind, short, vocabulary.of_names(NAMES), [])
+    timeline_page.write(str(made / "blind.html"), blind, short, vocabulary.of_names(NAMES), {})
     return made
 
 
@@ -40,7 +42,9 @@ def test_rows_are_the_best_classes_and_names_are_escaped(folder: pathlib.Path) -
     assert "<script" not in page
     assert "onerror=&#34;" in page or "onerror=&quot;" in page
     assert "<img src=x" not in page
-    assert "&lt;b&gt;tag&lt;/b&gt;" in page
+    assert "&lt;b&gt;tag&lt;/b&gt; (7)</span>" in page
+    assert ">sure</span>" in page
+    assert "the number of videos from which a threshold comes" in page
     assert page.count("data:image/jpeg") == 12
     assert "0:55" in page
     assert "data:image" not in (folder / "blind.html").read_text()
@@ -70,7 +74,7 @@ def test_no_page_replaces_that_of_another_video(tmp_path: pathlib.Path, monkeypa
     for _ in range(2):  # predicting again replaces the video's own page
         for video, name in zip(videos, names, strict=True):
             assert timeline_page.path_for(video) == name
-            timeline_page.write(name, video, timeline, vocabulary.of_names(["x", "y"]), [])
+            timeline_page.write(name, video, timeline, vocabulary.of_names(["x", "y"]), {})
     pathlib.Path("c.mp4.timeline.html").write_text("notes of somebody")
     assert timeline_page.path_for("c.mp4") == "c.mp4.2.timeline.html"
 

@@ -8,7 +8,7 @@ import html
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -58,12 +58,17 @@ class _Row(NamedTuple):
 
 
 def write(
-    path: str, video: str, timeline: Timeline, names: Vocabulary, tags: Sequence[str], tagger: Tagger | None = None
+    path: str,
+    video: str,
+    timeline: Timeline,
+    names: Vocabulary,
+    tags: Mapping[str, int | None],
+    tagger: Tagger | None = None,
 ) -> None:
     """Writes the page, an HTML file that loads no other file.
 
     Args:
-      tags: names of the tags of the whole video, the classes whose scores reach their thresholds; may be empty.
+      tags: {name of a tag of the whole video: number of videos from which its threshold comes, if they are few}.
       tagger: the thresholds; None if there are none, so that no cell is marked.
     """
     template = templates.environment("--timeline").get_template("timeline.html.jinja")

@@ -240,12 +240,11 @@ class _Shown(NamedTuple):
     def write_timeline(self, prediction: VideoScores, over_time: Timeline) -> None:
         """Writes the page of --timeline."""
         path = timeline_page.path_for(prediction.path)
-        scored = tags(prediction.scores, self.tagger) if self.tagger else []
-        tag_texts = []
-        for index, _ in scored:
-            note = few_positives(self.tagger, index)
-            tag_texts.append(self.names.name(index) + (f" ({note})" if note else ""))
-        timeline_page.write(path, prediction.path, over_time, self.names, tag_texts, self.tagger)
+        shown: dict[str, int | None] = {}
+        if self.tagger:
+            for index, _ in tags(prediction.scores, self.tagger):
+                shown[self.names.name(index)] = self.tagger.few_positives(index)
+        timeline_page.write(path, prediction.path, over_time, self.names, shown, self.tagger)
         print(f"the timeline is in {path}")
 
     def print_few_positives(self, classes: Collection[int]) -> None:
