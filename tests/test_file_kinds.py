@@ -51,6 +51,9 @@ KINDS = {
     "pickle": (b"\x80\x04\x95\x0b\0\0\0", "pickle", ".npy"),
     "parquet": (b"PAR1\x15\x04", "Parquet", "--table"),
     "pdf": (b"%PDF-1.7", "PDF", ""),
+    "onnx": (b"\x08\x08\x42\x04\x0a\x00\x10\x0d\x3a\xcd\x02\x0a\x37", "ONNX", "--model"),
+    "onnx of a program": (b"\x08\x07\x12\x09paddle 2x\x3a\xb0\x0a\x0a\x03", "ONNX", "--model"),
+    "onnx whose graph comes first": (b"\x08\x09\x3a\x85\x04\x0a\x0f\x0a\x01x", "ONNX", "--model"),
 }
 
 

@@ -50,6 +50,9 @@ OFFICE = FileKind("an Office document", _TABLE_REMEDY)
 PARQUET, ARROW = FileKind("a Parquet table", _TABLE_REMEDY), FileKind("an Arrow table", _TABLE_REMEDY)
 # The kind of the first box of a file of the mp4 family, in its bytes 4 to 7.
 _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp")
+# The first fields of an ONNX file: its version, then the name of the program that wrote it, or the graph or the
+# operators' version, each with its length. A record that begins so would have gigabytes.
+_ONNX = rb"\x08[\x01-\x14](\x12[\x01-\x40][ -~]{1,64}[\x1a\x22\x32\x3a\x42]|[\x3a\x42].[\x00-\x7f]?.?.?[\x0a\x10])"
 _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"....(" + b"|".join(_MP4_BOXES) + rb")", FileKind("an MP4 or QuickTime video", _VIDEO_REMEDY)),
     (rb"\x1a\x45\xdf\xa3", FileKind("a Matroska or WebM video", _VIDEO_REMEDY)),
@@ -73,9 +76,7 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"ARROW1\x00", ARROW),
     (rb"\x80[\x02-\x05][^\x00]", FileKind("a Python pickle", "write its arrays as .npy; a pickle can run code")),
     (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8", FileKind("a picture", "give the video that it is of, or its features")),
-    (rb"[\x08]\x01?.\x12.{0,40}(pytorch|tf2onnx|skl2onnx|onnx|yt8m)", FileKind(
-        "an ONNX file of a model", _MODEL_REMEDY
-    )),
+    (_ONNX, FileKind("an ONNX file of a model", _MODEL_REMEDY)),
     (rb"\x78[\x01\x5e\x9c\xda][^\x00]", FileKind(
         "compressed by zlib", "write the records again without compression"
     )),

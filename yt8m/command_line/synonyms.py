@@ -127,6 +127,7 @@ _NO_FLAG = "no flag is needed: "
 _RESUME = (
     (_OF_TRAINING, f"{_NO_FLAG}a training with the same --train_dir goes on from its newest checkpoint"),
     ("videos", f"{_NO_FLAG}the command goes on where it ended, if its --out and its flags are the same"),
+    ("workers", f"{_NO_FLAG}the same command begins a job again that was killed"),
     ("train_dir", f"{_NO_FLAG}yt8m train with the same --train_dir goes on from its newest checkpoint"),
     ("table", "the command starts anew, and what it wrote before stays until all is written"),
 )
