@@ -52,7 +52,7 @@ PARQUET, ARROW = FileKind("a Parquet table", _TABLE_REMEDY), FileKind("an Arrow 
 _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp")
 # The first fields of an ONNX file: its version, then the name of the program that wrote it, or the graph or the
 # operators' version, each with its length. A record that begins so would have gigabytes.
-_ONNX = rb"\x08[\x01-\x14](\x12[\x01-\x40][ -~]{1,64}[\x1a\x22\x32\x3a\x42]|[\x3a\x42].[\x00-\x7f]?.?.?[\x0a\x10])"
+_ONNX = rb"\x08[\x01-\x14](\x12[\x01-\x40][ -~]{1,64}([\x1a\x22\x32\x3a\x42]|\Z)|[\x3a\x42].[\x00-\x7f]?.?.?[\x0a\x10])"
 _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"....(" + b"|".join(_MP4_BOXES) + rb")", FileKind("an MP4 or QuickTime video", _VIDEO_REMEDY)),
     (rb"\x1a\x45\xdf\xa3", FileKind("a Matroska or WebM video", _VIDEO_REMEDY)),

@@ -202,9 +202,9 @@ def _describe_work(config: SelectConfig, scorer: Scorer, labelled: OpenedData) -
     by = {"all": "uncertainty, rare classes and difference from other videos"}.get(config.by, config.by)
     size = open_data(config.data, flag="data").size_in_words
     return (
-        f"{config.data}: {size}, of which {config.count:,} would be chosen by {by}, with the {scorer.num_classes:,} "
-        f"classes of {config.model}; labelled are {labelled.pattern or 'none'}: {labelled.size_in_words}; the choice "
-        f"goes to {config.out}"
+        f"{config.data}: {size}, of which up to {config.count:,} would be chosen by {by}, with the "
+        f"{scorer.num_classes:,} classes of {config.model}; labelled are {labelled.pattern or 'none'}: "
+        f"{labelled.size_in_words}; the choice goes to {config.out}"
     )
 
 
