@@ -110,9 +110,12 @@ def test_flags_that_do_not_fit(flags: list[str], message: str, table: str, monke
         make(table, "--rows=spans", *flags)
 
 
-def test_videos_get_the_classes_of_their_spans(table: str, tmp_path: pathlib.Path) -> None:
+def test_videos_get_the_classes_of_their_spans(
+    table: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--rows=spans", f"--table={table}", f"--out={tmp_path / 'out'}"]
     assert cli.call("make-records", flags) == 0
+    assert "--level=frame stores their times" in capsys.readouterr().err
     names = vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names
     found = {video: record for video, (_, record) in read(tmp_path / "out" / "video").items()}
     assert {names[number] for number in found["a"].values("labels")} == {"weld", "cut"}
