@@ -122,6 +122,27 @@ def test_videos_get_the_classes_of_their_spans(
     assert "segment_labels" not in found["a"].context
 
 
+def test_a_task_of_label_studio_that_nobody_answered_is_no_video_without_spans(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = {"ranges": [{"start": 126, "end": 250}], "timelinelabels": ["weld"]}
+    result = {"value": value, "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
+    answers = {
+        "a": [{"completed_by": 1, "result": [result]}],
+        "empty": [{"completed_by": 1, "result": []}],
+        "skipped": [{"completed_by": 1, "was_cancelled": True, "result": []}],
+        "new": [],
+    }
+    for name in answers:
+        np.save(tmp_path / f"{name}.npy", np.zeros((20, 4), np.float32))
+    tasks = [{"data": {"video": f"{name}.npy"}, "annotations": answer} for name, answer in answers.items()]
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    assert make(str(tmp_path / "export.json"), f"--array={tmp_path}", "--frame_rate=25") == 0
+    assert "left out: 2" in capsys.readouterr().err
+    found = stored(str(tmp_path / "export.json"))
+    assert {video: lists["segment_start_times"] for video, lists in found.items()} == {"a.npy": [5], "empty.npy": []}
+
+
 def test_an_export_of_label_studio_makes_records_of_frames_with_spans(tmp_path: pathlib.Path) -> None:
     tasks = []
     for name, count in (("a.npy", 20), ("b.npy", 30)):
