@@ -240,3 +240,14 @@ def test_east_asian_codes_that_cannot_be_told_apart_are_all_named(
     (tmp_path / "t.csv").write_bytes(f"id,labels\n{rows}".encode(encoding))
     with pytest.raises(RunError, match=rf"line 2: this is not UTF-8 text, perhaps .*{encoding}"):
         read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    "odd", ["[1, 0, 1]", "[0, 1, 0, 0, 2]", "[0, 1, nan, 0, 0]", "[0 0 1 ... 0 0 0]"], ids=["short", "2", "nan", "cut"]
+)
+def test_one_cell_that_is_no_vector_makes_no_numbers_of_the_others(tmp_path: pathlib.Path, odd: str) -> None:
+    vectors = ["[0, 1, 0, 0, 1]", "[1, 0, 0, 0, 0]", "[0, 0, 1, 1, 0]", "[0, 0, 0, 0, 1]", odd]
+    path = tmp_path / "t.csv"
+    path.write_text("id,labels\n" + "".join(f'v{k},"{cell}"\n' for k, cell in enumerate(vectors)))
+    with pytest.raises(UsageError, match="0/1 vectors of 5 values"):
+        understand("--table", str(path), TableFlags())

@@ -272,6 +272,7 @@ def _of_lists(
         return None
     if len(items) == len(lists) == len(texts) and (vector := _vector_form(list(items.values()), source)):
         return vector(_list_items)
+    label_lists.refuse_odd_vectors(list(items.values()), others, source)
     if inner := _inside_lists(items, others, known_names, source):
         return inner
     if joined := _joined_in_lists(items, others, known_names, source):
@@ -387,6 +388,7 @@ def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[..., L
 
     A vector repeats 0 or 1, which a list of classes does not.
     """
+    label_lists.refuse_odd_vectors(items, (), source)
     sizes = {len(pieces) for pieces in items}
     if len(sizes) != 1 or not all(map(label_lists.is_vector, items)):
         return None

@@ -6,9 +6,11 @@ import ast
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from yt8m.errors import UsageError
 from yt8m.tables.meanings import CLASS_TYPES, words
 
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
@@ -147,6 +149,23 @@ def _of_object(value: Mapping[str, Any]) -> list[Any]:
 def is_vector(items: Sequence[Any]) -> bool:
     """Whether all items are 0 or 1, in any spelling, and at least two."""
     return len(items) > 1 and all(str(item) in ONES | _ZEROS for item in items)
+
+
+def refuse_odd_vectors(items: Sequence[Sequence[Any]], others: Sequence[str], source: str) -> None:
+    """Refuses a column of which most cells are 0/1 vectors of one size, and some are not.
+
+    A list of classes repeats none, so that such a column was never one of numbers of classes.
+    """
+    sizes = Counter(len(pieces) for pieces in items if is_vector(pieces) and len(set(map(str, pieces))) < len(pieces))
+    ((size, count),) = sizes.most_common(1) or [(0, 0)]
+    if 2 * count <= len(items) + len(others):
+        return
+    odd = [str(list(pieces)) for pieces in items if len(pieces) != size or not is_vector(pieces)] + [*others]
+    if odd:
+        raise UsageError(
+            f"{source}: most cells are 0/1 vectors of {size} values, and {odd[0][:60]!r} is none; write each cell as "
+            "such a vector, or leave it empty."
+        )
 
 
 def on_places(items: Sequence[Any]) -> list[str]:
