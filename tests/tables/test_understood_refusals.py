@@ -251,3 +251,18 @@ def test_one_cell_that_is_no_vector_makes_no_numbers_of_the_others(tmp_path: pat
     path.write_text("id,labels\n" + "".join(f'v{k},"{cell}"\n' for k, cell in enumerate(vectors)))
     with pytest.raises(UsageError, match="0/1 vectors of 5 values"):
         understand("--table", str(path), TableFlags())
+
+
+@pytest.mark.parametrize(
+    ("column", "right", "wrong"),
+    [("is_negative", "False", "True"), ("rejected", "0", "1"), ("status", "approved", "rejected"), ("votes", "3", "0")],
+)
+def test_rows_that_deny_a_label_are_no_labels(tmp_path: pathlib.Path, column: str, right: str, wrong: str) -> None:
+    rows = "".join(
+        f"v{video},{label},{right if video % 2 == number else wrong}\n"
+        for video in range(8)
+        for number, label in enumerate(("cat", "dog"))
+    )
+    (tmp_path / "t.csv").write_text(f"video,label,{column}\n{rows}")
+    with pytest.raises(UsageError, match=column):
+        understand("--table", str(tmp_path / "t.csv"), TableFlags())

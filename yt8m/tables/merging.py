@@ -16,6 +16,13 @@ _ROWS_AT_ONCE = 8192
 _FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are a mistake rather than a form
 # Columns of boxes: rows with them may repeat a label, since a picture shows several cats.
 _BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "xc", "cx"])
+# Columns that may say of each label of a video whether it is right, in words that are not known.
+_VERDICTS = frozenset(
+    words(
+        "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
+        "negative is_negative wrong is_wrong votes vote"
+    )
+)
 _SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
 # Columns of the people who answered: each of them may give a video the same label.
 _PEOPLE = frozenset(
@@ -92,7 +99,9 @@ class Merger:
         others = [roles.path, roles.split, roles.start, roles.end, *roles.clock_times, *extra_columns]
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
         self._person = next((name for name in roles.unused if normalized(name) in _PEOPLE), "")
-        read = [roles.id, *self._others, *roles.labels, *filter(None, [roles.value, self._person])]
+        self._verdict = next((name for name in roles.unused if normalized(name) in _VERDICTS), "")
+        self._verdicts: set[str] = set()
+        read = [roles.id, *self._others, *roles.labels, *filter(None, [roles.value, self._person, self._verdict])]
         self.columns = list(dict.fromkeys(read))
         self._has_times = bool(roles.start or roles.end)
         self._place: dict[str, int] = {}
@@ -109,6 +118,7 @@ class Merger:
         """Adds rows; a bad one stays a row of its own."""
         cells = rows.cells
         self._bad |= rows.bad
+        self._verdicts.update(map(str, cells[self._verdict]) if self._verdict else ())
         labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
         values = cells[self._roles.value] if self._roles.value else [1] * len(cells[self._roles.id])
         for index, (cell_id, row, value) in enumerate(zip(cells[self._roles.id], labels, values, strict=True)):
@@ -179,6 +189,12 @@ class Merger:
             raise UsageError(
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
                 "only the rows whose labels count, and leave out this column."
+            )
+        if len(self._verdicts) > 1 and self._repeats:
+            raise UsageError(
+                f'{self._source.path} has several rows for a video, and "{self._verdict}" may say which labels are '
+                f"right, as in {' and '.join(map(repr, sorted(self._verdicts)[:3]))}. Keep only the rows whose labels "
+                "count, and delete this column."
             )
         self._refuse_several_answers()
         merged = self.merged_source({LABELS: [tuple(names) for names in self._labels]})

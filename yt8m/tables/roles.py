@@ -27,7 +27,10 @@ _GENERIC_PREFIXES = frozenset(
     words("f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values")
 )
 _VALUE_NAMES = frozenset(
-    words("confidence score probability prob value present is_present presence relevance positive is_positive")
+    words(
+        "confidence score probability prob value present is_present presence relevance positive is_positive answer "
+        "response verdict correct is_correct approved accepted confirmed"
+    )
 )
 _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
 _ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
