@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from table_files import NAMES, Form, Truth, joined, read, truth, write, write_json
 
+from yt8m.tables.understood import TableFlags, understand
+
 FORMS: dict[str, Form] = {}
 
 
@@ -265,3 +267,19 @@ def class_labels_of_hugging_face(folder: pathlib.Path) -> tuple[pathlib.Path, Tr
 def test_a_form_is_read_as_it_is_meant(name: str, tmp_path: pathlib.Path) -> None:
     path, expected = FORMS[name](tmp_path)
     assert read(path) == {video: sorted(labels) for video, labels in expected.items()}
+
+
+def test_a_task_of_label_studio_without_an_answer_is_no_video_without_labels(tmp_path: pathlib.Path) -> None:
+    answer = {"from_name": "tags", "to_name": "video", "type": "choices", "value": {"choices": ["cat"]}}
+    answers = {
+        "a": [{"result": [answer]}],
+        "empty": [{"result": []}],
+        "skipped": [{"was_cancelled": True, "result": []}],
+        "new": [],
+        "b": [{"result": [answer]}],
+    }
+    tasks = [{"data": {"video": name}, "annotations": annotations} for name, annotations in answers.items()]
+    (tmp_path / "t.json").write_text(json.dumps(tasks))
+    table = understand("--table", str(tmp_path / "t.json"), TableFlags())
+    assert [list(rows.cells["id"]) for rows in table.batches(9)] == [["a", "empty", "b"]]
+    assert "left out: 2" in table.describe()[0]

@@ -48,35 +48,31 @@ def _is_timed(result: Mapping[str, Any]) -> bool:
 
 def rows_of_spans(
     path: str,
-    tasks: Sequence[Mapping[str, Any]],
+    tasks: Mapping[int, Mapping[str, Any]],
     ids: Sequence[str],
     splits: Sequence[str],
     control: str,
+    remark: str,
     frame_rate: float,
 ) -> MemorySource:
     """A row for each span of each task; a task whose answer has no span has a row without times.
 
-    A task that nobody has answered has no row: it does not say that its video shows no class.
-
     Args:
+      tasks: {number in the file: task}.
       ids: the name of the video of each task.
       splits: the split of each task; empty if nothing says it.
+      remark: what the description of the table adds.
     """
     hints = _HINTS | ({"split": "split"} if splits else {})
     cells: dict[str, list[Any]] = {name: [] for name in hints}
-    unanswered = 0
-    for number, (task, name, *split) in enumerate(zip(tasks, ids, *([splits] if splits else []), strict=True), 1):
+    for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
         with refusing(functools.partial(_refusal, f"{path}, task {number}")):
-            if not latest_by_person(task["annotations"]):
-                unanswered += 1
-                continue
             people = [*_spans_of_people(f"{path}, task {number}", task["annotations"], control, frame_rate)]
             rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
         for labels, start, end in rows:
             for column, value in zip(hints, (name, list(labels), start, end, *split), strict=True):
                 cells[column].append(value)
-    without = f"; tasks without an answer, whose videos are left out: {unanswered}" if unanswered else ""
-    source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"{without}', hints)
+    source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"{remark}', hints)
     source.has_seconds = True
     return source
 

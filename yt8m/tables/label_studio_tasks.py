@@ -8,7 +8,7 @@ from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables import label_studio_spans
-from yt8m.tables.label_studio import choices_by_person, choose_control, combine_choices
+from yt8m.tables.label_studio import choices_by_person, choose_control, combine_choices, latest_by_person
 from yt8m.tables.meanings import words
 from yt8m.tables.sources import MemorySource
 
@@ -17,7 +17,10 @@ _ID_KEYS = words("id video_id video clip name file_name filename file audio imag
 
 
 def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
-    """The rows of Label Studio's JSON export; None if the objects are no tasks."""
+    """The rows of Label Studio's JSON export; None if the objects are no tasks.
+
+    A task that nobody has answered has no row: it does not say that its video shows no class.
+    """
     if not all(isinstance(task.get("data"), dict) and "annotations" in task for task in tasks):
         return None
     chosen = choose_control(path, tasks, control)
@@ -25,21 +28,29 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
     if not key:
         keys = ", ".join(tasks[0]["data"])
         raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
+    answered: dict[int, Mapping[str, Any]] = {}
     ids, labels = [], []
     for number, task in enumerate(tasks, 1):
         with refusing(functools.partial(_refusal, path, number)):
+            if not latest_by_person(task["annotations"]):
+                continue
             choices = choices_by_person(task["annotations"], chosen)
+        answered[number] = task
         ids.append(str(task["data"][key]))
         labels.append(list(combine_choices(choices).labels) if choices else [])
-    form = f'Label Studio\'s JSON, answers of the control "{chosen}"'
-    splits = _splits([task["data"] for task in tasks])
+    unanswered = len(tasks) - len(answered)
+    remark = f"; tasks without an answer, whose videos are left out: {unanswered}" if unanswered else ""
+    form = f'Label Studio\'s JSON, answers of the control "{chosen}"{remark}'
+    splits = _splits([task["data"] for task in answered.values()])
     cells: dict[str, list[Any]] = {"id": ids, "labels": labels}
     if splits:
         cells["split"] = splits
     source = MemorySource(path, cells, form, {name: name for name in cells})
     has_spans, source.means_spans = label_studio_spans.have_times(tasks, chosen)
     if has_spans:
-        source.by_spans = functools.partial(label_studio_spans.rows_of_spans, path, tasks, ids, splits, chosen)
+        source.by_spans = functools.partial(
+            label_studio_spans.rows_of_spans, path, answered, ids, splits, chosen, remark
+        )
     return source
 
 
