@@ -236,12 +236,19 @@ def test_activitynet_with_its_splits(tmp_path: pathlib.Path) -> None:
     spans = [{"segment": [0.5, 8.25], "label": "Polo"}, {"segment": [2.0, 3.0], "label": "Archery"}]
     database = {
         "v1": {"duration": 82.7, "subset": "training", "annotations": spans, "url": "https://example.org/v1"},
-        "v2": {"duration": 10.0, "subset": "testing", "annotations": []},
+        "v2": {"duration": 10.0, "subset": "testing", "annotations": []},  # as published: the answers are withheld
+        "v3": {"duration": 10.0, "subset": "validation", "annotations": spans[:1]},
+        "v4": {"duration": 10.0, "subset": "validation", "annotations": []},
     }
     path = write_json(tmp_path / "t.json", {"version": "VERSION 1.3", "taxonomy": [], "database": database})
-    assert read(path) == {"v1": [(0.5, 8.25, ("Polo",)), (2.0, 3.0, ("Archery",))], "v2": []}
+    assert read(path) == {
+        "v1": [(0.5, 8.25, ("Polo",)), (2.0, 3.0, ("Archery",))],
+        "v3": [(0.5, 8.25, ("Polo",))],
+        "v4": [],
+    }
     table = understand("--table", str(path), TableFlags(rows="spans"))
-    assert [list(rows.cells["split"]) for rows in table.batches(5)] == [["train", "test"]]
+    assert [list(rows.cells["split"]) for rows in table.batches(5)] == [["train", "validate", "validate"]]
+    assert "videos of testing" in table.describe()[0]
 
 
 def test_a_damaged_span_of_an_export_names_its_task(tmp_path: pathlib.Path) -> None:

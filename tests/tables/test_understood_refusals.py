@@ -229,7 +229,7 @@ def test_a_database_of_videos_without_labels_is_named(
     videos = {**videos, "v1": {"annotations": [{"label": "cat"}]}, "v2": {}}
     videos["v0"] = {"subset": "Test"}  # a video of a test, whose answers are kept back
     (tmp_path / "t.json").write_text(json.dumps({"database": videos}))
-    assert read(tmp_path / "t.json") == {"v0": [], "v1": ["cat"], "v2": []}
+    assert read(tmp_path / "t.json") == {"v1": ["cat"], "v2": []}
 
 
 @pytest.mark.parametrize(("encoding", "word"), [("big5", "貓"), ("cp932", "ねこ"), ("gb18030", "红狐")])

@@ -78,13 +78,21 @@ def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     if not isinstance(videos, dict):
         return None
     annotations = _activitynet_annotations(path, videos)
+    withheld = _withheld(videos, annotations)
+    videos = {name: video for name, video in videos.items() if name not in withheld}
+    annotations = {name: annotations[name] for name in videos}
+    remark = (
+        f"; videos of {', '.join(sorted(set(withheld.values())))}, without annotations, are left out"
+        if withheld
+        else ""
+    )
     labels = {name: [str(entry["label"]) for entry in entries] for name, entries in annotations.items()}
     splits = [str(video.get("subset", "")) for video in videos.values()]
-    source = _source(path, "ActivityNet, labels of whole videos", labels, split=splits)
+    source = _source(path, f"ActivityNet, labels of whole videos{remark}", labels, split=splits)
     all_entries = [entry for entries in annotations.values() for entry in entries]
     if any("segment" in entry for entry in all_entries):
         source.by_spans = refusing(functools.partial(_refusal, path, "activitynet"))(
-            lambda _: _activitynet_spans(path, annotations, splits)
+            lambda _: _activitynet_spans(path, annotations, splits, remark)
         )
         source.means_spans = all("segment" in entry for entry in all_entries)
     return source
@@ -107,8 +115,15 @@ def _activitynet_annotations(path: str, videos: Mapping[str, Any]) -> dict[str, 
     return annotations
 
 
+def _withheld(videos: Mapping[str, Any], annotations: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """{video: subset} of the subsets of which no video has annotations: as published, those of a test are withheld."""
+    subsets = {name: str(video.get("subset", "")) for name, video in videos.items()}
+    shown = {subsets[name] for name, entries in annotations.items() if entries}
+    return {name: subset for name, subset in subsets.items() if subset not in shown}
+
+
 def _activitynet_spans(
-    path: str, annotations: Mapping[str, Sequence[Mapping[str, Any]]], splits: Sequence[str]
+    path: str, annotations: Mapping[str, Sequence[Mapping[str, Any]]], splits: Sequence[str], remark: str
 ) -> MemorySource:
     """A row for each span of ActivityNet's videos; a video without a span has a row without times."""
     cells: dict[str, list[Any]] = {name: [] for name in ("id", "labels", "split", "start", "end")}
@@ -117,7 +132,7 @@ def _activitynet_spans(
         for labels, start, end in spans or [([], None, None)]:
             for column, value in zip(cells.values(), (name, labels, split, start, end), strict=True):
                 column.append(value)
-    source = MemorySource(path, cells, "ActivityNet, spans", {name: name for name in cells})
+    source = MemorySource(path, cells, f"ActivityNet, spans{remark}", {name: name for name in cells})
     source.has_seconds = True
     return source
 
