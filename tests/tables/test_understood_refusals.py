@@ -266,3 +266,23 @@ def test_rows_that_deny_a_label_are_no_labels(tmp_path: pathlib.Path, column: st
     (tmp_path / "t.csv").write_text(f"video,label,{column}\n{rows}")
     with pytest.raises(UsageError, match=column):
         understand("--table", str(tmp_path / "t.csv"), TableFlags())
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "flags"),
+    [("label", ["cat", "dog"], ("cat", "dog")), ("tags", ["batch 0", "batch 1"], ("cat", "dog", "bird"))],
+)
+def test_a_column_of_labels_beside_a_column_for_each_class_has_two_readings(
+    tmp_path: pathlib.Path, name: str, cells: list[str], flags: tuple[str, ...]
+) -> None:
+    rows = [[f"v{k}", cells[k % 2], *(str((k + place) % 2) for place in range(len(flags)))] for k in range(8)]
+    text = "\n".join(",".join(row) for row in [["id", name, *flags], *rows])
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(UsageError, match=f"--columns=labels={name} or .*--columns=labels=cat.dog"):
+        understand("--table", str(tmp_path / "t.csv"), TableFlags())
+
+
+def test_two_facts_of_the_videos_are_no_classes(tmp_path: pathlib.Path) -> None:
+    rows = "".join(f"v{k},{('cat', 'dog')[k % 2]},{k % 2},{k % 3 // 2}\n" for k in range(8))
+    (tmp_path / "t.csv").write_text(f"id,label,hd,stereo\n{rows}")
+    assert read(tmp_path / "t.csv")["v1"] == ["dog"]

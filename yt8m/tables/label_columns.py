@@ -17,6 +17,8 @@ from yt8m.tables.sources import Source
 _FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 JOIN = "+"  # between the columns of labels in --columns
+_MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
+_OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
 # Columns that programs for annotation add to those of the user.
@@ -62,6 +64,8 @@ class LabelFinder:
             if sure or (len(columns) == 2 and all(map(NUMBERED.fullmatch, columns))):
                 raise self._class_or_number((sure or columns)[0], columns)
             return self._chosen(columns)
+        if candidates and not binary:
+            self._refuse_classes_beside(candidates[0])
         if "labels" in candidates or len(candidates) == 1:
             return self._chosen(["labels"] if "labels" in candidates else candidates)
         if candidates:
@@ -89,6 +93,28 @@ class LabelFinder:
                         "Write 1 or 0 into all of them, or name the columns of the classes, as in "
                         f"--columns=labels={JOIN.join(classes[:3])}."
                     )
+
+    def _refuse_classes_beside(self, name: str) -> None:
+        """Refuses a column of labels beside columns of 0 and 1 that may be classes: many, or named as its labels are."""
+        beside = [
+            column
+            for column in self._columns.names
+            if (facts := self._columns.facts.get(column))
+            and self._columns.is_free(column)
+            and facts.is_binary
+            and facts.spellings & TRUE_WORDS
+            and not (is_remark(column) or _UNNAMED.fullmatch(column) or normalized(column) in SPLIT_WORDS)
+            and not normalized(column).startswith(_OF_FACTS)
+        ]
+        labels = (
+            {str(value).strip() for value in self._columns.facts[name].filled} if name in self._columns.facts else ()
+        )
+        if len(beside) >= _MANY_FLAGS or (len(beside) > 1 and any(column in labels for column in beside)):
+            raise UsageError(
+                f'{self._where}: either "{name}" has the labels, or there is a column of 0 and 1 for each class: '
+                f"{', '.join(beside)[:200]}. Choose by --columns=labels={name} or "
+                f"--columns=labels={JOIN.join(beside[:3])}{f'{JOIN}...' if len(beside) > 3 else ''}."
+            )
 
     def _class_or_number(self, name: str, columns: Sequence[str]) -> UsageError:
         return UsageError(
