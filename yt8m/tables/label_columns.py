@@ -95,7 +95,7 @@ class LabelFinder:
                     )
 
     def _refuse_classes_beside(self, name: str) -> None:
-        """Refuses a column of labels beside columns of 0 and 1 that may be classes: many, or named as its labels are."""
+        """Refuses a column of labels beside columns of 0 and 1 that may be classes: many, or named as its labels."""
         beside = [
             column
             for column in self._columns.names
