@@ -187,7 +187,7 @@ def test_scores_say_not_which_labels_count(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"each label has a score or a count, such as '\w+:0.9'"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *lines]))
     records = [{"id": n, "labels": [{"name": label, "score": 0.3} for label in x]} for n, x in made.items()]
-    with pytest.raises(UsageError, match="whose score does not say"):
+    with pytest.raises(UsageError, match="a score does not say"):
         read(write_json(tmp_path / "t.json", records))
 
 

@@ -81,7 +81,7 @@ def test_columns_that_are_not_clear(rows: list[str], message: str, tmp_path: pat
         ({"images": [], "annotations": [{"image_id": 1}], "categories": []}, "looks like coco JSON, but lacks"),
         ("text", "the JSON has a shape that is not known"),
         ([{"data": {"id": "a"}, "annotations": []}], "no control of the export gives classes"),
-        ([{"id": "a", "labels": {"x": 0.25}}], "no names of classes can be told"),
+        ([{"id": "a", "labels": {"x": 0.25}}], "such as scores"),
     ],
 )
 def test_json_that_is_not_clear(value: Any, message: str, tmp_path: pathlib.Path) -> None:
@@ -242,9 +242,7 @@ def test_east_asian_codes_that_cannot_be_told_apart_are_all_named(
         read(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize(
-    "odd", ["[1, 0, 1]", "[0, 1, 0, 0, 2]", "[0, 1, nan, 0, 0]", "[0 0 1 ... 0 0 0]"], ids=["short", "2", "nan", "cut"]
-)
+@pytest.mark.parametrize("odd", ["[1, 0, 1]", "[0, 1, 0, 0, 2]", "[0, 1, nan, 0, 0]"], ids=["short", "2", "nan"])
 def test_one_cell_that_is_no_vector_makes_no_numbers_of_the_others(tmp_path: pathlib.Path, odd: str) -> None:
     vectors = ["[0, 1, 0, 0, 1]", "[1, 0, 0, 0, 0]", "[0, 0, 1, 1, 0]", "[0, 0, 0, 0, 1]", odd]
     path = tmp_path / "t.csv"

@@ -114,7 +114,7 @@ def test_a_header_of_groups_stands_above_that_of_classes(tmp_path: pathlib.Path)
             "types of the columns",
         ),
         ("t.csv", ["id,labels", *(f'{n},"{", ".join(x + " x2" for x in xs)}"' for n, xs in TRUTH.items())], "a count"),
-        ("t.csv", ["id,labels", *(f'{n},"{dict.fromkeys(xs, 0.93)}"' for n, xs in TRUTH.items())], "a score"),
+        ("t.csv", ["id,labels", *(f'{n},"{dict.fromkeys(xs, 0.93)}"' for n, xs in TRUTH.items())], "such as scores"),
         ("t.csv", ["id,labels", *(f"{n},0b{int(n[1:]) % 8:05b}" for n in TRUTH)], "0/1 vector"),
         ("t.csv", ["id,cat", *(f"{n},{int(n[1:]) % 2}" for n in TRUTH)], "classes are 0 and 1"),
         ("t.yaml", [f"- id: {n}" for n in TRUTH], "Save the table as CSV"),

@@ -25,7 +25,7 @@ _NOTHING = frozenset(
             "no tags",
             "unlabeled",
         ),
-        *("unlabelled", "untagged"),
+        *("unlabelled", "untagged", "not labeled", "not labelled", "todo", "to do", "tbd", "none of the above"),
         *("#value!", "#ref!", "#name?", "#div/0!", "#num!", "#null!", "#nv", "#wert!", "#bezug!"),
     ]
 )

@@ -19,7 +19,9 @@ _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by
 JOIN = "+"  # between the columns of labels in --columns
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
+_FEW_CLASSES = 12
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
+_CHOICE = re.compile(r"([^\[\]]*)\[([^\[\]]*[^\[\]\d][^\[\]]*)\]")  # as in `What is shown? [cat]` of a form's answers
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
 # Columns that programs for annotation add to those of the user.
 _BOOKKEEPING = frozenset(
@@ -333,9 +335,19 @@ def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any,
     )
 
 
+def describe_classes(names: Sequence[str]) -> str:
+    """The columns of classes for the summary: all of them if they are few, so that one that is no class is seen."""
+    if len(names) > _FEW_CLASSES:
+        return f'a column for each class, from "{names[0]}" to "{names[-1]}"'
+    return "a column for each class: " + ", ".join(f'"{name}"' for name in names)
+
+
 def _class_names(columns: Sequence[str]) -> dict[str, str]:
     """{column: class}; a beginning such as `label_`, which all columns share, is no part of the names."""
     starts = [re.match(r"([A-Za-z]+)[ _.:=/\-]+(?=.)", name) for name in columns]
+    choices = [match for name in columns if (match := _CHOICE.fullmatch(name))]
+    if len(choices) == len(columns) and len({match[1] for match in choices}) == 1:
+        return {match[0]: match[2].strip() for match in choices}
     first = starts[0]
     if first and all(start and start[0] == first[0] for start in starts) and is_label_word(first[1]):
         return {name: name[len(first[0]) :].strip() for name in columns}

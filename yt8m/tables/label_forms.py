@@ -13,18 +13,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables import label_lists, separators
+from yt8m.tables import label_lists, odd_labels, separators
 from yt8m.tables.class_names import WHOLE_FLOAT, is_nothing
 from yt8m.tables.label_lists import NotAListError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_SCORED = re.compile(
-    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=[(:=])\d+)\)?", re.ASCII
-)  # as in `cat:0.9`, `cat (95%)`, `cat x3`, `cat (3)`
 _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
 _BINARY = re.compile("0?b([01]+)")  # as Python writes the bits of a number
-_NEGATIVE = re.compile(r"[-!~\u00ac\u2212]\s*|(?:no|not|non)[ _-]", re.IGNORECASE)
 _WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
 # What may stand around each label of a cell: quotes, as Python writes bytes, and the marks of lists in lines.
 _QUOTES = tuple(
@@ -72,6 +68,8 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     """
     known_names = {unicodedata.normalize("NFC", name) for name in known_names}
     filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}
+    if flag != separators.NONE:
+        odd_labels.refuse_lost_labels((cell if isinstance(cell, str | tuple) else str(cell) for cell in filled), source)
     if flag not in (separators.AUTO, separators.NONE):
         return _with_separator(filled, separators.parse_flag(flag), known_names, source)
     if any(isinstance(cell, tuple | label_object) for cell in filled):
@@ -175,14 +173,14 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     if _are_hashtags(texts):
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
-        _refuse_scores(texts, source, always=True)
-    _refuse_scores(
+        odd_labels.refuse_scores(texts, source, always=True)
+    odd_labels.refuse_scores(
         {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}, source
     )
     separator = separators.find_separator(texts, known_names, source)
-    _refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
+    odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
-    _refuse_negatives({name for names in pieces for name in names}, source)
+    odd_labels.refuse_odd_names({name for names in pieces for name in names}, known_names, source)
     is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
     if (pattern := _decoration(pieces, separator)) and not is_known:
         return _decorated(pattern, separator, pieces)
@@ -215,26 +213,6 @@ def _refuse_digits(texts: Mapping[str, int], source: str) -> None:
             )
 
 
-def _refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:
-    """Refuses labels that all have a score, as in `cat:0.9`."""
-    if always or (names and all(map(_SCORED.fullmatch, names))):
-        raise UsageError(
-            f"{source}: each label has a score or a count, such as {min(names)[:60]!r}, which does not say whether the "
-            f"video has the class. Keep only the labels that count, without scores, or choose "
-            f"--label_separator={separators.NONE} if these are names."
-        )
-
-
-def _refuse_negatives(names: Collection[str], source: str) -> None:
-    """Refuses labels that say what is not there, as in `dog;-cat`, where most are other labels with a sign before."""
-    negatives = [name for name in names if (match := _NEGATIVE.match(name)) and name[match.end() :] in names]
-    if len(negatives) > 1 and 3 * len(negatives) > len(names):
-        raise UsageError(
-            f"{source}: {min(negatives)[:60]!r} seems to say that a label is missing, since it is another label with a "
-            "sign before it. Keep only the labels that a video has."
-        )
-
-
 def _are_hashtags(texts: Mapping[str, int]) -> bool:
     """Whether each label begins with `#`, as in `#cat #dog`."""
     return bool(texts) and all(re.fullmatch(r"(#[^#]*[^#\s][^#]*)+", text) for text in texts)
@@ -265,6 +243,8 @@ def _of_lists(
     for text in lists:
         try:
             items[text] = label_lists.parse_text(text)
+        except label_lists.ObjectError as error:
+            raise _no_labels(error, source) from error
         except NotAListError:
             continue
     others = [text for text in texts if text not in items]
@@ -285,6 +265,7 @@ def _of_lists(
             f"Write all as lists, or choose --label_separator={separators.NONE} if each cell is one name."
         )
     checked = frozenset(map(str.strip, map(str, names)))
+    odd_labels.refuse_odd_names(checked, known_names, source)
     has_floats = all(_NUMBER.fullmatch(name) for name in checked)
     return LabelForm("lists", _list_items, has_whole_floats=has_floats, checked=checked)
 
@@ -370,6 +351,7 @@ def _structured(cells: Mapping[Any, int], known_names: Collection[str], source: 
                 lambda cell: [part for item in label_lists.flatten(cell) for part in splitter(item)],
                 separators_found,
             )
+    odd_labels.refuse_odd_names(names, known_names, source)
     return LabelForm("lists", label_lists.flatten, has_whole_floats=True, checked=names | frozenset(known_names))
 
 
@@ -377,10 +359,15 @@ def _flattened(cell: Any, source: str) -> Sequence[Any]:
     try:
         return label_lists.flatten(cell)
     except NotAListError as error:
-        raise UsageError(
-            f"{source}: a cell holds {str(error)[:80]}, in which no names of classes can be told; expected names, "
-            'lists of names, or objects such as {"choices": ["cat"]}.'
-        ) from error
+        raise _no_labels(error, source) from error
+
+
+def _no_labels(error: NotAListError, source: str) -> UsageError:
+    why = error.why if isinstance(error, label_lists.ObjectError) else "no names of classes can be told in it"
+    return UsageError(
+        f"{source}: a cell holds {str(error)[:80]}: {why}. Write the names of the classes that a video has, as a list "
+        'such as ["cat", "dog"].'
+    )
 
 
 def _vector_form(items: Sequence[Sequence[Any]], source: str) -> Callable[..., LabelForm] | None:

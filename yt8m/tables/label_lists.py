@@ -7,10 +7,11 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
+from yt8m.tables.class_names import TRUE_WORDS, WORD_PAIRS
 from yt8m.tables.meanings import CLASS_TYPES, words
 
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
@@ -22,15 +23,26 @@ _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\
 _NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
 _FROZEN_SET = re.compile(r"frozenset\((\{.*\})?\)", re.DOTALL)
 _TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
+_BARE_PAIR = re.compile(r"""\s*['"]?([^:='"{}\[\]]+?)['"]?\s*[:=]\s*['"]?([^:='"{}\[\]]*?)['"]?\s*""")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
 
+# What an object says of each class, in one spelling.
+_ANSWERS = [{"1", "1.0", "0", "0.0"}, {"x"}, *({yes, no} for yes, no in WORD_PAIRS)]
 ONES = frozenset(("1", "1.0", "1.", "True"))  # how a vector of 0 and 1 writes that a video has the class
 _ZEROS = frozenset(("0", "0.0", "0.", "False"))
 
 
 class NotAListError(ValueError):
     """A text or a value is no list of labels."""
+
+
+class ObjectError(NotAListError):
+    """An object whose labels cannot be told; `why` says why not."""
+
+    def __init__(self, value: Mapping[str, Any], why: str) -> None:
+        super().__init__(str(value))
+        self.why = why
 
 
 def looks_like_list(text: str) -> bool:
@@ -72,7 +84,13 @@ def parse_text(text: str) -> list[Any]:
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
         return flatten(value)
-    return _bare_items(text[1:-1])
+    return _of_object(bare) if (bare := _bare_object(text)) else _bare_items(text[1:-1])
+
+
+def _bare_object(text: str) -> dict[str, Any]:
+    """The object in a text such as `{cat: 1, dog: 0}` or `{cat=yes}`, without quotes around its keys; {} for others."""
+    pairs = [_BARE_PAIR.fullmatch(part) for part in text[1:-1].split(",")] if text.startswith("{") else []
+    return {match[1]: match[2] for match in pairs if match} if all(pairs) else {}
 
 
 def _python(text: str) -> Any:
@@ -128,22 +146,41 @@ def _of_item(item: Any) -> list[Any]:
 
 def _of_object(value: Mapping[str, Any]) -> list[Any]:
     if any(isinstance(score := value.get(key), float) and score not in (0, 1) for key in _SCORES):
-        raise NotAListError(f"{value}, whose score does not say whether the video has the class")
+        raise ObjectError(value, "a score does not say whether the video has the class")
     for key in _LIST_KEYS:
         if isinstance(value.get(key), list | tuple):
             return flatten(value[key])
     if isinstance(answers := value.get("value"), list) and "task" in value:  # as in Zooniverse's exports
         return flatten(answers)
-    for key in NAME_KEYS:
+    is_answer = len(value) > 1 and _are_answers(value.values())
+    for key in () if is_answer else NAME_KEYS:
         if isinstance(value.get(key), str | int) and not isinstance(value[key], bool):
             return [value[key]]
-    if all(isinstance(answer, bool) or answer in (0, 1) for answer in value.values()):
-        return [name for name, answer in value.items() if answer]
+    if is_answer or _are_answers(value.values()):
+        return [name for name, answer in value.items() if str(answer).strip().lower() in TRUE_WORDS]
     if len(value) == 1 or "categories" in value:  # as in {"jsonResponse": {"JOB": {"categories": [{"name": ...}]}}}
         inner = value.get("categories", next(iter(value.values())))
         if isinstance(inner, dict | list):
             return flatten(inner)
-    raise NotAListError(str(value))
+    raise ObjectError(value, _why_no_labels(value))
+
+
+def _are_answers(values: Collection[Any]) -> bool:
+    """Whether the values of an object say yes or no, in one spelling: true and false, 1 and 0, "yes" and "no"."""
+    if all(isinstance(answer, bool) or answer in (0, 1) for answer in values):
+        return True
+    spellings = {str(answer).strip().lower() for answer in values} - {""}
+    return bool(spellings) and any(spellings <= pair for pair in _ANSWERS)
+
+
+def _why_no_labels(value: Mapping[str, Any]) -> str:
+    answers = list(value.values())
+    if all(isinstance(answer, int | float) or _NUMBER.fullmatch(str(answer)) for answer in answers):
+        return "numbers, such as scores and counts, do not say whether the video has a class, but 1 and 0 do"
+    if all(isinstance(answer, str) for answer in answers):
+        name, answer = next(iter(value.items()))
+        return f"the label may be {answer[:40]!r}, or {f'{name}: {answer}'[:40]!r}"
+    return "no names of classes can be told in it"
 
 
 def is_vector(items: Sequence[Any]) -> bool:

@@ -112,13 +112,15 @@ _SPLIT_FLAGS = {
     "is_test": (TEST, TRAIN),
     "is_train": (TRAIN, VALIDATE),
 }
-# Columns of true and false about the work on a table, which are no classes.
-_REMARK_WORDS = frozenset(
+# Columns of true and false about a file, or about the work on a table, which are no classes.
+_REMARKS = frozenset(
     words(
-        "is has verified checked reviewed done skip skipped ok flag flagged correct cancelled active enabled "
-        "public cc esc10"
+        "verified checked reviewed done skip skipped ok flag flagged correct cancelled active enabled public cc esc10 "
+        "hd uhd duplicate duplicated exclude excluded include included usable starred favorite favourite deleted "
+        "private downloaded licensed monetized labeled labelled annotated"
     )
 )
+_REMARK = re.compile(r"(?:is|has)(?:_.*)?|(?:verified|checked|reviewed|flagged|skipped)_(?:by|at|on|for|in)_.*")
 
 
 def normalized(name: str) -> str:
@@ -153,7 +155,8 @@ def is_label_word(text: str) -> bool:
 
 def is_remark(name: str) -> bool:
     """Whether a column of true and false says something about the row, and is no class: `is_cc`, `verified`."""
-    return normalized(name).split("_")[0] in _REMARK_WORDS
+    word = normalized(name)
+    return word in _REMARKS or _REMARK.fullmatch(word) is not None
 
 
 def count_known(names: list[str]) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from yt8m.errors import UsageError
+from yt8m.tables import fixed_places
 
 NONE = "none"  # the value of --label_separator for cells that hold one name each
 AUTO = "auto"
@@ -124,12 +125,23 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
             cells = _parts(cells, separator, known_names)
         elif verdict.kind == "unclear":
             unclear.append((separator, verdict))
+    if not chosen:
+        _refuse_attributes(cells, known_names, source)
     for separator, first_verdict in unclear:
         verdict = judge(separator, cells, known_names) if chosen else first_verdict
         if verdict.kind != "names":
             raise two_readings(source, separator, verdict.example, chosen)
     _refuse_unlisted(cells, known_names, source, chosen)
     return chosen
+
+
+def _refuse_attributes(cells: Collection[str], known_names: Collection[str], source: str) -> None:
+    """Raises `UsageError` if the cells, in which no separator is proven, are combinations of attributes."""
+    texts = sorted(set(cells) - set(known_names))
+    for separator in (*_STRONG, *_WEAK):
+        is_everywhere = bool(texts) and all(separator in text for text in texts)
+        if is_everywhere and fixed_places.are_combinations([split(text, separator) for text in texts]):
+            raise two_readings(source, separator, texts[0], "")
 
 
 def _refuse_unlisted(cells: Mapping[str, int], known_names: Collection[str], source: str, chosen: str) -> None:

@@ -19,7 +19,7 @@ from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, NameCleaner, is_not
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import Facts, examine, refuse_types
-from yt8m.tables.label_columns import refuse_remarks
+from yt8m.tables.label_columns import describe_classes, refuse_remarks
 from yt8m.tables.label_forms import LabelForm, find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
@@ -362,8 +362,7 @@ class UnderstoodTable:
     def _describe_labels(self) -> list[str]:
         roles = self._roles
         if roles.classes:
-            names = list(roles.classes)
-            return [f'a column for each class, from "{names[0]}" to "{names[-1]}"']
+            return [describe_classes(list(roles.classes))]
         if not roles.labels:
             return []
         columns = " and ".join(f'"{name}"' for name in roles.labels)

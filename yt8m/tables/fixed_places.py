@@ -1,0 +1,38 @@
+"""Attributes in fixed places, such as `indoor, day, busy`: each place has values of its own, which combine freely.
+
+Such cells may be names of combinations, or several labels each. The parts never change places, as those of lists do, so
+that nothing but their combinations tells them from names such as `Animal, domestic`: the name of a group stands before
+names that belong to it alone, and an attribute beside the values of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+_FEWEST_CROSSED = 0.5  # share of the values of a place that stand beside several values of another place
+
+
+def are_combinations(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows of parts are combinations of the values of two or more places.
+
+    As a graph, the values of a taxonomy are a tree: it has no more combinations than it needs to reach each value.
+    """
+    if len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
+        return False
+    places = [set(column) for column in zip(*rows, strict=True)]
+    if sum(map(len, places)) > len(set().union(*places)):
+        return False
+    varied = [place for place, values in enumerate(places) if len(values) > 1]
+    combinations = set(map(tuple, rows))
+    reached_by_a_tree = 1 + sum(len(places[place]) - 1 for place in varied)
+    crossed = [place for place in varied if _crossed_share(combinations, place, varied) >= _FEWEST_CROSSED]
+    return len(crossed) > 1 and len(combinations) > reached_by_a_tree
+
+
+def _crossed_share(rows: Collection[Sequence[str]], place: int, varied: Sequence[int]) -> float:
+    """The share of the values of a place that stand beside two or more values of another place."""
+    partners: dict[str, set[tuple[int, str]]] = {}
+    for row in rows:
+        partners.setdefault(row[place], set()).update((other, row[other]) for other in varied if other != place)
+    crossed = sum(len(values) > len(varied) - 1 for values in partners.values())
+    return crossed / len(partners)

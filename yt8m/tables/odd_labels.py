@@ -1,0 +1,100 @@
+"""Labels that say more, or less, than which classes a video has: scores, negations, doubts, and lists cut short.
+
+Each is refused: what it means for the classes is the user's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from yt8m.errors import UsageError
+from yt8m.tables import separators
+
+_SCORED = re.compile(
+    r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=[(:=])\d+)\)?", re.ASCII
+)  # as in `cat:0.9`, `cat (95%)`, `cat x3`, `cat (3)`
+_NEGATIVE = re.compile(r"[-!~\u00ac\u2212]\s*|(?:no|not|non)[ _-]", re.IGNORECASE)
+_DOUBTFUL = re.compile(
+    r"(.+?)\s*(?:\?+|\(\s*(?:\?+|maybe|unsure|uncertain|possibly|probably)\s*\))|"
+    r"(?:maybe|perhaps|possibly|probably|unsure:?)\s+(.+)",
+    re.IGNORECASE,
+)  # as in `cat?`, `cat (maybe)`, `maybe cat`
+_ELLIPSIS = ("...", "\u2026")
+# An item of a list that stands for others, as pandas, NumPy, Python and R print long lists.
+_LEFT_OUT = re.compile(r"(?:^|[\s,\[({])(?:\.\.\.|\u2026|Ellipsis)(?=[\s,\])}]|$)")
+_BETWEEN = re.compile(r"[,;|\n]")
+# What programs write in place of a list: JavaScript, R, Python, Java, C# and spreadsheets.
+_STAND_IN = re.compile(
+    r"(?:\[object \w+\],?\s*)+|<(?:chr|list|int|dbl|fct|lgl|named list|tibble|data\.frame)\b[^<>]*>|"
+    r"<[\w.]+ object at 0x[0-9a-fA-F]+>|(?:\[L)?[a-z][\w]*(?:\.[\w$]+)+;?@[0-9a-f]+|"
+    r"System\.(?:Collections|String|Object)[\w.`\[\],+ ]*|#{4,}"
+)
+
+
+def refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:
+    """Refuses labels that all have a score, as in `cat:0.9`."""
+    if always or (names and all(map(_SCORED.fullmatch, names))):
+        raise UsageError(
+            f"{source}: each label has a score or a count, such as {min(names)[:60]!r}, which does not say whether the "
+            f"video has the class. Keep only the labels that count, without scores, or choose "
+            f"--label_separator={separators.NONE} if these are names."
+        )
+
+
+def refuse_odd_names(names: Collection[str], known_names: Collection[str], source: str) -> None:
+    """Refuses labels that deny or doubt another label, as in `dog;-cat` and `dog;cat?`."""
+    names = set(names)
+    negatives = [name for name in names if (match := _NEGATIVE.match(name)) and name[match.end() :] in names]
+    if len(negatives) > 1 and 3 * len(negatives) > len(names):
+        raise UsageError(
+            f"{source}: {min(negatives)[:60]!r} seems to say that a label is missing, since it is another label with a "
+            "sign before it. Keep only the labels that a video has."
+        )
+    for name in sorted(names - set(known_names)):
+        stem = next(filter(None, match.groups())) if (match := _DOUBTFUL.fullmatch(name)) else ""
+        if stem in names:
+            raise UsageError(
+                f"{source}: {name[:60]!r} may be a class of its own, or say that somebody was not sure of "
+                f"{stem[:60]!r}. Delete such labels or write them as the class; or name all classes by "
+                "--vocabulary=FILE, if both are."
+            )
+
+
+def refuse_lost_labels(cells: Iterable[Sequence[str] | str], source: str) -> None:
+    """Refuses cells whose labels are not in the file: lists cut short, and what programs write in place of lists.
+
+    Args:
+      cells: a text, or a sequence of the labels of a list.
+    """
+    cells = list(cells)
+    for cell in cells:
+        if isinstance(cell, str) and _STAND_IN.fullmatch(cell):
+            raise UsageError(
+                f"{source}: {cell[:60]!r} is what a program wrote in place of a list, whose labels are not in the "
+                "file. Save the table again with the labels joined to one text, such as cat;dog."
+            )
+    if short := _shortened(cells):
+        raise UsageError(
+            f"{source}: {short[:80]!r} was cut short, so that labels are missing. Save the whole lists: programs "
+            "shorten them where they print a table, and not in a file of CSV, JSON or Parquet. If these are names, "
+            f"choose --label_separator={separators.NONE}."
+        )
+
+
+def _shortened(cells: Sequence[Sequence[str] | str]) -> str:
+    """A cell that was cut short; empty if there is none."""
+    cut_at_end, is_name = "", False
+    for cell in cells:
+        is_text = isinstance(cell, str)
+        items = [part.strip() for part in (_BETWEEN.split(str(cell)) if is_text else map(str, cell))]
+        text = str(cell) if is_text else ", ".join(items)
+        has_brackets = is_text and text.startswith(("[", "(", "{", "c("))
+        if any(part in _ELLIPSIS for part in items) or (has_brackets and _LEFT_OUT.search(text)):
+            return text
+        if has_brackets and text.endswith(_ELLIPSIS):
+            return text
+        is_name |= any(part.endswith(_ELLIPSIS) for part in items[:-1] or items)
+        if len(items) > 1 and items[-1].endswith(_ELLIPSIS):
+            cut_at_end = text
+    return "" if is_name else cut_at_end
