@@ -199,6 +199,88 @@ def test_ranges_of_several_people_that_are_no_time_are_not_lost(tmp_path: pathli
     }
 
 
+def test_a_range_that_starts_at_frame_0_is_said(tmp_path: pathlib.Path) -> None:
+    path = write_json(
+        tmp_path / "t.json", [task("a.mp4", [timeline("weld", 1, 50)]), task("b.mp4", [timeline("x", 0, 9)])]
+    )
+    with pytest.raises(UsageError, match=r"t.json, task 2: a range starts at frame 0, but .* from 1"):
+        read(path, frame_rate=25.0)
+
+
+def test_what_a_model_has_found_is_no_answer(tmp_path: pathlib.Path) -> None:
+    prediction = {"score": 0.9, "result": [timeline("weld", 1, 50)]}
+    for others in ({}, {"annotations": []}):
+        found = [{"data": {"video": name}, "predictions": [prediction], **others} for name in ("a.mp4", "b.mp4")]
+        path = write_json(tmp_path / "t.json", found)
+        for flags in ({"rows": "spans", "frame_rate": 25.0}, {"rows": ""}):
+            with pytest.raises(UsageError, match=r"t.json has tasks with predictions of a model.* submit them"):
+                read(path, **flags)
+
+
+def test_only_the_parts_that_a_task_names_were_looked_at(tmp_path: pathlib.Path) -> None:
+    tasks = [
+        {**task("a", [sound("x", 13, 14)]), "data": {"video": "a.mp4", "id": "a", "parts": "12-15, 20.5-23.5"}},
+        {**task("b", []), "data": {"video": "b.mp4", "id": "b", "parts": "0-3"}},
+        {**task("a", []), "data": {"video": "a.mp4", "id": "a", "parts": "40-43"}},  # chosen later
+        {**task("b", [], was_cancelled=True), "data": {"video": "b.mp4", "id": "b", "parts": "90-93"}},
+    ]
+    tasks[3]["annotations"][0]["was_cancelled"] = True
+    table = understand("--table", str(write_json(tmp_path / "t.json", tasks)), TableFlags(rows="spans"))
+    (rows,) = table.batches(9)
+    parts = [[span[:2] for span in spans if span.is_part] for spans in rows.cells["spans"]]
+    assert parts == [[(12, 15), (20.5, 23.5), (40, 43)], [(0, 3)]]
+    assert [[span[:3] for span in spans if not span.is_part] for spans in rows.cells["spans"]] == [
+        [(13, 14, ("x",))],
+        [],
+    ]
+    assert "of 2 videos, people have seen only the parts" in table.describe()[0]
+    foreign = [{**task("a", [sound("x", 13, 14)]), "data": {"video": "a.mp4", "parts": "wheel, axle"}}]
+    assert read(write_json(tmp_path / "u.json", foreign)) == {"a.mp4": [(13, 14, ("x",))]}
+
+
+def test_people_may_say_that_they_saw_no_class(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("video,label,start,end\na,weld,1,2\na,(none),5,9\nb,No labels,0,4\n")
+    assert read(tmp_path / "t.csv") == {"a": [(1, 2, ("weld",)), (5, 9, ())], "b": [(0, 4, ())]}
+    (tmp_path / "t.csv").write_text("video,label,start,end\na,weld,1,2\na,nan,5,9\n")  # a label that is missing
+    assert r'write "(none)" if people' in problems(tmp_path / "t.csv")[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "are_clips"),
+    [
+        ("YTID,start_seconds,end_seconds,positive_labels", [("a", 0, 10, "x"), ("b", 30, 36.5, "y")], True),
+        ("youtube_id,time_start,time_end,label", [("a", 0, 10, "x"), ("b", 30, 40, "y")], True),
+        ("youtube_id,time_start,time_end,label", [("a", 0, 10, "x"), ("a", 30, 34, "y")], False),
+        ("video,start,end,label", [("a", 0, 10, "x"), ("b", 30, 40, "y")], False),
+        (
+            "rank,video,start,end,value,distance,label",
+            [(1, "a", 0, 5, 0.4, 0.1, "x"), (2, "a", 9, 14, 0.3, 0, "y")],
+            True,
+        ),
+    ],
+)
+def test_clips_of_longer_videos_are_known(
+    header: str, rows: list[tuple[Any, ...]], are_clips: bool, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "t.csv").write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]))
+    assert understand("--table", str(tmp_path / "t.csv"), TableFlags(rows="spans")).are_clips == are_clips
+
+
+def test_the_length_of_a_video_is_kept(tmp_path: pathlib.Path) -> None:
+    spans = [{"segment": [0.5, 8.25], "label": "Polo"}]
+    database = {"v1": {"duration": 82.7, "subset": "training", "annotations": spans}}
+    database["v2"] = {"subset": "validation", "annotations": spans}
+    of_sound = [task("v1", [sound("a", 0, 1)])]
+    (tmp_path / "t.csv").write_text("video,label,start,end,video_duration_ms\nv1,x,1,2,98700\nv2,x,1,2,\n")
+    for path, expected in (
+        (write_json(tmp_path / "t.json", {"version": "1.3", "database": database}), [82.7, 0.0]),
+        (write_json(tmp_path / "u.json", of_sound), [98.7]),
+        (tmp_path / "t.csv", [98.7, 0.0]),
+    ):
+        (rows,) = understand("--table", str(path), TableFlags(rows="spans")).batches(9)
+        assert list(rows.cells["seconds"]) == expected
+
+
 def test_the_small_exports_of_label_studio_are_named(tmp_path: pathlib.Path) -> None:
     answer = [{"ranges": [{"start": 25, "end": 250}], "timelinelabels": ["a"]}]
     small = [{"id": number, "video": f"v{number}", "tl": answer, "annotator": 1} for number in range(3)]

@@ -40,7 +40,7 @@ def test_frames_become_seconds_by_their_rate_but_times_with_colons_stay() -> Non
     assert parse_time("250", 25) == 10
     assert parse_time("1:02.5", 25) == 62.5
     assert parse_time("1,5") == 1.5
-    with pytest.raises(NotATimeError, match="frames without a comma"):
+    with pytest.raises(NotATimeError, match="without a comma"):
         parse_time("1,200", 25)
 
 

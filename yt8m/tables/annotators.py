@@ -91,8 +91,9 @@ def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     source = _source(path, f"ActivityNet, labels of whole videos{remark}", labels, split=splits)
     all_entries = [entry for entries in annotations.values() for entry in entries]
     if any("segment" in entry for entry in all_entries):
+        lengths = {name: float(video.get("duration") or 0) for name, video in videos.items()}
         source.by_spans = refusing(functools.partial(_refusal, path, "activitynet"))(
-            lambda _: _activitynet_spans(path, annotations, splits, remark)
+            lambda _: _activitynet_spans(path, annotations, splits, remark, lengths)
         )
         source.means_spans = all("segment" in entry for entry in all_entries)
     return source
@@ -123,7 +124,11 @@ def _withheld(videos: Mapping[str, Any], annotations: Mapping[str, Sequence[Any]
 
 
 def _activitynet_spans(
-    path: str, annotations: Mapping[str, Sequence[Mapping[str, Any]]], splits: Sequence[str], remark: str
+    path: str,
+    annotations: Mapping[str, Sequence[Mapping[str, Any]]],
+    splits: Sequence[str],
+    remark: str,
+    lengths: Mapping[str, float],
 ) -> MemorySource:
     """A row for each span of ActivityNet's videos; a video without a span has a row without times."""
     cells: dict[str, list[Any]] = {name: [] for name in ("id", "labels", "split", "start", "end")}
@@ -133,7 +138,7 @@ def _activitynet_spans(
             for column, value in zip(cells.values(), (name, labels, split, start, end), strict=True):
                 column.append(value)
     source = MemorySource(path, cells, f"ActivityNet, spans{remark}", {name: name for name in cells})
-    source.has_seconds = True
+    source.has_seconds, source.lengths = True, lengths
     return source
 
 

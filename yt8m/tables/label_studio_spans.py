@@ -8,6 +8,7 @@ If several people annotated a video, a class is shown at the times that more tha
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,10 +16,11 @@ from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables.facts import Facts
 from yt8m.tables.label_studio import is_skipped, latest_by_person, names_of, results_of
 from yt8m.tables.sources import MemorySource, Source
-from yt8m.tables.times import shared_by_most
+from yt8m.tables.times import parse_time, shared_by_most
 
 TIMELINE, SOUND, BOXES = "timelinelabels", "labels", "videorectangle"
 _HINTS = {name: name for name in ("id", "labels", "start", "end")}
+_PARTS = re.compile(r"\d+(\.\d+)?-\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?-\d+(\.\d+)?)*", re.ASCII)
 _Spans = dict[str, list[tuple[float, float]]]  # {class: its spans}
 
 
@@ -63,6 +65,8 @@ def rows_of_spans(
       splits: the split of each task; empty if nothing says it.
       remark: what the description of the table adds.
     """
+    parts = _seen_parts([task["data"] for task in tasks.values()], ids)
+    remark += f"; of {len(parts)} videos, people have seen only the parts that their tasks name" if parts else ""
     hints = _HINTS | ({"split": "split"} if splits else {})
     cells: dict[str, list[Any]] = {name: [] for name in hints}
     for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
@@ -73,8 +77,34 @@ def rows_of_spans(
             for column, value in zip(hints, (name, list(labels), start, end, *split), strict=True):
                 cells[column].append(value)
     source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"{remark}', hints)
-    source.has_seconds = True
+    source.has_seconds, source.seen_parts = True, parts
+    source.lengths = {name: _length(task["annotations"]) for task, name in zip(tasks.values(), ids, strict=True)}
     return source
+
+
+def _length(annotations: Sequence[Mapping[str, Any]]) -> float:
+    """The seconds of the video of a task, as a result of sound or of boxes says them; 0 if none does."""
+    results = [result for annotation in latest_by_person(annotations) for result in results_of(annotation)]
+    lengths = [result.get("original_length") or result["value"].get("duration") for result in results]
+    return max((float(length) for length in lengths if isinstance(length, int | float)), default=0.0)
+
+
+def parts_of(data: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """The parts of a video that `yt8m select` asks people to look at, in seconds; none if a task is of other origin."""
+    text = data.get("parts")
+    if not isinstance(text, str) or not _PARTS.fullmatch(text.strip()):
+        return []
+    pairs = (part.split("-") for part in text.split(","))
+    return [(parse_time(start), parse_time(end)) for start, end in pairs]
+
+
+def _seen_parts(data: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    """{video: the parts that people were asked to look at}, for tasks that ask for parts."""
+    parts: dict[str, list[tuple[float, float]]] = {}
+    for entry, name in zip(data, ids, strict=True):
+        if of_task := parts_of(entry):
+            parts.setdefault(name, []).extend(of_task)
+    return parts
 
 
 def _spans_of_people(where: str, annotations: Sequence[Any], control: str, frame_rate: float) -> Iterator[_Spans]:
@@ -124,6 +154,11 @@ def _times_of(kind: str, value: Mapping[str, Any], frame_rate: float) -> Iterato
     elif kind == TIMELINE:
         rate = _rate(value, frame_rate)
         for part in value["ranges"]:
+            if float(part["start"]) < 1:
+                raise UsageError(
+                    f"a range starts at frame {part['start']}, but Label Studio counts frames from 1; if the program "
+                    "that made the ranges counts from 0, add 1 to their starts."
+                )
             yield (float(part["start"]) - 1) / rate, float(part["end"]) / rate
     else:
         yield from _visible_times(value, frame_rate)

@@ -14,6 +14,7 @@ from yt8m.tables.sources import MemorySource
 
 # Keys of the data of a task that name its video, the surest first.
 _ID_KEYS = words("id video_id video clip name file_name filename file audio image url text")
+_NO_IDS = frozenset(["parts", "split"])
 
 
 def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
@@ -21,7 +22,10 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
 
     A task that nobody has answered has no row: it does not say that its video shows no class.
     """
-    if not all(isinstance(task.get("data"), dict) and "annotations" in task for task in tasks):
+    if not all(isinstance(task.get("data"), dict) for task in tasks):
+        return None
+    _refuse_predictions(path, tasks)
+    if not all("annotations" in task for task in tasks):
         return None
     chosen = choose_control(path, tasks, control)
     key = _id_key([task["data"] for task in tasks])
@@ -54,6 +58,16 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
     return source
 
 
+def _refuse_predictions(path: str, tasks: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses tasks with what a model has found, of which nobody has answered one."""
+    if any(task.get("predictions") for task in tasks) and not any(task.get("annotations") for task in tasks):
+        raise UsageError(
+            f"{path} has tasks with predictions of a model, and no annotations: nobody has answered them. Import them "
+            "into Label Studio, let people correct and submit them, and export the project as JSON. Spans that a model "
+            "has found are read from the table that --spans_format=csv writes."
+        )
+
+
 def _refusal(path: str, number: int, error: Exception) -> RunError:
     return RunError(f"{path}, task {number}: {error}.")
 
@@ -66,7 +80,9 @@ def _splits(data: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
     """The key of the data of tasks that names the video; empty if there is none."""
-    keys = [*_ID_KEYS, *data[0]]
+    if all(label_studio_spans.parts_of(entry) and entry.get("id") for entry in data):
+        return "id"  # a film has several tasks if its parts were chosen at several times
+    keys = [*_ID_KEYS, *(key for key in data[0] if key not in _NO_IDS)]
     for key in dict.fromkeys(keys):
         values = {str(entry[key]) for entry in data if isinstance(entry.get(key), str | int) and entry.get(key) != ""}
         if len(values) == len(data):

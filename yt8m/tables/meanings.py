@@ -11,6 +11,7 @@ import unicodedata
 from typing import Any
 
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
+from yt8m.tables.time_columns import meaning_of_time
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -57,23 +58,7 @@ _SPLIT_NAMES = words(
     "split subset is_valid is_validation valid is_val is_test is_train partition usage phase data_split "
     "dataset_split split_name set tvt data_type"
 )
-_START_NAMES = words("start start_time starttime start_seconds start_second start_s start_sec t_start time_start begin")
-_END_NAMES = words("end end_time endtime end_seconds end_second end_s end_sec t_end time_end stop")
-# Further names of the times of spans. Elsewhere they may mean other things, so they count in tables of spans alone.
-SPAN_TIMES = {
-    "start": words("onset tmin begin_time start_frame frame_start from t0 start_time_seconds begin_seconds"),
-    "end": words("offset tmax finish end_frame frame_end to t1 end_time_seconds"),
-}
-# Names of the lengths of spans, in tables of spans that have no ends.
-DURATIONS = words("duration duration_s duration_sec duration_seconds dur length length_s length_sec length_seconds")
-_NAMES = {
-    "id": _ID_NAMES,
-    "path": _PATH_NAMES,
-    "labels": _LABELS_NAMES,
-    "split": _SPLIT_NAMES,
-    "start": _START_NAMES,
-    "end": _END_NAMES,
-}
+_NAMES = {"id": _ID_NAMES, "path": _PATH_NAMES, "labels": _LABELS_NAMES, "split": _SPLIT_NAMES}
 # {column of a small table, such as one of decisions: other names that it may have, the surest first}
 _OTHER_NAMES = {
     "class": ("name", "class_name", "label_name", "display_name", *_LABELS_NAMES, "index", "class_index", "number"),
@@ -135,6 +120,8 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     word = normalized(name)
     if word in _MEANING_OF:
         return _MEANING_OF[word]
+    if time := meaning_of_time(word):
+        return time
     form = re.match(r"(?:input|output|answer)_(.+)", word)  # as crowdsourcing programs call questions and answers
     if form and form[1] in _MEANING_OF:
         return _MEANING_OF[form[1]][0], VAGUE_RANK

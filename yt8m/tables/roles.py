@@ -10,16 +10,8 @@ from typing import Any
 from yt8m.errors import UsageError, suggestion
 from yt8m.tables.columns import INVENTED, NUMBERED, TableColumns
 from yt8m.tables.label_columns import JOIN, LabelFinder
-from yt8m.tables.meanings import (
-    DURATIONS,
-    MEANINGS,
-    SPAN_TIMES,
-    SPLIT_WORDS,
-    is_label_word,
-    meaning_of,
-    normalized,
-    words,
-)
+from yt8m.tables.meanings import MEANINGS, SPLIT_WORDS, is_label_word, meaning_of, normalized, words
+from yt8m.tables.time_columns import END, FRAMES, START, divided, is_duration, matching_pair, meaning_in_spans
 from yt8m.tables.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
@@ -98,21 +90,28 @@ class RoleFinder:
 
     Args:
       are_spans: whether a row is a span of a video, so that ids repeat.
+      counts_frames: whether the user says that times count frames.
     """
 
     def __init__(
-        self, columns: TableColumns, path_endings: Sequence[str], split_names: Collection[str], are_spans: bool = False
+        self,
+        columns: TableColumns,
+        path_endings: Sequence[str],
+        split_names: Collection[str],
+        are_spans: bool = False,
+        counts_frames: bool = False,
     ) -> None:
         self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
-        self._are_spans = are_spans
+        self._are_spans, self._counts_frames = are_spans, counts_frames
+        self._units = {name: divided(normalized(name)).unit for name in columns.names}
 
     def find(self, needs_labels: bool = True) -> Roles:
         """The roles of all columns."""
         columns, roles = self._columns, self._take(Roles(), "split", self._find_split())
-        for meaning in ("start", "end"):
-            roles = self._take(roles, meaning, self._find_time(meaning))
+        for meaning, column in zip((START, END), self._find_times(), strict=True):
+            roles = self._take(roles, meaning, column)
         if self._are_spans and roles.start and not roles.end and "end" not in columns.chosen:
-            roles = self._take(roles, "end", self._find_duration())
+            roles = self._take(roles, END, self._find_duration(self._units[roles.start]))
             roles = replace(roles, has_durations=bool(roles.end))
         roles = replace(roles, clock_times=self._clock_times() if not roles.start and not roles.end else ())
         roles = replace(roles, families=self._find_families())
@@ -148,24 +147,37 @@ class RoleFinder:
                 return name
         return ""
 
-    def _find_time(self, meaning: str) -> str:
-        if meaning in self._columns.chosen:
-            return self._columns.chosen[meaning]
-        if not self._are_spans and any(normalized(name) in _CUT_FILES for name in self._columns.names):
-            return ""  # the times are those of the film from which the video was cut
-        others = [name for name in self._columns.names if normalized(name) in SPAN_TIMES[meaning]]
-        names = self._columns.with_meaning(meaning) + (others if self._are_spans else [])
-        candidates = [name for name in names if name in self._columns.facts and self._columns.is_free(name)]
-        facts = self._columns.facts
-        timely = [
-            name for name in candidates if self._are_spans or (facts[name].is_numeric and not facts[name].is_binary)
-        ]
-        return meaning if meaning in candidates else next(iter(timely), "")
+    def _find_times(self) -> tuple[str, str]:
+        """The columns of starts and ends, which count in one unit if there are such."""
+        starts, ends = map(self._time_candidates, (START, END))
+        return matching_pair(starts, ends, self._units)
 
-    def _find_duration(self) -> str:
-        """The column with the lengths of spans."""
-        names = [name for name in self._columns.names if normalized(name) in DURATIONS]
-        return next((name for name in names if name in self._columns.facts and self._columns.is_free(name)), "")
+    def _time_candidates(self, meaning: str) -> list[str]:
+        """The columns that may have the starts, or the ends, the surest first."""
+        if meaning in self._columns.chosen:
+            return list(filter(None, [self._columns.chosen[meaning]]))
+        if not self._are_spans and any(normalized(name) in _CUT_FILES for name in self._columns.names):
+            return []  # the times are those of the film from which the video was cut
+        facts, names = self._columns.facts, self._columns.with_meaning(meaning)
+        names = sorted(names, key=lambda name: normalized(name) != meaning)
+        if self._are_spans:
+            names += self._names_in_spans(meaning)
+            names.sort(key=lambda name: (self._units[name] == FRAMES) != self._counts_frames)
+        names = [name for name in names if name in facts and self._columns.is_free(name)]
+        if self._are_spans:
+            return names
+        return [name for name in names if name == meaning or (facts[name].is_numeric and not facts[name].is_binary)]
+
+    def _names_in_spans(self, meaning: str) -> list[str]:
+        """The columns that mean starts, or ends, in tables of spans alone."""
+        ranked = [(meaning_in_spans(normalized(name)), name) for name in self._columns.names]
+        return [name for _, name in sorted((found[1], name) for found, name in ranked if found and found[0] == meaning)]
+
+    def _find_duration(self, unit: str) -> str:
+        """The column with the lengths of spans, in the unit of their starts if there are several."""
+        names = [name for name in self._columns.names if is_duration(normalized(name))]
+        names = [name for name in names if name in self._columns.facts and self._columns.is_free(name)]
+        return min(names, key=lambda name: self._units[name] != unit, default="")
 
     def _clock_times(self) -> list[str]:
         """The free columns of starts and ends in minutes and seconds, such as 1:02.5, which may be times of day too."""
@@ -181,10 +193,9 @@ class RoleFinder:
     def _pairs_of_span_times(self) -> list[str]:
         """The columns whose names are times in tables of spans, such as onset and offset, if there are both."""
         pair = []
-        for meaning, time_names in SPAN_TIMES.items():
-            names = [name for name in self._columns.names if normalized(name) in time_names]
-            pair += [] if meaning in self._columns.chosen else names[:1]
-        return pair if len(pair) == len(SPAN_TIMES) else []
+        for meaning in (START, END):
+            pair += [] if meaning in self._columns.chosen else self._names_in_spans(meaning)[:1]
+        return pair if len(pair) == 2 else []
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""

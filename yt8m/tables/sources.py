@@ -71,10 +71,14 @@ class MemorySource:
         has none.
       means_spans: whether the labels of the export are spans alone.
       has_seconds: whether the starts and ends are seconds, whatever the user says of frames.
+      seen_parts: {video: (start, end) of the parts of it that alone people have looked at}, of rows that are spans.
+      lengths: {video: its seconds}, where the export has them.
     """
 
     by_spans: Callable[[float], MemorySource] | None = None
     means_spans = has_seconds = False
+    seen_parts: Mapping[str, Sequence[tuple[float, float]]] = {}
+    lengths: Mapping[str, float] = {}
 
     def __init__(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
@@ -13,9 +15,19 @@ from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
+from yt8m.tables.time_columns import END, FRAMES, START, divided, in_seconds, is_length_of_video, per_second
 from yt8m.tables.times import NotATimeError, Span, is_clock, is_empty, parse_time
 
-SPANS, PROBLEMS = "spans of all rows", "what is wrong with a span"  # columns of the merged rows
+# Columns of the merged rows.
+SPANS, PROBLEMS, SECONDS = COLUMNS = ("spans of all rows", "what is wrong with a span", "length of the video")
+# What people write for a part of a video in which they have seen no class. Other words for nothing may be a label that
+# is missing.
+NO_CLASS = "(none)"
+_NO_CLASSES = frozenset([NO_CLASS, "<none>", "no label", "no labels", "no tag", "no tags"])
+# Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
+_CLIPS = (frozenset(["ytid", "positive_labels"]), frozenset(["rank", "value", "distance"]))
+_IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
+_MOST_CLIPS = 0.9  # a larger share of spans of one length is no chance
 _ROWS_AT_ONCE = 8192
 
 
@@ -25,12 +37,14 @@ class MergedSpans(NamedTuple):
     Attributes:
       source: a row for each video, whose column `SPANS` has its spans.
       spans: number of spans.
+      are_clips: whether the spans seem to be clips of longer videos, which nobody has seen to their end.
     """
 
     source: MemorySource
     rows: int
     spans: int
     is_scattered: bool
+    are_clips: bool
 
 
 def merge_spans(
@@ -63,14 +77,29 @@ class _SpanMerger(Merger):
 
     def __init__(self, source: Source, roles: Roles, extra_columns: list[str], frame_rate: float) -> None:
         super().__init__(source, dataclasses.replace(roles, start="", end="", value="", clock_times=()), extra_columns)
-        self._times, self._value, self._frame_rate = (roles.start, roles.end), roles.value, frame_rate
+        self._times, self._value = (roles.start, roles.end), roles.value
         self._has_durations = roles.has_durations
-        self.columns = list(dict.fromkeys([*self.columns, *self._times, *filter(None, [roles.value])]))
-        columns = [name for name in self._times if "frame" in normalized(name).split("_")]
+        self._rates = [self._rate(name, frame_rate) for name in self._times]
+        self._length = next((name for name in source.columns if is_length_of_video(normalized(name))), "")
+        others = [*self._times, *filter(None, [roles.value, self._length])]
+        self.columns = list(dict.fromkeys([*self.columns, *others]))
+        columns = [name for name in self._times if divided(normalized(name)).unit == FRAMES]
         has_seconds = frame_rate or getattr(source, "has_seconds", False)
         self._columns_of_frames = [] if has_seconds else columns
         self._spans: list[list[Span]] = []
         self._problems: list[str] = []
+        self._seconds: list[float] = []
+
+    def _rate(self, column: str, frame_rate: float) -> float:
+        """How many of the unit of a column of times are a second; 0 for times."""
+        unit = divided(normalized(column)).unit
+        if frame_rate and unit not in ("", FRAMES):
+            raise UsageError(
+                f'{self._source.path}: "{column}" counts {unit}, as its name says, but --frame_rate={frame_rate:g} is '
+                "for times that count frames; leave the flag out, or name other columns, as in "
+                "--columns=start=COLUMN,end=COLUMN."
+            )
+        return per_second(unit, frame_rate)
 
     def add(self, rows: Rows, split_cell: Callable[[Any], tuple[str, ...]]) -> None:
         """Adds rows; a bad one stays a row of its own."""
@@ -90,15 +119,31 @@ class _SpanMerger(Merger):
             if place == len(self._spans):
                 self._spans.append([])
                 self._problems.append("")
+                self._seconds.append(0.0)
+            if self._length:
+                self._add_length(place, cells[self._length][index])
             is_span = counts[index]
             names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
             self._labels[place].update(dict.fromkeys(names))
             if is_span:
-                self._add_span(place, names, times, number)
+                is_denied = any(str(cell).strip().lower() in _NO_CLASSES for cell in row)
+                self._add_span(place, names, times, number, is_denied)
             self._last, self._rows = name, self._rows + 1
 
-    def _add_span(self, place: int, names: tuple[str, ...], times: Sequence[Any], row: int) -> None:
-        """Adds the span of a row, or says what is wrong with it."""
+    def _add_length(self, place: int, cell: Any) -> None:
+        """Keeps the length of a video; a cell that holds no time says nothing."""
+        with contextlib.suppress(NotATimeError):
+            if not is_empty(cell):
+                self._seconds[place] = parse_time(cell, per_second(divided(normalized(self._length)).unit))
+
+    def _add_span(
+        self, place: int, names: tuple[str, ...], times: Sequence[Any], row: int, is_denied: bool = False
+    ) -> None:
+        """Adds the span of a row, or says what is wrong with it.
+
+        Args:
+          is_denied: whether the row says that no class is seen at its times.
+        """
         if not names and all(map(is_empty, times)):
             return
         if self._columns_of_frames and not all(is_empty(cell) or is_clock(cell) for cell in times):
@@ -108,13 +153,13 @@ class _SpanMerger(Merger):
                 "--columns=start=COLUMN,end=COLUMN."
             )
         problem = ""
-        if not names:
-            problem = "the span has no label"
+        if not names and not is_denied:
+            problem = f'the span has no label; write "{NO_CLASS}" if people have looked there and seen no class'
         elif any(map(is_empty, times)):
             problem = "a span needs a start and an end"
         else:
             try:
-                start, end = (parse_time(cell, self._frame_rate) for cell in times)
+                start, end = (parse_time(cell, rate) for cell, rate in zip(times, self._rates, strict=True))
                 end += start if self._has_durations else 0
             except NotATimeError as error:
                 problem = f"a time is {error}"
@@ -127,14 +172,34 @@ class _SpanMerger(Merger):
 
     def spans(self) -> MergedSpans:
         """The merged rows."""
+        number, parts, lengths = sum(map(len, self._spans)), *told_by(self._source)
+        for name, place in self._place.items():
+            self._spans[place] += [Span(start, end, (), is_part=True) for start, end in parts.get(name, ())]
+            self._seconds[place] = lengths.get(name, self._seconds[place])
         source = self.merged_source(
             {
                 LABELS: [tuple(names) for names in self._labels],
                 SPANS: list(map(tuple, self._spans)),
                 PROBLEMS: self._problems,
+                SECONDS: self._seconds,
             }
         )
-        return MergedSpans(source, self._rows, sum(map(len, self._spans)), self._is_scattered)
+        return MergedSpans(source, self._rows, number, self._is_scattered, self._are_clips())
+
+    def _are_clips(self) -> bool:
+        """Whether the columns are those of AudioSet or of `yt8m select`, or ids of YouTube with clips of one length."""
+        names = frozenset(map(normalized, self._source.columns))
+        if any(layout <= names for layout in _CLIPS):
+            return True
+        lengths = Counter(round(span.end - span.start, 2) for spans in self._spans for span in spans)
+        return (
+            not names.isdisjoint(_IDS_OF_YOUTUBE) and max(lengths.values(), default=0) > _MOST_CLIPS * lengths.total()
+        )
+
+
+def told_by(source: Source) -> tuple[Mapping[str, Sequence[tuple[float, float]]], Mapping[str, float]]:
+    """({video: the parts of it that alone people have looked at}, {video: its seconds}), as an export says them."""
+    return getattr(source, "seen_parts", {}), getattr(source, "lengths", {})
 
 
 def _says_yes(cell: Any) -> bool:
@@ -144,3 +209,26 @@ def _says_yes(cell: Any) -> bool:
 def rate_of(source: Source, frame_rate: float) -> float:
     """The frames per second that the times of spans count; 0 for times, which those of an export are already."""
     return 0.0 if getattr(source, "has_seconds", False) else frame_rate
+
+
+def times_of_videos(cells: Mapping[str, Sequence[Any]], roles: Roles) -> dict[str, Sequence[Any]]:
+    """{start or end: its cells} of rows that are videos; what counts in another unit is seconds."""
+    columns = {START: roles.start, END: roles.end}
+    return {
+        meaning: [in_seconds(cell, divided(normalized(column)).unit) for cell in cells[column]]
+        for meaning, column in columns.items()
+        if column
+    }
+
+
+def describe_times(source: Source, roles: Roles, frame_rate: float) -> list[str]:
+    """What is said of the columns of times: their names, and what they count if that is not seconds."""
+    columns = [name for name in (roles.start, roles.end) if name]
+    if not columns:
+        return []
+    units = list(dict.fromkeys(divided(normalized(name)).unit for name in columns))
+    rate = rate_of(source, frame_rate)
+    counted = [unit for unit in units if unit not in ("", FRAMES) and per_second(unit)]
+    unit_text = f", in frames at {rate:g} per second" if rate else ", in " + " and ".join(counted) if counted else ""
+    names = " and ".join(f'"{name}"' for name in columns)
+    return [f"times from {names}{unit_text}"]

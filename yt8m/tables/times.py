@@ -23,13 +23,16 @@ class Span(NamedTuple):
 
     Attributes:
       start, end: seconds; the end does not belong to the span.
+      labels: empty for a part of the video that people have looked at.
       row: the number of its row in the table, from 1; 0 if there is none.
+      is_part: whether people have looked at this part, and others that are given so, of the video alone.
     """
 
     start: float
     end: float
     labels: tuple[str, ...]
     row: int = 0
+    is_part: bool = False
 
 
 def is_empty(cell: Any) -> bool:
@@ -42,7 +45,7 @@ def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
 
     Args:
       cell: a number, a text, or a time or duration as a workbook has it.
-      frame_rate: frames per second, if the cells count frames; 0 if they are times.
+      frame_rate: how many are a second, if the cells count frames or another unit; 0 if they are times.
     """
     second = _clock_seconds(cell)
     if second is None:
@@ -51,7 +54,7 @@ def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
             raise NotATimeError(f"{text[:40]!r}; {_EXPECTED}")
         second = float(text.replace(",", "."))
         if frame_rate and "," in text:  # in 1,200 it is no decimal point, though it would be one of seconds
-            raise NotATimeError(f"{text[:40]!r}; expected a number of frames without a comma (--frame_rate)")
+            raise NotATimeError(f"{text[:40]!r}; expected a number of frames, or of another unit, without a comma")
         if frame_rate:
             second /= frame_rate
     if not 0 <= second < _LATEST:

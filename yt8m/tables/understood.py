@@ -104,7 +104,8 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
         label_studio_spans.refuse_small_exports(path, facts)
     columns = TableColumns(source, facts, chosen, flags.extra_columns)
-    roles = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS).find(flags.needs_labels)
+    finder = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS, flags.frame_rate > 0)
+    roles = finder.find(flags.needs_labels)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
     return UnderstoodTable(source, roles, facts, flags)
 
@@ -114,6 +115,9 @@ class UnderstoodTable:
 
     The cells of `labels` are sequences of names as they are written, which `clean_label` makes the names of classes;
     those of `split` are the names that --splits has by default.
+
+    Attributes:
+      are_clips: whether spans seem to be clips of longer videos, which nobody has seen to their end.
     """
 
     def __init__(self, source: Source, roles: Roles, facts: Mapping[str, Facts], flags: TableFlags) -> None:
@@ -122,6 +126,7 @@ class UnderstoodTable:
         self.form = self._find_form()
         self.is_scattered, self._rows_of_one_video, self._spans = False, 0, 0
         self._has_spans = flags.rows == SPANS
+        self.are_clips = False
         source = self._merged(source)
         self._source = source
         times = {"spans": "spans"} if self._has_spans else {"start": roles.start, "end": roles.end}
@@ -191,6 +196,7 @@ class UnderstoodTable:
                 source, self._roles, flags.extra_columns, self._label_names, span_rows.rate_of(source, flags.frame_rate)
             )
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
+            self.are_clips = spans.are_clips
             return spans.source
         facts = self._facts.get(self._roles.id)
         is_repeated = facts is not None and len(facts.counts) < facts.rows
@@ -228,7 +234,7 @@ class UnderstoodTable:
         if self._source is self._original:
             return [*roles.cell_columns, *extra]
         if self._has_spans:
-            others: tuple[str, ...] = (roles.id, roles.path, roles.split, span_rows.SPANS, span_rows.PROBLEMS)
+            others: tuple[str, ...] = (roles.id, roles.path, roles.split, *span_rows.COLUMNS)
         else:
             others = (roles.id, roles.path, roles.split, roles.start, roles.end)
         return [*filter(None, others), *extra, merging.LABELS]
@@ -252,11 +258,10 @@ class UnderstoodTable:
         if roles.split:
             cells["split"] = [split_name(roles.split, cell) for cell in rows.cells[roles.split]]
         if self._has_spans:
-            cells["spans"] = rows.cells[span_rows.SPANS]
+            cells |= {"spans": rows.cells[span_rows.SPANS], "seconds": rows.cells[span_rows.SECONDS]}
             bad |= {row: why for row, why in enumerate(rows.cells[span_rows.PROBLEMS], rows.first) if why}
-        for name, column in (("start", roles.start), ("end", roles.end)):
-            if column and not self._has_spans:
-                cells[name] = rows.cells[column]
+        else:
+            cells |= span_rows.times_of_videos(rows.cells, roles)
         cells |= {name: rows.cells[name] for name in self._flags.extra_columns}
         return Rows(rows.first, cells, {}, bad)
 
@@ -348,10 +353,7 @@ class UnderstoodTable:
             phrases.append(f'paths from "{roles.path}"')
         if roles.split:
             phrases.append(f'split from "{roles.split}"')
-        if times := [f'"{name}"' for name in (roles.start, roles.end) if name]:
-            rate = span_rows.rate_of(self._original, self._flags.frame_rate) if self._has_spans else 0
-            unit = f", in frames at {rate:g} per second" if rate else ""
-            phrases.append(f"times from {' and '.join(times)}{unit}")
+        phrases += span_rows.describe_times(self._original, roles, self._flags.frame_rate if self._has_spans else 0.0)
         for name, columns in roles.families.items():
             phrases.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
         if roles.unused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import made_videos
@@ -28,3 +29,33 @@ def test_spans_are_stored_with_the_frames_alone(ranges: str, tmp_path: pathlib.P
     assert (data.segment_labels, data.segment_size, data.annotated) == (True, 2, "whole")
     ((_, video),) = read(tmp_path / "data" / "video").values()
     assert (video.values("labels"), "segment_labels" in video.context) == ([0, 1], False)
+
+
+def test_a_video_of_another_length_than_the_table_says_is_left_out(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        made_videos.write(tmp_path / f"{name}.mp4", made_videos.grey, None, 8.0)
+    table = "path,label,start,end,video_duration\na.mp4,x,2,4.5,8.2\nb.mp4,y,3,9,31\n"
+    (tmp_path / "spans.csv").write_text(table)
+    words = [f"--videos={tmp_path / 'spans.csv'}", f"--out={tmp_path / 'data'}", "--rows=spans", "--max_bad_videos=1"]
+    assert cli.call("extract", [*words, "--level=frame", "--extractors=own_extractors:Colours", "--jobs=1"]) == 0
+    assert [path for path, _ in read(tmp_path / "data" / "frame").items()] == ["a.mp4"]
+    report = (tmp_path / "data" / "extract.jsonl").read_text()
+    assert "lasts 31 s by the table" in report
+
+
+def test_parts_that_people_have_seen_are_stored(tmp_path: pathlib.Path) -> None:
+    """An export of Label Studio whose task names parts, as `yt8m select` writes them; the hash knows the parts."""
+    made_videos.write(tmp_path / "a.mp4", made_videos.grey, None, 8.0)
+    value = {"ranges": [{"start": 51, "end": 100}], "timelinelabels": ["x"]}
+    result = {"value": value, "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
+    words = [f"--videos={tmp_path / 'export.json'}", f"--out={tmp_path / 'data'}", "--columns=path=id", "--jobs=1"]
+    words += ["--segment_size=2", "--frame_rate=25", "--level=frame", "--extractors=own_extractors:Colours"]
+    for parts, expected in (("2-4, 6-8", ([2, 6], [4, 8])), ("2-4", ([2], [4]))):
+        task = {"data": {"video": "a.mp4", "parts": parts}, "annotations": [{"completed_by": 1, "result": [result]}]}
+        (tmp_path / "export.json").write_text(json.dumps([task]))
+        assert cli.call("extract", [*words, "--overwrite"]) == 0
+        ((_, record),) = read(tmp_path / "data" / "frame").values()
+        ranges = [record.values(f"annotated_{name}_times") for name in ("start", "end")]
+        assert tuple(ranges) == expected

@@ -91,6 +91,80 @@ def test_annotated_spans_leave_the_rest_unrated_and_cells_may_be_fine(table: str
     assert found["c"]["annotated_start_times"] == []
 
 
+def test_parts_of_a_selection_are_all_that_people_have_seen(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `yt8m select --format=label-studio` writes the data of its tasks, and people answer them."""
+    value = {"ranges": [{"start": 251, "end": 375}], "timelinelabels": ["weld"]}
+    result = {"value": value, "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
+    tasks = []
+    for name, parts, results in (("a", "10-15, 30-35", [result]), ("b", "0-5", []), ("c", "", [result])):
+        np.save(tmp_path / f"{name}.npy", np.zeros((40, 4), np.float32))
+        data = {"video": f"{name}.mp4", "id": name, **({"parts": parts} if parts else {})}
+        tasks.append({"data": data, "annotations": [{"completed_by": 1, "result": results}]})
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    assert make(str(tmp_path / "export.json"), f"--array={tmp_path}", "--frame_rate=25") == 0
+    assert "of 2 videos, people have seen only the parts" in capsys.readouterr().err
+    found = stored(str(tmp_path / "export.json"))
+    ranges = {
+        video: list(zip(lists["annotated_start_times"], lists["annotated_end_times"], strict=True))
+        for video, lists in found.items()
+    }
+    assert ranges == {"a": [(10, 15), (30, 35)], "b": [(0, 5)], "c": [(0, 40)]}
+    assert {video: lists["segment_start_times"] for video, lists in found.items()} == {"a": [10], "b": [], "c": [10]}
+
+
+def test_clips_of_longer_videos_say_nothing_of_the_rest(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.zeros((40, 4), np.float32))
+    table = write_table(
+        tmp_path / "t.csv", [("a", 10, 20, "x"), ("b", 0, 10, "y")], "YTID,start_seconds,end_seconds,positive_labels"
+    )
+    words = ["--rows=spans", f"--array={tmp_path}"]
+    assert make(table, *words) == 0
+    assert "clips of longer videos" in capsys.readouterr().err
+    found = stored(table)
+    assert (found["a"]["annotated_start_times"], found["a"]["annotated_end_times"]) == ([10], [20])
+    data = manifest.read(str(next((tmp_path / "out" / "frame").glob("*/manifest.json")))).data
+    assert data is not None
+    assert data.annotated == "spans"
+    assert make(table, *words, "--annotated=whole", "--overwrite") == 0
+    assert "--annotated=whole" in capsys.readouterr().err
+    assert stored(table)["a"]["annotated_end_times"] == [40]
+
+
+def test_parts_without_a_class_count_as_looked_at(table: str) -> None:
+    text = pathlib.Path(table).read_text().replace("c,c.npy,,,", "c,c.npy,(none),0,5")
+    pathlib.Path(table).write_text(text)
+    assert make(table, "--rows=spans", "--annotated=spans") == 0
+    assert stored(table)["c"]["annotated_end_times"] == [5]
+    assert stored(table)["c"]["segment_labels"] == []
+
+
+def test_features_of_another_rate_than_the_table_says_are_refused(tmp_path: pathlib.Path) -> None:
+    database = {}
+    for name, count in (("a", 60), ("b", 90)):
+        np.save(tmp_path / f"{name}.npy", np.zeros((count, 4), np.float32))
+        entries = [{"segment": [2.0, 12.0], "label": "Polo"}]
+        database[name] = {"duration": count / 3 + 0.4, "subset": "training", "annotations": entries}
+    (tmp_path / "t.json").write_text(json.dumps({"version": "1.3", "database": database}))
+    words = [str(tmp_path / "t.json"), f"--array={tmp_path}", "--rows=spans", "--segment_size=1"]
+    with pytest.raises(
+        RunError, match=r"row 1: it has 60 frames.*lasts 20.4 s.*2.941.*--frames_per_second.*--max_bad_rows"
+    ):
+        make(*words)
+    assert make(*words, "--frames_per_second=3") == 0
+    assert stored(words[0])["a"]["segment_start_times"] == list(range(6, 36, 3))
+    assert make(*words, "--max_frames=20", "--overwrite") == 0, "cut videos are shorter"
+    np.save(tmp_path / "b.npy", np.zeros((31, 4), np.float32))
+    with pytest.raises(RunError, match="row 1: it has 60"):
+        make(*words, "--overwrite")
+    assert make(*words, "--overwrite", "--max_bad_rows=1") == 0
+    assert set(stored(words[0])) == {"b"}
+
+
 def test_without_the_flag_both_readings_are_named(table: str) -> None:
     with pytest.raises(UsageError, match=r"line 3.*start of 'a' differs.*--rows=spans.*--columns=start=,end="):
         make(table)

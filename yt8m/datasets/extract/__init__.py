@@ -39,7 +39,7 @@ from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs, hash_of_files
 from yt8m.datasets.make_records.span_cells import number_spans
-from yt8m.datasets.make_records.understanding import check_labels, describe_table, table_flags
+from yt8m.datasets.make_records.understanding import check_labels, describe_annotated, describe_table, table_flags
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
 from yt8m.options import about_flags
@@ -47,7 +47,6 @@ from yt8m.records.data_format import FeatureFormat
 from yt8m.records.shards import id_text
 from yt8m.registry import refuse_two_meanings
 from yt8m.storage.base import Stamp
-from yt8m.tables.understood import SPANS
 
 REPORT = "extract.jsonl"  # the file in --out that lists the videos that were left out or are unusual
 _ROWS_AT_ONCE = 8192  # number of rows of the table that are read at a time
@@ -136,7 +135,7 @@ class Extraction:
         table = open_videos(config.videos, config.labels, flags, has_earlier_ids=config.rules == 1)
         self._has_spans = "spans" in table.columns
         if self._has_spans:
-            config = self._config = dataclasses.replace(config, rows=SPANS)
+            config = self._config = config.with_spans(table.are_clips)
             grid_of(config)  # refuses cells that are not whole frames before anything is extracted
         self._left_out, self._passed_over = table.left_out, table.passed_over
         bad = BadRows(config.videos, 0, table.line_of, " of the table")
@@ -148,7 +147,8 @@ class Extraction:
             self._classes = match_other_levels(self._classes, config, config.level[0])
         check_labels(table, self._scan, self._classes, config)
         skipped = video_paths.describe_passed_over(self._passed_over)
-        self.understood = "\n".join([describe_table(table, self._scan, self._classes), *skipped])
+        annotated = describe_annotated(config, table.are_clips) if self._has_spans else ""
+        self.understood = "\n".join([describe_table(table, self._scan, self._classes) + annotated, *skipped])
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
         self._samples: dict[str, int] = {}
@@ -176,6 +176,7 @@ class Extraction:
                 rows[position] = TableRow(
                     *(position + 1, batch.ids[index], tuple(classes.get(index, ())), clip),
                     spans=None if spans is None else number_spans(spans, self._classes.number),
+                    seconds=0.0 if spans is None else batch.rows.cells["seconds"][index],
                 )
         return rows
 
@@ -239,7 +240,7 @@ class Extraction:
         options_text = self._config.shaping_values()
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [
-            (id_text(row.id), row.classes, row.clip, *([] if row.spans is None else [row.spans]))
+            (id_text(row.id), row.classes, row.clip, *([] if row.spans is None else [row.hashed_spans]))
             for row in self._rows.values()
         ]
         # 0 is left out, so that the hash is that of earlier versions, which had no such flag.

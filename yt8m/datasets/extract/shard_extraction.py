@@ -240,6 +240,7 @@ class TableRow(NamedTuple):
       number: number of the row, from 1.
       classes: the classes of the video, ascending.
       spans: the spans of the video; None if the rows of the table are no spans.
+      seconds: the length of the video as a table of spans says it; 0 if it does not.
     """
 
     number: int
@@ -247,6 +248,12 @@ class TableRow(NamedTuple):
     classes: tuple[int, ...]
     clip: Clip
     spans: Sequence[ClassSpan] | None = None
+    seconds: float = 0.0
+
+    @property
+    def hashed_spans(self) -> list[tuple[Any, ...]]:
+        """What the records depend on; of usual spans it is what earlier versions had."""
+        return [span if span.is_part else span[:3] for span in self.spans or ()]
 
 
 class ShardExtractor(Closing):
@@ -292,12 +299,20 @@ class ShardExtractor(Closing):
         paths = {level: storage.join(folder, shard) for level, folder in self.folders.items()}
         with ShardFiles(paths, self._features, self._ranges) as files:
             for row, features in zip(rows, self._computer.features(clips, pool, threads), strict=True):
+                if problem := self._wrong_length(row, features):
+                    features = features._replace(bad=problem)
                 _add_video(entry, shard, row, features)
                 if not features.bad:
                     files.add(row.id, row.classes, features.arrays, self._store_spans(entry, row, features))
                 advance(features.seconds)
         entry.levels = files.levels
         return entry
+
+    def _wrong_length(self, row: TableRow, features: Features) -> str:
+        """Why the spans of a row do not fit to its video, as far as the table says; empty if they do."""
+        if row.spans is None or features.bad or _is_cut(features):
+            return ""
+        return grid_of(self._config).wrong_length(row.seconds, len(features.arrays[0]))
 
     def _store_spans(self, entry: FinishedShard, row: TableRow, features: Features) -> dict[str, bytes]:
         """Counts the spans of a video, and returns what its record of frames stores of them."""
@@ -314,6 +329,11 @@ def grid_of(config: ExtractConfig) -> Grid:
     return Grid.with_cells(config.segment_size, config.frames_per_second, config.annotated)
 
 
+def _is_cut(features: Features) -> bool:
+    """Whether later frames of a video were left out."""
+    return any(note.startswith("only the first") for note in features.notes)
+
+
 def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Features) -> None:
     """Adds a video of a shard to the counts and the report in the entry of the shard."""
     video = {"id": shards.id_text(row.id), "path": row.clip.path, "shard": shard}
@@ -322,7 +342,7 @@ def _add_video(entry: FinishedShard, shard: str, row: TableRow, features: Featur
         entry.videos.append({**video, "state": "left out", "reason": features.bad})
         return
     count = len(features.arrays[0])
-    entry.cut += any(note.startswith("only the first") for note in features.notes)
+    entry.cut += _is_cut(features)
     for index in row.classes:
         entry.positives[str(index)] = entry.positives.get(str(index), 0) + 1
     entry.frames, entry.longest = entry.frames + count, max(entry.longest, count)

@@ -71,7 +71,7 @@ class _ListedVideos:
 
     def __init__(self, table: UnderstoodTable, has_folder_labels: bool) -> None:
         self.path, self._table, self._has_folder_labels = table.path, table, has_folder_labels
-        self.passed_over = Counter[str]()
+        self.passed_over, self.are_clips = Counter[str](), table.are_clips
         self.columns = list(dict.fromkeys(("id", "labels", *table.columns)))
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -119,6 +119,7 @@ class _VideoFiles:
     """Video files, sorted by path. The id is the path relative to the folder that the user named."""
 
     features: Sequence[str] = ()
+    are_clips = False
 
     def __init__(
         self, videos: str, has_folder_labels: bool, extra_columns: Sequence[str], *, has_earlier_ids: bool

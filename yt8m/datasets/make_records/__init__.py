@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import shlex
@@ -32,13 +31,18 @@ from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgr
 from yt8m.datasets.make_records.span_cells import Grid, describe
 from yt8m.datasets.make_records.span_corrections import SpanCorrections
 from yt8m.datasets.make_records.table_features import open_table
-from yt8m.datasets.make_records.understanding import check_labels, describe_table, label_joiner, table_flags
+from yt8m.datasets.make_records.understanding import (
+    check_labels,
+    describe_annotated,
+    describe_table,
+    label_joiner,
+    table_flags,
+)
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
-from yt8m.tables.understood import SPANS
 
 # A batch has at most this many bytes of features and this many rows, so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
@@ -115,9 +119,9 @@ class _RecordsMaker:
         self._bad = BadRows(config.table, config.max_bad_rows, table.line_of)
         self._rows = RowReader(answered_table if self._answers else table, config, self._bad)
         self._has_spans = "spans" in table.columns
+        if self._has_spans and config.level == "frame":  # they may have been found without the flag
+            config = self._config = config.with_spans(table.are_clips)
         self._grid = self._span_grid()
-        if self._grid is not None:  # they may have been found without the flag
-            config = self._config = dataclasses.replace(config, rows=SPANS)
         rule = FrameRule(config.level, config.frame_limit, config.frames_per_second)
         self._features = FeatureReader(table, config.feature_names, rule, self._bad)
         missing_ids = set(self._corrections.videos)
@@ -130,6 +134,8 @@ class _RecordsMaker:
         self.understood = describe_table(table, self._scan, self._classes)
         if self._has_spans and self._grid is None:
             self.understood += "; spans become labels of whole videos: --level=frame stores their times"
+        elif self._has_spans:
+            self.understood += describe_annotated(config, table.are_clips)
         self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
@@ -304,6 +310,9 @@ class _RecordsMaker:
         frames = np.zeros(batch.rows.size, np.int64)
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
             for index, values, was_cut in self._features.frames(batch, shard_indices):
+                if not was_cut and (problem := self._wrong_length(batch, index, len(values[0]))):
+                    self._bad.add(batch.rows.first + index, problem)
+                    continue
                 others = self._store_spans(output, batch, index, len(values[0]))
                 record = encoding.frame_records(contexts, index, self._features.quantize(values), others)
                 output.append(shard, [record], record.nbytes)
@@ -311,6 +320,10 @@ class _RecordsMaker:
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))
         return frames, frames
+
+    def _wrong_length(self, batch: TableVideos, index: int, frames: int) -> str:
+        """Why the spans of a row do not fit to its frames, as far as the table says; empty if they do."""
+        return self._grid.wrong_length(batch.rows.cells["seconds"][index], frames) if self._grid else ""
 
     def _store_spans(self, output: Output, batch: TableVideos, index: int, frames: int) -> dict[str, bytes]:
         """Counts the spans of a row, and returns what its record stores of them."""

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from yt8m import options, storage
 from yt8m.config.data_config import MOST_CLASSES, DataConfig
@@ -29,6 +29,7 @@ from yt8m.tables.understood import SPANS, VIDEOS
 # Labels that are numbers, such as years, need not be meant as class numbers. They are refused if there would be at
 # least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.
 _FEW_CLASSES, _MOST_CLASSES_PER_LABEL = 100, 10
+WHOLE = "whole"  # the value of --annotated for videos that people have seen to their end
 MOST_FRAMES_WITH_SPANS = 100_000  # a film of 27 hours at a frame a second
 CLASS_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a label that can be the number of a class
 
@@ -50,11 +51,15 @@ class SpanFlags(options.Checked):
         5.0, "of spans: seconds of a cell of the grid on which they are stored; 1 for fine ones", minimum=1e-3
     )
     annotated: str = option(
-        "whole",
+        "",
         "of spans: which part of a video people have looked at: the whole video, so that a class is absent outside its "
-        "spans; or the spans, and nothing is known outside them",
-        choices=("whole", "spans"),
+        "spans; or the spans, and nothing is known outside them [whole; spans for clips of longer videos]",
+        choices=("", WHOLE, SPANS),
     )
+
+    def with_spans(self, are_clips: bool) -> Self:
+        """The flags for a table of spans; `are_clips` says whether these seem to be clips of longer videos."""
+        return dataclasses.replace(self, rows=SPANS, annotated=self.annotated or (SPANS if are_clips else WHOLE))
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,10 @@ class DataSetFlags(SpanFlags):
 
         Options of spans are left out if they have their defaults, so that the values are those of earlier versions.
         """
-        defaults = {field.name: field.default for field in dataclasses.fields(SpanFlags)}
+        defaults = {field.name: field.default for field in dataclasses.fields(SpanFlags)} | {"annotated": WHOLE}
         values = options.shaping_values(self)
         values["max_frames"] = self.frame_limit
+        values["annotated"] = self.annotated or WHOLE
         return {name: value for name, value in values.items() if value != defaults.get(name, self)}
 
     @property

@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.datasets.make_records.classes import WHOLE
 from yt8m.errors import UsageError
 from yt8m.records import shards
 from yt8m.tables.times import Span, union
 
-WHOLE = "whole"  # the value of --annotated for videos that people have seen to their end
 _ROUNDING = 1e-6  # seconds
+# The length of a video may differ so much from what its table says: other copies of a film begin or end elsewhere.
+_MOST_APART, _SECONDS_APART = 0.1, 2.0  # a share of its length, and seconds
 
 # What is counted, in the words of the summary.
 SPANS, POSITIVE, ANNOTATED = "spans", "positive cells", "annotated cells"
@@ -33,17 +35,22 @@ class ClassSpan(NamedTuple):
     """A span with the numbers of its classes; `start` and `end` are seconds.
 
     Without a class it is a part of the video that people have looked at.
+
+    Attributes:
+      is_part: whether people have looked at this part, and others that are given so, of the video alone.
     """
 
     start: float
     end: float
     classes: tuple[int, ...]
+    is_part: bool = False
 
 
 def number_spans(spans: Sequence[Span], numbers: Mapping[str, int]) -> tuple[ClassSpan, ...]:
     """The spans with the classes of their labels; `numbers` is {label: class}."""
     return tuple(
-        ClassSpan(span.start, span.end, tuple(dict.fromkeys(numbers[name] for name in span.labels))) for span in spans
+        ClassSpan(span.start, span.end, tuple(dict.fromkeys(numbers[name] for name in span.labels)), span.is_part)
+        for span in spans
     )
 
 
@@ -96,6 +103,23 @@ class Grid(NamedTuple):
             )
         return cls(round(frames), per_second, annotated)
 
+    def wrong_length(self, seconds: float, num_frames: int) -> str:
+        """What is wrong with a video of some frames that the table says to last some seconds; empty if they fit.
+
+        Args:
+          seconds: 0 if the table does not say them.
+        """
+        found = num_frames / self.per_second
+        if not seconds or abs(found - seconds) <= max(
+            _MOST_APART * seconds, _SECONDS_APART, self.frames / self.per_second
+        ):
+            return ""
+        return (
+            f"it has {num_frames} frames, which are {found:g} s at {self.per_second:g} frames per second, but lasts "
+            f"{seconds:g} s by the table, so its spans would lie at wrong times; if all videos have "
+            f"{num_frames / seconds:.4g} frames per second, say so by --frames_per_second"
+        )
+
     def cells(self, spans: Sequence[ClassSpan], num_frames: int) -> tuple[RatedCells, Counter[str]]:
         """The cells of a video, and what is to be said of its spans."""
         seconds, said = num_frames / self.per_second, Counter({SPANS: sum(len(span.classes) for span in spans)})
@@ -107,7 +131,8 @@ class Grid(NamedTuple):
             said[UNSEEN] += sum(not self._half_covered([interval], num_frames).any() for interval in visible)
             times += visible
         count = -(-num_frames // self.frames)
-        is_annotated = np.ones(count, bool) if self.annotated == WHOLE else self._half_covered(times, num_frames)
+        is_whole = self.annotated == WHOLE and not any(span.is_part for span in spans)
+        is_annotated = np.ones(count, bool) if is_whole else self._half_covered(times, num_frames)
         rated = _rated(covers, is_annotated, self.frames, num_frames)
         said.update({POSITIVE: len(rated.starts), ANNOTATED: int(is_annotated.sum())})
         return rated, +said

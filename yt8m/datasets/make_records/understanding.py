@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Protocol
 
-from yt8m.datasets.make_records.classes import Classes, DataSetFlags, find_vocabulary, refuse_unclear_labels
+from yt8m.datasets.make_records.classes import WHOLE, Classes, DataSetFlags, find_vocabulary, refuse_unclear_labels
 from yt8m.datasets.make_records.rows import Scan, split_names
 from yt8m.tables import separators
 from yt8m.tables.class_names import clean_name
@@ -64,6 +64,14 @@ def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
         rest_text = f" and {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
         phrases.append(f"rare: {', '.join(rare[:_MOST_SHOWN])}{rest_text}")
     return f"{name}: {'; '.join(phrases)}" if ":" not in name else f"{name}; {'; '.join(phrases)}"
+
+
+def describe_annotated(flags: DataSetFlags, are_clips: bool) -> str:
+    """What is known outside the spans; `flags` are those of a table of spans."""
+    if flags.annotated == WHOLE:
+        return "; a class is absent outside its spans (--annotated=whole)"
+    reason = "the rows seem to be clips of longer videos, so " if are_clips else ""
+    return f"; {reason}nothing is known outside the spans (--annotated=spans)"
 
 
 def _count(number: int, noun: str) -> str:
