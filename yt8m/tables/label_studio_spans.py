@@ -65,8 +65,10 @@ def rows_of_spans(
       splits: the split of each task; empty if nothing says it.
       remark: what the description of the table adds.
     """
-    parts = _seen_parts([task["data"] for task in tasks.values()], ids)
-    remark += f"; of {len(parts)} videos, people have seen only the parts that their tasks name" if parts else ""
+    seen_parts = _seen_parts([task["data"] for task in tasks.values()], ids)
+    remark += (
+        f"; of {len(seen_parts)} videos, people have seen only the parts that their tasks name" if seen_parts else ""
+    )
     hints = _HINTS | ({"split": "split"} if splits else {})
     cells: dict[str, list[Any]] = {name: [] for name in hints}
     for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
@@ -77,7 +79,7 @@ def rows_of_spans(
             for column, value in zip(hints, (name, list(labels), start, end, *split), strict=True):
                 cells[column].append(value)
     source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"{remark}', hints)
-    source.has_seconds, source.seen_parts = True, parts
+    source.has_seconds, source.seen_parts = True, seen_parts
     source.lengths = {name: _length(task["annotations"]) for task, name in zip(tasks.values(), ids, strict=True)}
     return source
 
@@ -100,11 +102,11 @@ def parts_of(data: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 def _seen_parts(data: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
     """{video: the parts that people were asked to look at}, for tasks that ask for parts."""
-    parts: dict[str, list[tuple[float, float]]] = {}
+    seen_parts: dict[str, list[tuple[float, float]]] = {}
     for entry, name in zip(data, ids, strict=True):
         if of_task := parts_of(entry):
-            parts.setdefault(name, []).extend(of_task)
-    return parts
+            seen_parts.setdefault(name, []).extend(of_task)
+    return seen_parts
 
 
 def _spans_of_people(where: str, annotations: Sequence[Any], control: str, frame_rate: float) -> Iterator[_Spans]:

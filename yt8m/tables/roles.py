@@ -171,7 +171,7 @@ class RoleFinder:
     def _names_in_spans(self, meaning: str) -> list[str]:
         """The columns that mean starts, or ends, in tables of spans alone."""
         ranked = [(meaning_in_spans(normalized(name)), name) for name in self._columns.names]
-        return [name for _, name in sorted((found[1], name) for found, name in ranked if found and found[0] == meaning)]
+        return [name for _, name in sorted((time[1], name) for time, name in ranked if time and time[0] == meaning)]
 
     def _find_duration(self, unit: str) -> str:
         """The column with the lengths of spans, in the unit of their starts if there are several."""

@@ -172,9 +172,9 @@ class _SpanMerger(Merger):
 
     def spans(self) -> MergedSpans:
         """The merged rows."""
-        number, parts, lengths = sum(map(len, self._spans)), *told_by(self._source)
+        number, seen_parts, lengths = sum(map(len, self._spans)), *told_by(self._source)
         for name, place in self._place.items():
-            self._spans[place] += [Span(start, end, (), is_part=True) for start, end in parts.get(name, ())]
+            self._spans[place] += [Span(start, end, (), is_part=True) for start, end in seen_parts.get(name, ())]
             self._seconds[place] = lengths.get(name, self._seconds[place])
         source = self.merged_source(
             {

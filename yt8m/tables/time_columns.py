@@ -67,12 +67,12 @@ def divided(name: str) -> TimeName:
         return TimeName(name, "")
     words = name.split("_")
     first = words[0] if words[0] in _UNIT_OF and len(words) > 1 else ""
-    rest = words[1:] if first else words
-    size = len(rest)
-    while size > 1 and (rest[size - 1] in _UNIT_OF or rest[size - 1] in _LINKS):
+    others = words[1:] if first else words
+    size = len(others)
+    while size > 1 and (others[size - 1] in _UNIT_OF or others[size - 1] in _LINKS):
         size -= 1
-    units = [_UNIT_OF[word] for word in [first, *rest[size:]] if word in _UNIT_OF]
-    return TimeName("_".join(rest[:size]), units[0] if units else "") if units else TimeName(name, "")
+    units = [_UNIT_OF[word] for word in [first, *others[size:]] if word in _UNIT_OF]
+    return TimeName("_".join(others[:size]), units[0] if units else "") if units else TimeName(name, "")
 
 
 def meaning_of_time(name: str) -> tuple[str, int] | None:

@@ -109,13 +109,13 @@ class Grid(NamedTuple):
         Args:
           seconds: 0 if the table does not say them.
         """
-        found = num_frames / self.per_second
-        if not seconds or abs(found - seconds) <= max(
+        length = num_frames / self.per_second
+        if not seconds or abs(length - seconds) <= max(
             _MOST_APART * seconds, _SECONDS_APART, self.frames / self.per_second
         ):
             return ""
         return (
-            f"it has {num_frames} frames, which are {found:g} s at {self.per_second:g} frames per second, but lasts "
+            f"it has {num_frames} frames, which are {length:g} s at {self.per_second:g} frames per second, but lasts "
             f"{seconds:g} s by the table, so its spans would lie at wrong times; if all videos have "
             f"{num_frames / seconds:.4g} frames per second, say so by --frames_per_second"
         )
