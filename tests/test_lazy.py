@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import threading
+import weakref
 
 import cases
 import pytest
@@ -75,6 +76,65 @@ def test_what_an_import_makes_is_not_looked_through_again_and_the_collector_goes
     finally:
         sys.modules.pop("with_lists", None)
         gc.unfreeze()
+
+
+class _Ring:
+    """An object that only the garbage collector removes, because it refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+# As modules of TensorFlow do, it keeps the exception of a failed import in a cycle with the frame that caught it.
+_FAILS_INSIDE = """
+def find():
+    try:
+        import no_such_module
+    except ImportError as error:
+        kept = error
+
+find()
+here = [[]]
+"""
+
+
+def test_what_is_older_than_an_import_is_still_collected(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "with_ring.py").write_text(_FAILS_INSIDE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ring, untracked = _Ring(), (1, "a")
+    gc.collect()  # a tuple of such values is not looked at from now on
+    noted = weakref.ref(ring)
+    try:
+
+        def use(ring: _Ring) -> None:
+            assert lazy._LazyModule("with_ring").here == [[]]
+            assert gc.is_tracked(ring)
+
+        use(ring)
+        assert not gc.is_tracked(untracked)
+        del ring
+        gc.collect()
+        assert noted() is None
+    finally:
+        sys.modules.pop("with_ring", None)
+        gc.unfreeze()
+
+
+def test_a_process_with_very_many_objects_sets_none_aside(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "with_more.py").write_text("here = [[]]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(lazy, "_MANY_OBJECTS", 1)
+    before = gc.get_freeze_count()
+    try:
+        found = lazy._LazyModule("with_more").here
+        assert any(one is found for one in gc.get_objects())
+        assert gc.get_freeze_count() <= before
+    finally:
+        sys.modules.pop("with_more", None)
 
 
 @pytest.mark.heavy
