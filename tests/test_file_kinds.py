@@ -35,6 +35,7 @@ def _saved(save: str) -> bytes:
     return file.getvalue()
 
 
+_LZ4 = b"\x04\x22\x4d\x18\x64\x40\xa7" + b"\x08\0\0\0\x1fx\x01\0"
 KINDS = {
     "npy": (_saved("save"), "NumPy array", "--array"),
     "npz": (_saved("savez"), ".npz", "--array"),
@@ -44,6 +45,11 @@ KINDS = {
     "gzip": (gzip.compress(b"x" * 99), "gzip", "gunzip"),
     "zlib": (zlib.compress(b"x" * 99), "zlib", "without compression"),
     "bzip2": (bz2.compress(b"x"), "bzip2", "bunzip2"),
+    "lzma": (lzma.compress(b"x" * 99, lzma.FORMAT_ALONE), "lzma", "unlzma"),
+    "lz4": (_LZ4, "lz4", "unlz4"),
+    "lz4 of the kernel": (b"\x02\x21\x4c\x18\x1d\0\0\0" + b"\x1fx\x01\0", "lz4", "unlz4"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x04\x58\x99\0\0", "zstd", "unzstd"),
+    "snappy": (b"\xff\x06\0\0sNaPpY\0\x0c\0\0", "snappy", "snzip"),
     "xz": (lzma.compress(b"x"), "xz", "unxz"),
     "html": (b"<!DOCTYPE html><html><body>404</body></html>", "HTML", "fetch"),
     "mark and html": (b"\xef\xbb\xbf\n<html>", "HTML", "fetch"),
@@ -78,6 +84,13 @@ def test_a_video_is_known(ending: str, tmp_path: pathlib.Path) -> None:
 @given(st.binary(max_size=2000))
 def test_records_have_no_other_kind(payload: bytes) -> None:
     assert file_kinds.find_kind(framed(payload)[: file_kinds.SAMPLE_BYTES]) is None
+
+
+@pytest.mark.parametrize("mark", [b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18", b"\x1f\x8b", b"\x5d", b"\x1f\x8b\x05"])
+def test_a_length_that_looks_like_a_mark_is_a_length(mark: bytes) -> None:
+    start = mark.ljust(8, b"\0") + b"crc.\n"
+    assert file_kinds.find_kind(start) is None
+    assert file_kinds.find_kind(start, may_be_records=True) is file_kinds.RECORDS
 
 
 def test_records_with_a_letter_of_a_transport_stream_are_records() -> None:

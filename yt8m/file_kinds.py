@@ -48,6 +48,8 @@ NPY = FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)
 NPZ = FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)
 OFFICE = FileKind("an Office document", _TABLE_REMEDY)
 PARQUET, ARROW = FileKind("a Parquet table", _TABLE_REMEDY), FileKind("an Arrow table", _TABLE_REMEDY)
+_NO_PROGRAM = "write the records again without compression"
+DEFLATED = FileKind("compressed by zlib (raw deflate)", _NO_PROGRAM)
 # The kind of the first box of a file of the mp4 family, in its bytes 4 to 7.
 _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp")
 # The first fields of an ONNX file: its version, then the name of the program that wrote it, or the graph or the
@@ -67,8 +69,12 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/|docProps/)", OFFICE),
     (rb"PK\x03\x04.{26}[^\x00]{1,200}\.npy", NPZ),
     (rb"PK[\x03\x05\x07][\x04\x06\x08]", FileKind("compressed by zip", "unpack it (unzip)")),
-    (rb"\x1f\x8b", FileKind("compressed by gzip", "unpack it (gunzip)")),
+    (rb"\x1f\x8b\x08", FileKind("compressed by gzip", "unpack it (gunzip)")),
     (rb"\x28\xb5\x2f\xfd", FileKind("compressed by zstd", "unpack it (unzstd)")),
+    # The byte after the mark tells them from records of a length whose bytes are the mark.
+    (rb"\x04\x22\x4d\x18[\x40-\x7f]|\x02\x21\x4c\x18(?!\x00{4})", FileKind("compressed by lz4", "unpack it (unlz4)")),
+    (rb"\xff\x06\x00\x00(sNaPpY|S2sTwO)", FileKind("compressed by snappy", "unpack it (snzip -d)")),
+    (rb"\x5d\x00\x00.[\x00-\x04]\xff{8}", FileKind("compressed by lzma", "unpack it (unlzma)")),
     (rb"BZh[1-9][\x17\x31]", FileKind("compressed by bzip2", "unpack it (bunzip2)")),
     (rb"\xfd7zXZ\x00", FileKind("compressed by xz", "unpack it (unxz)")),
     (rb"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file", "write its arrays as .npy, and its labels as CSV")),
@@ -77,9 +83,7 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"\x80[\x02-\x05][^\x00]", FileKind("a Python pickle", "write its arrays as .npy; a pickle can run code")),
     (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8", FileKind("a picture", "give the video that it is of, or its features")),
     (_ONNX, FileKind("an ONNX file of a model", _MODEL_REMEDY)),
-    (rb"\x78[\x01\x5e\x9c\xda][^\x00]", FileKind(
-        "compressed by zlib", "write the records again without compression"
-    )),
+    (rb"\x78[\x01\x5e\x9c\xda][^\x00]", FileKind("compressed by zlib", _NO_PROGRAM)),
 )  # fmt: skip
 # Files that begin as text, whatever follows.
 _TEXT_KINDS: tuple[tuple[bytes, FileKind], ...] = (

@@ -126,6 +126,19 @@ def _zlib(folder: pathlib.Path) -> None:
     path.write_bytes(zlib.compress(path.read_bytes()))
 
 
+def _deflate(folder: pathlib.Path) -> None:
+    path = folder / "a.tfrecord"
+    path.write_bytes(zlib.compress(path.read_bytes(), wbits=-15))
+
+
+def _lz4(folder: pathlib.Path) -> None:
+    """A frame of LZ4 with one block that is stored as it is; the checksum of its header is right."""
+    path = folder / "a.tfrecord"
+    block = path.read_bytes()
+    size = (len(block) | 1 << 31).to_bytes(4, "little")
+    path.write_bytes(b"\x04\x22\x4d\x18\x60\x40\x82" + size + block + bytes(4))
+
+
 def no_job(*_: object) -> None:
     raise RunError("the shards would be read now")
 
@@ -162,6 +175,8 @@ DAMAGES = {
     "the file is empty": _empty,
     "the file is compressed by gzip, and read as plain": _gzip,
     "the file is compressed by zlib, and read as plain": _zlib,
+    "the file is compressed by zlib (raw deflate), and read as plain": _deflate,
+    "the file is compressed by lz4, and read as plain": _lz4,
 }
 
 

@@ -121,12 +121,16 @@ WHOLE = b"".join(map(shards.framed, PAYLOADS))
         (WHOLE[:16] + b"\4" + WHOLE[17:], 1, "its length is damaged or cut short"),
         (WHOLE[:28] + b"A" + WHOLE[29:], 1, "its checksum is wrong"),
         (WHOLE[:-1] + bytes([WHOLE[-1] ^ 1]), 2, "its checksum is wrong"),
-        (b"\x1f\x8b" + WHOLE, 0, "the file is compressed by gzip, and read as plain; unpack it (gunzip)"),
+        (b"\x1f\x8b\x08" + WHOLE, 0, "the file is compressed by gzip, and read as plain; unpack it (gunzip)"),
         (WHOLE[:16] + b"\x1f\x8b" + WHOLE[18:], 1, "its length is damaged or cut short"),
         (zlib.compress(WHOLE), 0, "the file is compressed by zlib, and read as plain; write the records again without"),
         (zlib.compress(WHOLE, 1), 0, "the file is compressed by zlib"),
         (bz2.compress(WHOLE), 0, "the file is compressed by bzip2"),
         (lzma.compress(WHOLE), 0, "the file is compressed by xz"),
+        (zlib.compress(WHOLE, wbits=-15), 0, "the file is compressed by zlib (raw deflate), and read as plain; write"),
+        (zlib.compress(b"x" * 99, wbits=-15), 0, "its length is damaged or cut short"),
+        (b"\x04\x22\x4d\x18\x64\x40\xa7" + WHOLE, 0, "the file is compressed by lz4, and read as plain; unpack it"),
+        (b"\xff\x06\0\0sNaPpY\x01\x1a\0\0" + WHOLE, 0, "the file is compressed by snappy, and read as plain"),
     ],
 )
 def test_damage_names_file_record_and_what_is_wrong(

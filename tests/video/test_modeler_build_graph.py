@@ -16,3 +16,10 @@ def test_a_pattern_without_files_is_refused_when_the_graph_is_built(tmp_path: pa
     reader = readers.YT8MAggregatedFeatureReader(num_classes=3, feature_sizes=(4,), feature_names=("mean_rgb",))
     with tf.Graph().as_default(), pytest.raises(UsageError, match="no file matches"):
         build_graph(reader, models.get("LogisticModel")(), f"{tmp_path}/*.tfrecord")
+
+
+@pytest.mark.parametrize(("pattern", "found"), [(None, "found None"), (5, "found a int"), ([], "empty"), ("", "file")])
+def test_what_is_no_pattern_is_refused(pattern: object, found: str) -> None:
+    reader = readers.YT8MAggregatedFeatureReader(num_classes=3, feature_sizes=(4,), feature_names=("mean_rgb",))
+    with tf.Graph().as_default(), pytest.raises(UsageError, match=found):
+        build_graph(reader, models.get("LogisticModel")(), pattern)

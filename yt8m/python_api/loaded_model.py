@@ -58,6 +58,7 @@ class Model(Closing):
         self.num_classes, self.vocabulary = scorer.num_classes, scorer.shown_names
         self._close = weakref.finalize(self, _close_in_process, os.getpid(), scorer)
 
+    @in_words_of_python()
     def predict(self, data: Data, top_k: int = 5) -> Predictions:
         """The best classes of each video. Only one batch is in memory.
 
@@ -91,16 +92,18 @@ class Model(Closing):
         return Predictions(self._predict_batches(batches, top_k))
 
     def _predict_batches(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
-        for videos in batches:
-            ids, scores = self._scorer.scores(videos)
-            best = best_classes(scores, top_k)
-            for video_id, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
-                yield self._prediction(video_id, classes, values)
+        with in_words_of_python():
+            for videos in batches:
+                ids, scores = self._scorer.scores(videos)
+                best = best_classes(scores, top_k)
+                for video_id, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
+                    yield self._prediction(video_id, classes, values)
 
     def _prediction(self, video: str, classes: list[int], scores: list[float]) -> VideoPrediction:
         names = map(self.vocabulary.name, classes)
         return VideoPrediction(video, tuple(map(ScoredClass, classes, names, scores)))
 
+    @in_words_of_python()
     def embeddings(self, data: Data) -> tuple[list[str], NDArray[np.float32]]:
         """Computes the last hidden layer of the model for each video, from which its classes are computed.
 
@@ -121,6 +124,7 @@ class Model(Closing):
         ids, vectors = zip(*batches, strict=True)
         return [video_id for names in ids for video_id in names], np.concatenate(vectors)
 
+    @in_words_of_python()
     def evaluate(
         self,
         data: Data,
@@ -152,7 +156,7 @@ class Model(Closing):
         if isinstance(self._scorer.takes.by_name(data), Mapping):
             raise UsageError("arrays have no labels; give a yt8m.NumpyBatch, or files.")
         settings = EvaluationSettings(top_k, segment_labels, intervals)
-        with call_scope("give trust_code=True to yt8m.load"), in_words_of_python():
+        with call_scope("give trust_code=True to yt8m.load"):
             metrics = name_list("metrics", metrics)
             registry.set_command_line_names(metrics)
             needs = label_check.RATINGS if segment_labels else label_check.LABELS
@@ -234,6 +238,7 @@ class Model(Closing):
             prediction, seconds=scored.seconds, tags=self._tags(scored.scores), window_seconds=scored.window_seconds
         )
 
+    @in_words_of_python()
     def spans(
         self,
         data: Data | Sequence[str | os.PathLike[str]],
@@ -271,7 +276,6 @@ class Model(Closing):
             return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
         with (
             call_scope(),
-            in_words_of_python(),
             video_features.for_model(
                 *(self._scorer.takes, settings, name_list("extractors", extractors)),
                 trust_code=trust_code or self._trusts_code,

@@ -55,7 +55,7 @@ class BatchQueue(Inputter):
     def __init__(
         self,
         reader: Reader,
-        pattern: str | Sequence[str],
+        pattern: storage.Patterns,
         batch_size: int = 1024,
         num_epochs: int | None = 1,
         shuffle: bool = False,
@@ -80,7 +80,7 @@ class BatchQueue(Inputter):
         """
         self.reader = reader
         self.batch_size = at_least_one("batch_size", batch_size)
-        self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+        self._patterns = storage.pattern_texts(pattern)
         self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
         has_frames = hasattr(reader, "max_frames")

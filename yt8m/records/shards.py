@@ -15,6 +15,7 @@ import functools
 import itertools
 import re
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
@@ -288,11 +289,21 @@ def _sound_records(data: bytes, records: list[bytes], crcs: list[int], ends: lis
 
 
 def _header_damage(start: bytes, number: int) -> str:
-    kind = file_kinds.find_kind(start) if number == 0 else None
+    kind = (file_kinds.find_kind(start) or _raw_deflate(start)) if number == 0 else None
     if kind:
         relation = "and read as plain" if kind.is_compressed else "not a TFRecord file"
         return f"the file is {kind.description}, {relation}; {kind.remedy}"
     return "its length is damaged or cut short"
+
+
+def _raw_deflate(start: bytes) -> file_kinds.FileKind | None:
+    """The kind of a shard that was compressed by zlib without a header, which has no mark; else None."""
+    try:
+        header = zlib.decompressobj(-zlib.MAX_WBITS).decompress(start, 12)
+    except zlib.error:
+        return None
+    is_header = len(header) == 12 and header[8:] == masked_crc(header[:8])
+    return file_kinds.DEFLATED if is_header else None
 
 
 def _has_bytes_left(file: BinaryIO, length: int) -> bool:

@@ -127,6 +127,17 @@ def listed(text: str) -> list[str]:
     return [path for path, _ in paths_by_pattern(text) if path]
 
 
+def pattern_texts(patterns: Any, kind: str = "file") -> list[str]:
+    """The texts of one or several patterns that a user gave; anything else is refused."""
+    texts: list[Any] = [patterns]
+    if not isinstance(patterns, str | os.PathLike) and isinstance(patterns, Iterable):
+        texts = list(patterns)
+    if not all(isinstance(text, str | os.PathLike) for text in texts):
+        type_name = "None" if patterns is None else f"a {type(patterns).__name__}"
+        raise UsageError(f"expected a pattern of {kind}s or a list of patterns; found {type_name}.")
+    return list(map(os.fspath, texts))
+
+
 def named_files(
     patterns: Patterns, choose: Callable[[list[str]], list[str]] = list[str], kind: str = "file", by_name: bool = False
 ) -> list[str]:
@@ -139,13 +150,8 @@ def named_files(
       patterns: one or several patterns with commas between them, or a list of such texts.
       choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
     """
-    texts: list[Any] = [patterns]
-    if not isinstance(patterns, str | os.PathLike) and isinstance(patterns, Iterable):
-        texts = list(patterns)
-    if not all(isinstance(text, str | os.PathLike) for text in texts):
-        raise UsageError(f"expected a pattern of {kind}s or a list of patterns; found a {type(patterns).__name__}.")
     unique_files: dict[str, None] = {}
-    for pattern, paths in itertools.chain.from_iterable(paths_by_pattern(os.fspath(text)) for text in texts):
+    for pattern, paths in itertools.chain.from_iterable(map(paths_by_pattern, pattern_texts(patterns, kind))):
         files = choose(paths)
         if not files:
             raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern in the shell.")
