@@ -30,7 +30,7 @@ from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT
-from yt8m.records import label_check
+from yt8m.records import label_check, shared_videos
 from yt8m.records.batches import check_record_count
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import SEGMENTS_HEADER
@@ -73,6 +73,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     shards, expected = _tasks_of_shards(config, data.files), data.manifest
     if isinstance(config, EvalBulk):
         label_check.warn(data)
+        saved = run_dir.read(config.model) if run_dir.is_run(config.model) else None
+        shared_videos.warn(data, saved.config.data.data_pattern if saved else "")
     storage.makedirs(config.out)
     lock = storage.join(config.out, _LOCK_FILE)
     was_killed = storage.exists(lock)  # a job that ends in another way removes it

@@ -13,7 +13,7 @@ from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.errors import RunError
 from yt8m.eval_util.prediction_powered import MIN_VIDEOS_PER_SIDE, ClassShares, ScoreSums, class_shares
 from yt8m.options import option, path_option
-from yt8m.records import label_check, prediction_files
+from yt8m.records import label_check, prediction_files, shared_videos
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
@@ -92,6 +92,7 @@ def _sum_scores(scorer: Scorer, data: OpenedData, flag: str, ids_of_labelled: se
     scorer.check(records)
     if has_labels:
         label_check.warn(data)
+        shared_videos.warn(data, scorer.training_data.data_pattern, flag)
     for batch in terminal.with_bar(iter(records), flag):
         ids, scores = scorer.scores(scorer.takes.arranged(batch))
         if has_labels:

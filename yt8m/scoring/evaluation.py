@@ -26,7 +26,7 @@ from yt8m.export import derived_runs
 from yt8m.export.saved_model import write_model_of_run
 from yt8m.lazy import tf
 from yt8m.readers.input_check import CountedShards, check_input
-from yt8m.records import label_check, thresholds, vocabulary
+from yt8m.records import label_check, shared_videos, thresholds, vocabulary
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links, report_writer, verdicts
@@ -336,6 +336,7 @@ def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, whe
     fitted = run.fit(data, "eval_data_pattern", flags, opened=opened, is_rated=segments, where=where, remedy=remedy)
     if not data.reader:
         label_check.warn(fitted.opened, label_check.RATINGS if segments else label_check.LABELS)
+        shared_videos.warn(fitted.opened, run.config.data.data_pattern, "eval_data_pattern")
     return fitted
 
 

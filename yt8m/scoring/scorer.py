@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.top_k import top_k
-from yt8m.records import label_check, shards, span_rules, thresholds
+from yt8m.records import label_check, shards, shared_videos, span_rules, thresholds
 from yt8m.records.batches import Records, read_records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.prediction_files import PredictionWriter
@@ -166,6 +166,7 @@ class Scorer(Closing, abc.ABC):
         self.check(data)
         if needs and not self.takes.has_own_reader:
             label_check.warn(data.data, needs)
+            shared_videos.warn(data.data, self.training_data.data_pattern)
         return data.serialized() if self.reads(data) else map(self.takes.arranged, data)
 
     def batch_of(self, raws: Sequence[Raw], data: Records) -> Videos:

@@ -19,7 +19,7 @@ from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
-from yt8m.records import manifest, thresholds
+from yt8m.records import manifest, shared_videos, thresholds
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.thresholds import NUM_CANDIDATES
 from yt8m.runner.creation import count_towers
@@ -83,6 +83,7 @@ class _Search:
         training, self._total = read(data, data.data_pattern, plan.MOST_VIDEOS)
         self._is_sample = len(training) < self._total
         if self._validation:
+            shared_videos.warn(open_data(self._validation), data.data_pattern, "eval_data_pattern")
             held_out, _ = read(data, self._validation, plan.MOST_VIDEOS // 4)
         else:
             training, held_out = videos_in_memory.divided(training)
