@@ -18,7 +18,8 @@ from yt8m.config.train_config import ModelConfig
 from yt8m.export import web_page
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import ModelFacts
-from yt8m.records.input_statistics import InputStatistics
+from yt8m.video import fitted_transforms
+from yt8m.video.fitted_transforms import Statistics
 
 pytestmark = pytest.mark.heavy
 
@@ -55,21 +56,32 @@ def test_a_model_gives_the_same_scores(site: Site, tmp_path: pathlib.Path, name:
     check_scores(site, tmp_path, name, weights)
 
 
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+@pytest.mark.parametrize("transform", fitted_transforms.NAMES)
 @pytest.mark.parametrize("name", ["LogisticModel", "AttentiveProbeModel"])
-def test_a_model_that_standardises_gives_the_same_scores(site: Site, tmp_path: pathlib.Path, name: str) -> None:
-    width, draw = sum(data_of(name).feature_sizes), np.random.default_rng(2)
-    deviation = np.where(np.arange(width) == 0, 0, draw.uniform(0.1, 3, width)).astype("f")
-    check_scores(site, tmp_path, name, "float32", InputStatistics(draw.normal(size=width).astype("f"), deviation))
+def test_a_model_with_a_transform_of_the_training_data_gives_the_same_scores(
+    site: Site, tmp_path: pathlib.Path, name: str, transform: str, weights: str
+) -> None:
+    fit = fitted_transforms.new_fit(transform)
+    values = np.random.default_rng(2).normal(size=(200, sum(data_of(name).feature_sizes))).astype("f")
+    values[:, 0] = 1
+    fit.add(values)
+    check_scores(site, tmp_path, name, weights, transform, fit.statistics())
 
 
 def check_scores(
-    site: Site, tmp_path: pathlib.Path, name: str, weights: str, statistics: InputStatistics | None = None
+    site: Site,
+    tmp_path: pathlib.Path,
+    name: str,
+    weights: str,
+    transform: str = "",
+    statistics: Statistics | None = None,
 ) -> None:
     """The page gives the scores of `yt8m.load`, for random weights."""
     data = data_of(name)
-    options = {**CASES[name].hyper_parameters, **({"input_transform": "standardize"} if statistics else {})}
+    options = {**CASES[name].hyper_parameters, **({"input_transform": transform} if transform else {})}
     parts, checkpoint = small_exports.random_weights(tmp_path, data, ModelConfig(name, options), statistics)
-    path = site.folder / f"{name}-{weights}{'-standardized' if statistics else ''}.onnx"
+    path = site.folder / f"{name}-{weights}-{transform}.onnx"
     export_onnx(str(path), checkpoint, data, parts.modeler, ModelFacts(weights=weights))
     lengths = LENGTHS if data.frame_features else (1,) * len(LENGTHS)
     draw = np.random.default_rng(1)

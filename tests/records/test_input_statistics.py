@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.errors import RunError
-from yt8m.records.input_statistics import InputStatistics, Moments, of_batches
+from yt8m.records.input_statistics import InputStatistics, Moments, vectors_of
 from yt8m.records.record_parser import NumpyBatch
 
 
@@ -49,6 +49,13 @@ def test_few_vectors_draw_a_deviation_towards_the_pooled_one() -> None:
     found = in_groups(vectors, 2)
     assert found.deviation[1] / 1e-4 == pytest.approx(10 ** (4 * 4 / 2 / 6), rel=1e-3)
     assert found.deviation[0] == pytest.approx(10 ** (-4 * 4 / 2 / 6), rel=1e-3)
+
+
+def of_batches(batches: list[NumpyBatch], names: tuple[str, ...], *, zeroes_unfit: bool = False) -> InputStatistics:
+    moments = Moments()
+    for vectors in vectors_of(batches, names, zeroes_unfit=zeroes_unfit):
+        moments.add(vectors)
+    return moments.statistics()
 
 
 def batch_of(values: np.ndarray, num_frames: list[int]) -> NumpyBatch:

@@ -16,8 +16,8 @@ from yt8m.eval_util.top_k import top_k
 from yt8m.export.onnx_export import export_onnx
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
-from yt8m.records.input_statistics import InputStatistics
 from yt8m.video import workload
+from yt8m.video.fitted_transforms import Statistics
 from yt8m.video.workload import Workload
 
 SIZES, CLASSES = (6, 2), 30
@@ -81,7 +81,7 @@ def checkpoint(
 
 
 def random_weights(
-    folder: pathlib.Path, data: DataConfig, model: ModelConfig, statistics: InputStatistics | None = None
+    folder: pathlib.Path, data: DataConfig, model: ModelConfig, statistics: Statistics | None = None
 ) -> tuple[Workload, str]:
     """Saves random weights of a model, and the statistics of its input; returns (workload, path of the checkpoint)."""
     parts = workload.create(data, model, "infer")

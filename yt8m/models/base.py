@@ -34,6 +34,8 @@ names_and_packages = _models.names_and_packages
 create = _models.create
 hyper_parameters = _models.hyper_parameters
 
+INPUT_TRANSFORMS = ("l2_normalize", "standardize", "normal_scores", "raw", "reverse_whitening")
+
 
 @dataclass(frozen=True)
 class BaseModel:
@@ -56,7 +58,7 @@ class BaseModel:
     input_transform: str = option(
         "l2_normalize",
         "how features are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
-        choices=("l2_normalize", "standardize", "raw", "reverse_whitening"),
+        choices=INPUT_TRANSFORMS,
     )
 
     def __post_init__(self) -> None:

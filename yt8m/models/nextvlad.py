@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import aggregation, frames, layers
-from yt8m.models.base import ClassifiedModel, NormalisedModel, register
+from yt8m.models.base import INPUT_TRANSFORMS, ClassifiedModel, NormalisedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision, whole_blocks
 from yt8m.options import option
@@ -27,7 +27,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     input_transform: str = option(
         "reverse_whitening",
         "how features are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
-        choices=("l2_normalize", "standardize", "raw", "reverse_whitening"),
+        choices=INPUT_TRANSFORMS,
     )
     nextvlad_cluster_size: int = aggregation.cluster_size_option(128)
     nextvlad_hidden_size: int = option(2048, "units of the hidden layer after the pooling", minimum=1)

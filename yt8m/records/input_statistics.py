@@ -1,11 +1,12 @@
 """The mean and the standard deviation of each value of the features of training data, computed in one pass.
 
-The input transform `standardize` subtracts the mean and divides by the deviation.
+The input transform `standardize` subtracts the mean and divides by the deviation. `vectors_of` gives the vectors from
+which it, and other transforms, take their numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,18 +34,22 @@ class InputStatistics(NamedTuple):
     mean: NDArray[np.float32]
     deviation: NDArray[np.float32]
 
+    def constant_values(self) -> int:
+        """How many of the values are constant."""
+        return int((self.deviation == 0).sum())
 
-def of_batches(batches: Iterable[NumpyBatch], names: Sequence[str], *, zeroes_unfit: bool = False) -> InputStatistics:
-    """Computes the statistics over all videos, or at frame level over all frames of all videos, in one pass.
+
+def vectors_of(
+    batches: Iterable[NumpyBatch], names: Sequence[str], *, zeroes_unfit: bool = False
+) -> Iterator[NDArray[np.float32]]:
+    """Yields the joined features of the videos of each batch, or at frame level of their frames: float32 [N, D].
 
     Args:
       names: the names of the features, in the order in which they are joined.
       zeroes_unfit: whether a value that is NaN, infinite or too large counts as 0 (--nan_policy=zero).
     """
-    moments = Moments()
     for batch in batches:
-        moments.add(_vectors(batch, names, zeroes_unfit))
-    return moments.statistics()
+        yield _vectors(batch, names, zeroes_unfit)
 
 
 class Moments:

@@ -11,10 +11,11 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
 from yt8m.errors import UsageError
 from yt8m.records import batches, input_statistics
-from yt8m.records.input_statistics import InputStatistics
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import DamagedError
+from yt8m.video import fitted_transforms
+from yt8m.video.fitted_transforms import Statistics
 
 _BATCH_VALUES = 4_000_000  # about so many values are in memory at once
 
@@ -62,15 +63,16 @@ def fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:
     return config, opened
 
 
-def statistics_of(data: DataConfig) -> InputStatistics:
-    """The mean and the deviation of each value of the features of the training data; raises like `read_batches`."""
-    statistics = input_statistics.of_batches(
-        read_batches(data, data.data_pattern), data.feature_names, zeroes_unfit=data.nan_policy == "zero"
-    )
-    constant = int((statistics.deviation == 0).sum())
+def statistics_of(data: DataConfig, transform: str) -> Statistics:
+    """What an input transform takes from the training data; raises like `read_batches`."""
+    fit, zeroes_unfit = fitted_transforms.new_fit(transform), data.nan_policy == "zero"
+    batches = read_batches(data, data.data_pattern)
+    for vectors in input_statistics.vectors_of(batches, data.feature_names, zeroes_unfit=zeroes_unfit):
+        fit.add(vectors)
+    statistics = fit.statistics()
+    constant = statistics.constant_values()
     logging.info(
-        "standardize: the mean and the deviation of %d values come from the training data%s",
-        len(statistics.mean),
-        f"; {constant} are constant and count as 0" if constant else "",
+        "%s: its numbers for %d values come from the training data%s",
+        *(transform, sum(data.feature_sizes), f"; {constant} are constant and count as 0" if constant else ""),
     )
     return statistics

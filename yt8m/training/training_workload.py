@@ -28,10 +28,9 @@ from yt8m.runs.opened_run import OpenedRun
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.storage import copies
 from yt8m.training import numpy_records
-from yt8m.video import workload
+from yt8m.video import fitted_transforms, workload
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, TrainingModeler
-from yt8m.video.transforms import STANDARDIZE
 from yt8m.video.workload import Workload
 
 
@@ -148,8 +147,9 @@ def create_training(config: TrainConfig, data: OpenedData | None = None) -> Work
     created = workload.create(config.data, config.model, "train", opened=data)
     plain, teacher = created.modeler, teacher_for(config.distillation, config.data, created.names)
     plain.trains_new_only = bool(config.train_only)
-    if getattr(plain.model, "input_transform", "") == STANDARDIZE and not any(checkpoints.steps_in(config.train_dir)):
-        plain.input_statistics = numpy_records.statistics_of(config.data)
+    transform = getattr(plain.model, "input_transform", "")
+    if transform in fitted_transforms.NAMES and not any(checkpoints.steps_in(config.train_dir)):
+        plain.input_statistics = numpy_records.statistics_of(config.data, transform)
     if teacher is None and not config.augmentation.is_on:
         return created
     modeler = TrainingModeler(

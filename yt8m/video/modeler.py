@@ -28,9 +28,9 @@ from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.numerics import whole_blocks
 from yt8m.numerics.compiled import is_on_gpu
-from yt8m.records.input_statistics import InputStatistics
 from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
+from yt8m.video.fitted_transforms import Statistics
 from yt8m.video.scores import (
     RatedPairScores,
     columns_on_host,
@@ -64,8 +64,8 @@ class VideoModeler(Modeler):
         evaluation (without dropout, for example).
       class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
       class_weights: float32 [C], how much each class counts in the label loss of a training; None if all count 1.
-      input_statistics: the mean and the deviation of the input in the training data, from which the variables of the
-        transform `standardize` start; None if they are read from a checkpoint.
+      input_statistics: what the input transform takes from the training data, from which its variables start; None if
+        they are read from a checkpoint, or if it takes nothing.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class VideoModeler(Modeler):
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
         self.class_weights: np.ndarray | None = None
-        self.input_statistics: InputStatistics | None = None
+        self.input_statistics: Statistics | None = None
 
     @property
     def reads_parts(self) -> bool:  # type: ignore[override]

@@ -20,10 +20,10 @@ from yt8m.numerics.compiled import is_on_gpu
 from yt8m.readers import join_features
 from yt8m.readers.base import zero_padding
 from yt8m.records import vocabulary
-from yt8m.records.input_statistics import InputStatistics
 from yt8m.types import Batch
+from yt8m.video import fitted_transforms
+from yt8m.video.fitted_transforms import Statistics
 
-STANDARDIZE = "standardize"  # name of a transform, and the scope of its variables
 _RGB_SIZE = 1024  # size of YouTube-8M's feature rgb, by which the transform reverse_whitening finds the feature
 
 # Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
@@ -38,59 +38,42 @@ def transform(
     raw: tf.Tensor,
     feature_sizes: tuple[int, ...],
     num_frames: tf.Tensor | None = None,
-    statistics: InputStatistics | None = None,
+    statistics: Statistics | None = None,
 ) -> tf.Tensor:
     """Applies the input transform `name` to dequantised features.
 
     l2_normalize: divides by the length of the vector. raw: changes nothing. reverse_whitening: an rgb value x_j becomes
     (x_j - 4/512) (sqrt(e_j) + 1e-4), where e_j are the eigenvalues of the PCA, and 4/512 is half a quantisation step
     (code of NeXtVLAD, Lin et al. 2018); other features are unchanged. standardize: subtracts the mean of each value
-    over the training data and divides by its deviation; both are variables.
+    over the training data and divides by its deviation. normal_scores: replaces each value by the normal score of its
+    rank in the training data, see `yt8m.records.normal_scores`.
 
     Args:
       raw: float32 [..., D], the joined features.
       num_frames: int [B], the number of frames of each video; None if there is no padding.
-      statistics: the initial values of the variables of standardize, which a training needs; other programs read them
-        from a checkpoint.
+      statistics: the initial values of the variables of standardize or normal_scores, which a training needs; other
+        programs read them from a checkpoint.
 
     Returns:
       float32 [..., D].
     """
+    if name in fitted_transforms.NAMES:
+        return fitted_transforms.apply(name, raw, num_frames, statistics)
     if name not in _TRANSFORMS:
+        all_names = [*_TRANSFORMS, *fitted_transforms.NAMES]
         raise UsageError(
-            f"unknown input transform {name!r}{suggestion(name, _TRANSFORMS, '.')} Known: {', '.join(_TRANSFORMS)}."
+            f"unknown input transform {name!r}{suggestion(name, all_names, '.')} Known: {', '.join(all_names)}."
         )
-    if name == STANDARDIZE:
-        return _standardize(raw, num_frames, statistics)
     return _TRANSFORMS[name](raw, feature_sizes)
 
 
 def transform_batch(
-    name: str, batch: Batch, feature_sizes: tuple[int, ...], statistics: InputStatistics | None = None
+    name: str, batch: Batch, feature_sizes: tuple[int, ...], statistics: Statistics | None = None
 ) -> tf.Tensor:
     """The transformed features of a batch; except for rounding, the same as `transform` of `join_features`."""
     if name == "l2_normalize" and batch.features[0].shape.rank == 3:
         return _unit_frames(batch)
     return transform(name, join_features(batch), feature_sizes, batch.num_frames, statistics)
-
-
-def _standardize(raw: tf.Tensor, num_frames: tf.Tensor | None, statistics: InputStatistics | None) -> tf.Tensor:
-    """float32 [..., D]: (x - mean) / deviation of each value; 0 for values that are constant, and past num_frames.
-
-    The statistics are variables, so a checkpoint has them, and an export or a graph file too.
-    """
-    size = int(raw.shape[-1])
-    initial = statistics or InputStatistics(np.zeros(size, np.float32), np.ones(size, np.float32))
-    with tf.variable_scope(STANDARDIZE, auxiliary_name_scope=False):
-        mean, deviation = (
-            tf.get_variable(
-                name, [size], tf.float32, tf.constant_initializer(value), trainable=False, use_resource=True
-            )
-            for name, value in zip(initial._fields, initial, strict=True)
-        )
-    varies = deviation > 0  # the deviation of a constant value is 0
-    values = (raw - mean) * tf.where_v2(varies, 1 / tf.where_v2(varies, deviation, 1.0), 0.0)
-    return values if num_frames is None else zero_padding(values, num_frames)
 
 
 def shifted(codes: tf.Tensor) -> tf.Tensor:
@@ -135,7 +118,6 @@ _TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
     "l2_normalize": lambda raw, _: tf.nn.l2_normalize(raw, -1),
     "raw": lambda raw, _: raw,
     "reverse_whitening": _reverse_whitening,
-    STANDARDIZE: lambda raw, _: _standardize(raw, None, None),
 }
 
 

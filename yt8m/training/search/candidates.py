@@ -80,6 +80,7 @@ _CANDIDATES: Sequence[Candidate] = (
     Candidate("MoeModel", "standardize", 0.03, 0.01),
     Candidate("GatedMlpModel", "standardize", 0.003, 0.005),
     Candidate("LogisticModel", "l2_normalize", 1e-4, 0.1),
+    Candidate("GatedMlpModel", "normal_scores", 0.003, 0.005),  # values of which a few are far from the others
     Candidate("LogisticModel", "standardize", 0.03, 0.05),  # reaches the biases of rare classes
     Candidate("LogisticModel", "standardize", 1e-3, 0.05, least_videos=20_000),  # many videos need less of a penalty
     Candidate("LogisticModel", "standardize", 0.3, 0.01),
@@ -93,6 +94,7 @@ _CANDIDATES: Sequence[Candidate] = (
     Candidate("ResidualMlpModel", "standardize", 1e-3, 0.003, _RESIDUAL),
     Candidate("GatedMlpModel", "standardize", 1e-4, 0.003),
     Candidate("LogisticModel", "l2_normalize", 1e-3, 0.1),
+    Candidate("LogisticModel", "normal_scores", 0.03, 0.01),
     Candidate("MoeModel", "standardize", 0.001, 0.01),
     # Of frames.
     Candidate("FrameLevelLogisticModel", "standardize", 0.03, 0.01),

@@ -31,6 +31,8 @@ from yt8m.training.search import candidates
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.videos_in_memory import VideosInMemory
 from yt8m.types import Batch, ModelOutput
+from yt8m.video import fitted_transforms
+from yt8m.video.fitted_transforms import Statistics
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import takes_mean
 
@@ -85,7 +87,7 @@ class Trainer:
         self, config: TrainConfig, training: VideosInMemory, should_stop: Callable[[], bool] = lambda: False
     ) -> None:
         self._config, self._training, self._should_stop = config, training, should_stop
-        self._statistics = training.statistics()
+        self._statistics: dict[str, Statistics] = {}
         self._families: dict[Any, Family] = {}
         self._lock = threading.Lock()
 
@@ -158,7 +160,7 @@ class Trainer:
             config.data.num_classes,
             feature_sizes=config.data.feature_sizes,
         )
-        modeler.input_statistics, modeler.class_weights = self._statistics, config.model.loss_weights
+        modeler.input_statistics, modeler.class_weights = self._fitted(candidate), config.model.loss_weights
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.seed)
             step = tf.train.get_or_create_global_step()
@@ -184,6 +186,13 @@ class Trainer:
                 v.initializer.inputs[1]: value for v, value in zip(variables, session.run(variables), strict=True)
             }
             return Family(graph, batch, modeler.penalty, rate, initialize, first_values, train, scores, [session])
+
+    def _fitted(self, candidate: Candidate) -> Statistics | None:
+        """What the transform of the candidate takes from the training data, which is computed once."""
+        name = candidate.transform
+        if name in fitted_transforms.NAMES and name not in self._statistics:
+            self._statistics[name] = self._training.statistics(name)
+        return self._statistics.get(name)
 
     def _placeholders(self) -> Batch:
         features, labels = self._training.features, self._training.labels
@@ -219,6 +228,8 @@ class _Order:
 
 # Seconds of one core for a step, as measured in 2026: what every step takes, and per weight and example.
 _SECONDS_OF_STEP, _SECONDS_OF_WEIGHT = 1.2e-3, 1e-10
+# The same for the transform by normal scores: what every step takes, and per value.
+_SECONDS_OF_SCORES, _SECONDS_OF_VALUE = 4e-4, 4e-8
 
 
 def seconds_per_step(candidate: Candidate, config: TrainConfig, batch_size: int, num_frames: int = 1) -> float:
@@ -227,4 +238,8 @@ def seconds_per_step(candidate: Candidate, config: TrainConfig, batch_size: int,
     shapes = training_workload.shapes_of(model, config.data, config.data.num_classes)
     frames = 1 if takes_mean(model) else num_frames
     weights = frames * sum(math.prod(shape) for shape in shapes.values() if len(shape) == 2)
-    return _SECONDS_OF_STEP + _SECONDS_OF_WEIGHT * weights * batch_size
+    seconds = _SECONDS_OF_STEP + _SECONDS_OF_WEIGHT * weights * batch_size
+    if candidate.transform == fitted_transforms.NORMAL_SCORES:
+        values = num_frames * sum(config.data.feature_sizes) * batch_size
+        seconds += _SECONDS_OF_SCORES + _SECONDS_OF_VALUE * values
+    return seconds

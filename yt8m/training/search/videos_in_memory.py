@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
-from yt8m.records import groups, input_statistics, shards
-from yt8m.records.input_statistics import InputStatistics
+from yt8m.records import groups, shards
 from yt8m.records.opened_data import open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.training import numpy_records
+from yt8m.video import fitted_transforms
+from yt8m.video.fitted_transforms import Statistics
 
 _HELD_OUT, _LEAST_HELD_OUT = 0.1, 30  # share and least number of videos that are held out if no split validates
 MOST_BYTES = 1 << 30  # of the videos in memory
@@ -57,14 +58,14 @@ class VideosInMemory:
         """The same videos with labels bool [N, 0]."""
         return replace(self, labels=self.labels[:, :0])
 
-    def statistics(self) -> InputStatistics:
-        """The mean and the deviation of each value over the videos, or over their frames."""
-        moments = input_statistics.Moments()
+    def statistics(self, transform: str) -> Statistics:
+        """What an input transform takes from the training data: these videos, or their frames."""
+        fit = fitted_transforms.new_fit(transform)
         rows = self.features
         if rows.ndim == 3:
             rows = rows[np.arange(rows.shape[1]) < self.num_frames[:, np.newaxis]]
-        moments.add(rows)
-        return moments.statistics()
+        fit.add(rows)
+        return fit.statistics()
 
 
 def read(data: DataConfig, pattern: str, most: int) -> tuple[VideosInMemory, int]:

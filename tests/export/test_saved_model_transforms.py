@@ -1,8 +1,9 @@
-"""A model that standardises its features gives the same scores in every form in which it is stored."""
+"""A model whose input transform comes from its training data gives the same scores in every form of it."""
 
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import cases
 import numpy as np
@@ -13,6 +14,7 @@ from reader_records import frame_record, write_shard
 import yt8m
 from yt8m.command_line import cli
 from yt8m.lazy import tf
+from yt8m.records.normal_scores import KNOTS
 from yt8m.runner import checkpoints
 
 C, SIZE = 3, 4
@@ -46,12 +48,17 @@ def write_frames(folder: pathlib.Path, count: int = 60) -> str:
     return f"{folder}/frames.tfrecord"
 
 
-@pytest.fixture(scope="module", params=cases.all_of(["LogisticModel"], heavy=["FrameLevelLogisticModel"]))
+QUICK = ["LogisticModel standardize", "LogisticModel normal_scores"]
+HEAVY = ["FrameLevelLogisticModel standardize", "FrameLevelLogisticModel normal_scores"]
+
+
+@pytest.fixture(scope="module", params=cases.all_of(QUICK, heavy=HEAVY))
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp(request.param)
-    has_frames = request.param == "FrameLevelLogisticModel"
+    model, transform = request.param.split()
+    folder = tmp_path_factory.mktemp(f"{model}_{transform}_")
+    has_frames = model == "FrameLevelLogisticModel"
     pattern = (write_frames if has_frames else write_videos)(folder)
-    words = [f"--data={pattern}", f"--out={folder}/run", f"--model={request.param}", "--input_transform=standardize"]
+    words = [f"--data={pattern}", f"--out={folder}/run", f"--model={model}", f"--input_transform={transform}"]
     words += [f"--num_classes={C}"] if has_frames else []
     assert cli.main(["train", *words, "--num_epochs=10", "--batch_size=20", "--base_learning_rate=0.3"]) == 0
     return f"{folder}/run"
@@ -79,20 +86,37 @@ def scores(path: str, run: str) -> NDArray[np.float64]:
     return found
 
 
+def standardized(run: str, reader: Any, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    mean, deviation = (reader.get_tensor(f"tower/standardize/{name}") for name in ("mean", "deviation"))
+    if "FrameLevel" not in run:
+        np.testing.assert_allclose(mean, values_of(60, 0)[0].mean(0), rtol=1e-4)
+    assert deviation[3] == 0
+    return np.where(deviation > 0, (values - mean) / np.where(deviation > 0, deviation, 1), 0)
+
+
+def normal_scores_of(run: str, reader: Any, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """By NumPy's interpolation between the knots."""
+    knots, scores = (
+        reader.get_tensor(f"tower/normal_scores/{name}").reshape(SIZE, KNOTS) for name in ("knots", "scores")
+    )
+    if "FrameLevel" not in run:
+        np.testing.assert_array_equal(knots[:, 0], values_of(60, 0)[0].min(0))
+        np.testing.assert_array_equal(knots[:, -1], values_of(60, 0)[0].max(0))
+    assert not scores[3].any()
+    columns = [np.interp(values[..., k], knots[k], scores[k]) for k in range(SIZE)]
+    return np.stack(columns, -1).astype(np.float32)
+
+
 def test_a_run_scores_by_the_formula(run: str) -> None:
-    """Checked against NumPy, with the mean and the deviation of the training videos."""
+    """Checked against NumPy, with the numbers that the transform took from the training videos."""
     reader = tf.train.load_checkpoint(checkpoints.path_of(run, 30))
     names = reader.get_variable_to_shape_map()
-    mean, deviation = (reader.get_tensor(f"tower/standardize/{name}") for name in ("mean", "deviation"))
     weights, biases = (
         reader.get_tensor(next(name for name in names if name.endswith(end) and name.count("/") == 2))
         for end in ("/weights", "/biases")
     )
-    if "FrameLevel" not in run:
-        np.testing.assert_allclose(mean, values_of(60, 0)[0].mean(0), rtol=1e-4)
-    assert deviation[3] == 0
     values, lengths = given(run)
-    standard = np.where(deviation > 0, (values - mean) / np.where(deviation > 0, deviation, 1), 0)
+    standard = (standardized if "standardize" in run else normal_scores_of)(run, reader, values)
     if standard.ndim == 3:
         mask = np.arange(3) < lengths[:, None]
         standard = (standard * mask[:, :, None]).sum(1) / lengths[:, None]
@@ -101,11 +125,13 @@ def test_a_run_scores_by_the_formula(run: str) -> None:
     np.testing.assert_allclose(scores(run, run), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["saved_model", "onnx"])
+@pytest.mark.parametrize("form", ["saved_model", "onnx", "onnx int8"])
 def test_an_export_gives_the_scores_of_the_run(run: str, tmp_path: pathlib.Path, form: str) -> None:
-    out = tmp_path / ("m.onnx" if form == "onnx" else "out")  # the page of a model scores by such a file too
-    assert cli.main(["export", f"--model={run}", f"--format={form}", f"--out={out}"]) == 0
-    np.testing.assert_allclose(scores(str(out), run), scores(run, run), rtol=0, atol=1e-5)
+    out = tmp_path / ("m.onnx" if "onnx" in form else "out")  # the page of a model scores by such a file too
+    words = ["--weights=int8"] if "int8" in form else []  # of few weights; what the transform needs stays as it is
+    assert cli.main(["export", f"--model={run}", f"--format={form.split()[0]}", *words, f"--out={out}"]) == 0
+    tolerance = 0.01 if words else 1e-5
+    np.testing.assert_allclose(scores(str(out), run), scores(run, run), rtol=0, atol=tolerance)
 
 
 @pytest.mark.heavy
