@@ -12,8 +12,8 @@ from yt8m.deploy import cluster
 
 def run(words: list[str]) -> int:
     """Evaluates a run as the flags in `words`, the arguments of the command, say; returns the exit status."""
+    program.set_up_log()  # first, because reading the flags opens the data, about which there may be something to say
     config, data = flags.evaluation(words)
-    program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.scoring import evaluation
 

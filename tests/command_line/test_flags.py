@@ -107,12 +107,16 @@ def test_training_that_cannot_be_is_refused(words, parts):
         assert part in str(refusal.value)
 
 
-def test_a_folder_is_no_file(tmp_path):
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train/a.tfrecord").write_bytes(b"")
-    for pattern in (tmp_path, f"{tmp_path}/*"):
-        with pytest.raises(UsageError, match=r"is a folder; name the files in it: '.*/\*\.tfrecord'"):
-            flags.train_config([f"--train_data_pattern={pattern}"])
+def test_a_folder_stands_for_its_split(tmp_path):
+    for split in ("train", "validate", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a.tfrecord").write_bytes(b"")
+    config = flags.train_config([f"--data={tmp_path}", f"--eval_data_pattern={tmp_path}", "--feature_names=rgb"])
+    assert config.data.data_pattern == f"{tmp_path}/train/*.tfrecord"
+    assert config.validation.eval_data_pattern == f"{tmp_path}/validate/*.tfrecord"
+    assert flags.eval_config([f"--data={tmp_path}"]).eval_data_pattern == f"{tmp_path}/test/*.tfrecord"
+    with pytest.raises(UsageError, match=r"in several places; name the files in it: '.*/test/\*\.tfrecord'"):
+        flags.inference_config([f"--data={tmp_path}"])
 
 
 def test_other_programs_check_theirs_too():

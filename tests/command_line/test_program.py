@@ -18,6 +18,7 @@ import pytest
 from absl import logging as absl_logging
 
 from yt8m.command_line import cli, program
+from yt8m.records import manifest
 from yt8m.termination import deferred_interrupts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -87,6 +88,24 @@ def test_a_log_that_is_shown_for_a_while_ends_with_the_last_thread_in_it(capfd: 
         assert [type(handler) for handler in root.handlers] == [logging.StreamHandler]
         assert absl_logging.get_verbosity() == level
     assert [line.split()[-1] for line in capfd.readouterr().err.splitlines()] == ["both", "one", "again"]
+
+
+@pytest.mark.parametrize("name", ["train", "eval", "inference", "verify"])
+def test_the_log_is_set_up_before_the_data_are_opened(
+    name: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What absl logs before, it logs by a handler of its own, which stays and doubles each line after it."""
+    manifest.write_shard(f"{tmp_path}/a.tfrecord", [])
+    (tmp_path / "b.tfrecord").symlink_to("a.tfrecord")
+    words = [f"--data={tmp_path}/*.tfrecord", f"--train_dir={tmp_path}/run", "--feature_names=none"]
+    words = [f"{tmp_path}/*.tfrecord"] if name == "verify" else words
+    with no_handlers() as root:
+        cli.main([name, *words])
+        handlers = [type(handler) for handler in root.handlers]
+    assert handlers == [program._Handler]
+    said = [line for line in capfd.readouterr().err.splitlines() if "b.tfrecord is the file" in line]
+    assert len(said) == 1
+    assert said[0].startswith("20")
 
 
 def test_a_log_that_the_process_has_set_up_is_left_alone() -> None:

@@ -20,6 +20,7 @@ LISTS_ITS_OWN = {
     *("bulk/jobs.py", "datasets/extract/extract_config.py", "datasets/make_records/classes.py"),
     *("datasets/make_records/output.py", "datasets/sample_data/__init__.py", "labels/folds.py"),
     *("runs/best_checkpoint.py", "runs/trained_model.py"),
+    "records/data_folders.py",  # finds the splits in a folder of records
     "training/splits.py",  # looks for the split beside the training files
 }
 

@@ -276,20 +276,3 @@ def test_a_pipe_is_no_shard(tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "b.tfrecord")
     with pytest.raises(UsageError, match=r"b\.tfrecord is a pipe or a device"):
         open_data(f"{tmp_path}/*.tfrecord")
-
-
-def test_patterns_of_a_folder_are_those_of_the_nearest_shards(tmp_path: pathlib.Path) -> None:
-    assert opened_data._patterns_in(f"{tmp_path}/") == ""
-    for name in ("video/train/a", "video/train/b", "video/test/c", "far/too/deep/d"):
-        path = tmp_path / f"{name}.tfrecord"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    video = tmp_path / "video"
-    expected = f"'{video}/test/*.tfrecord' or '{video}/train/*.tfrecord'"
-    assert opened_data._patterns_in(str(tmp_path)) == opened_data._patterns_in(str(video)) == expected
-    (video / "e.tfrecord").touch()
-    assert opened_data._patterns_in(str(tmp_path)) == f"'{video}/*.tfrecord'"
-    bracketed = tmp_path / "old [1]"
-    bracketed.mkdir()
-    (bracketed / "a.tfrecord").touch()
-    assert opened_data._patterns_in(str(bracketed)) == f"'{tmp_path}/old [[]1]/*.tfrecord'"

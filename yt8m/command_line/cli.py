@@ -262,7 +262,7 @@ def _import_object(path: str, default_module: str = "") -> Any:
 _EXAMPLES = """\
 examples:
   yt8m sample-data --out=data
-  yt8m train --data='data/video/train/*.tfrecord' --out=runs/first
+  yt8m train --data=data --out=runs/first
   yt8m eval --model=runs/first --data='data/video/validate/*.tfrecord' --run_once --report
   yt8m predict --model=runs/first data/video/test/test0000.tfrecord
   yt8m inference --model=runs/first --data='data/video/test/*.tfrecord' --out=predictions.csv

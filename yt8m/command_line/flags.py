@@ -50,6 +50,7 @@ from yt8m.eval_util import metrics
 from yt8m.graph.optimizers import optimizers
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
+from yt8m.records import data_folders
 from yt8m.records.class_weights import read_class_weights
 from yt8m.records.opened_data import OpenedData, open_data
 
@@ -174,9 +175,13 @@ def _make_training_config(
     Returns:
       The config; and the opened data, None if no files are named or this machine cannot read them.
     """
-    pattern = flags.get("train_data_pattern", "")
     config_section(StorageConfig, flags).use()
+    pattern = flags.get("train_data_pattern", "")
     refuse_cache_of_bucket(flags.get("cache", ""), pattern)
+    if files_are_here and data_flag == "train_data_pattern":
+        flags = {**flags, "train_data_pattern": data_folders.of_training(pattern)} if pattern else flags
+        if validation := flags.get("eval_data_pattern"):
+            flags = {**flags, "eval_data_pattern": data_folders.of_validation(validation)}
     data = _open_training_data(flags, start.vocabulary, data_flag) if files_are_here else open_data(None)
     search = ModelSearchConfig()
     if may_choose:
@@ -219,7 +224,8 @@ def evaluation(words: Sequence[str]) -> tuple[EvalConfig, OpenedData | None]:
     program = Program("eval.py", "Evaluates the checkpoints of a run.", listed, (), flags_of_training(listed))
     values, hyper_parameter_values = _parse_training_flags(program, with_run_named(words), EVALUATION)
     stated = {flag.name: values[flag.name] for flag in program.unlisted if flag.name in values}
-    return _with_data(_make_config(EvalConfig, values), stated, hyper_parameter_values, "eval_data_pattern")
+    config = _make_config(EvalConfig, values)
+    return _with_data(config, stated, hyper_parameter_values, "eval_data_pattern", data_folders.of_evaluation)
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
@@ -238,18 +244,25 @@ def inference(words: Sequence[str]) -> tuple[InferenceConfig, OpenedData | None]
 
 
 def _with_data(
-    config: P, stated: Mapping[str, Any], hyper_parameters: Mapping[str, Any], flag: str
+    config: P,
+    stated: Mapping[str, Any],
+    hyper_parameters: Mapping[str, Any],
+    flag: str,
+    in_folder: Callable[[str], str] = str,
 ) -> tuple[P, OpenedData | None]:
     """Adds values that the user gave to a config, and opens the data that `flag` names, if it does.
 
     Args:
       stated: the flags of a training, which are compared with the run when it is opened.
+      in_folder: chooses the files of a folder of records.
     """
     config = dataclasses.replace(config, stated=stated, hyper_parameters=hyper_parameters)
     pattern = getattr(config, flag)
     refuse_cache_of_bucket(config.cache, pattern)
     if not pattern:
         return config, None
+    pattern = in_folder(pattern)
+    config = dataclasses.replace(config, **{flag: pattern})
     return config, open_data(pattern, vocabulary=config.vocabulary, manifest=config.manifest, flag=flag)
 
 

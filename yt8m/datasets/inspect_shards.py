@@ -228,7 +228,7 @@ def run(config: InspectConfig, patterns: list[str]) -> int:
 
 def summaries_of(config: InspectConfig, patterns: Sequence[str]) -> list[dict[str, Any]]:
     """What each shard holds, as `--json` prints it."""
-    data = open_data(patterns, vocabulary=config.vocabulary)
+    data = open_data(patterns, vocabulary=config.vocabulary, whole_folders=True)
     # Each folder has its own vocabulary, because the shards may belong to different data sets.
     path_of_folder = {os.path.dirname(path): path for path in data.as_named}
     data_of_folder = {folder: data.of_files([path]) for folder, path in path_of_folder.items()}

@@ -86,7 +86,7 @@ def run(config: VerifyConfig, patterns: list[str]) -> int:
       UsageError: no file is named, or none matches, or a flag contradicts the manifest.
       RunError: the file named by --manifest is not a valid manifest, or cannot be written.
     """
-    data = open_data(patterns, by_name=True)  # the manifest lists names
+    data = open_data(patterns, by_name=True, whole_folders=True)  # the manifest lists names
     paths = data.as_named
     for path, first in storage.named_twice(paths).items():
         logging.warning("%s is the file %s: it is checked, and listed in a manifest, under each name", path, first)

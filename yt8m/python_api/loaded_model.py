@@ -21,7 +21,7 @@ from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.python_api.call_scope import call_scope, in_words_of_python, local_path, name_list, video_path
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
-from yt8m.records import label_check, thresholds
+from yt8m.records import data_folders, label_check, thresholds
 from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.scoring import (
@@ -137,7 +137,8 @@ class Model(Closing):
         """Computes the same metrics as eval.py for these data; nothing is written.
 
         Args:
-          data: as in `predict`, but with labels, so no arrays.
+          data: as in `predict`, but with labels, so no arrays. Of a folder of records, the split `test`, or else
+            `validate`, is read.
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
           metrics: custom metrics in addition to the built-in ones, as `package.module:Class`.
@@ -160,6 +161,8 @@ class Model(Closing):
             metrics = name_list("metrics", metrics)
             registry.set_command_line_names(metrics)
             needs = label_check.RATINGS if segment_labels else label_check.LABELS
+            if isinstance(data, str | os.PathLike):
+                data = data_folders.of_evaluation(os.fspath(data))
             batches = self._scorer.batches(data, needs=needs)
             result = evaluation.evaluate_with(self._scorer, batches, settings, metrics)
         content = evaluation_results.report_json(result, self._scorer.model)

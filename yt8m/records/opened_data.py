@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import itertools
 import os
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.records import manifest, shards, vocabulary
+from yt8m.records import data_folders, manifest, shards, vocabulary
 from yt8m.records.data_format import KNOWN_SIZES, PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.manifest import Manifest
 from yt8m.records.shards import Record
@@ -296,6 +297,7 @@ def open_data(
     kind: str = "file",
     flag: str = "",
     by_name: bool = False,
+    whole_folders: bool = False,
 ) -> OpenedData:
     """Lists the shards that match the patterns of a user; what they are is read when it is asked for.
 
@@ -307,15 +309,17 @@ def open_data(
       kind: the kind of file, for messages.
       flag: the flag that has the patterns, for messages; empty for patterns without a flag.
       by_name: whether a file with two names counts twice.
+      whole_folders: whether a folder stands for the shards in all its places; else it must have them in one.
 
     Raises:
-      UsageError: no pattern is given, one of them matches no file or nothing but a folder, or one matches a pipe or a
-        device.
+      UsageError: no pattern is given, one of them matches no file or nothing but a folder that does not stand for its
+        shards, or one matches a pipe or a device.
     """
     if patterns is None:
         return OpenedData(None, (), vocabulary, manifest, kind)
     try:
-        files = tuple(storage.named_files(patterns, _shards_among, kind, by_name))
+        choose = functools.partial(_shards_among, whole_folders=whole_folders)
+        files = tuple(storage.named_files(patterns, choose, kind, by_name))
     except UsageError as error:
         if not flag:
             raise
@@ -323,30 +327,21 @@ def open_data(
     return OpenedData(patterns, files, vocabulary, manifest, kind)
 
 
-def _shards_among(paths: list[str]) -> list[str]:
+def _shards_among(paths: list[str], *, whole_folders: bool) -> list[str]:
     """Removes the manifests from the paths that match one pattern, and refuses paths that cannot be shards.
 
-    A folder among several paths is kept: the program that reads the files later reports it as a damaged one.
+    A folder alone stands for the shards in it. Among several paths it is kept: the program that reads the files later
+    reports it as a damaged one.
     """
-    # Paths in buckets are not checked: each check would be a request.
-    if len(paths) == 1 and not storage.is_remote(paths[0]) and storage.is_dir(paths[0]):
+    if len(paths) == 1 and data_folders.is_folder(paths[0]):
+        if found := data_folders.shards_in(paths[0], whole=whole_folders):
+            return found
         if kind := storage.folder_kind(paths[0]):
             raise UsageError(f"{paths[0]} is no file of records: {kind}.")
-        if patterns := _patterns_in(paths[0]):
-            raise UsageError(f"{paths[0]} is a folder; name the files in it: {patterns}.")
         raise UsageError(f"{paths[0]} is a folder, and neither it nor the folders in it hold a *.tfrecord file.")
     for path in filter(storage.is_special, paths):
         raise UsageError(f"{path} is a pipe or a device; shards are read more than once, so name regular files.")
     return [path for path in paths if os.path.basename(path) != manifest.NAME]
-
-
-def _patterns_in(folder: str) -> str:
-    """Up to three quoted patterns that match shards in a folder, or up to two levels below it; empty without shards."""
-    for deeper in ("", "*/", "*/*/"):
-        folders = {os.path.dirname(path) for path in storage.glob_in(folder, f"{deeper}*.tfrecord")}
-        if folders:
-            break
-    return " or ".join(f"'{storage.pattern_in(place, '*.tfrecord')}'" for place in sorted(folders)[:3])
 
 
 def _refuse_renumbering(renamed: Vocabulary, beside: Vocabulary) -> None:
