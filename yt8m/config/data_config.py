@@ -19,7 +19,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     """Which data are read, and how."""
 
     data_pattern: str = path_option(
-        "TFRecord files or a folder, local or gs://; commas between patterns [sample data]",
+        "TFRecord files or a folder, local or gs://; commas between them [sample]",
         shapes="nothing",
         flag="train_data_pattern",
         aliases=("data",),
