@@ -262,7 +262,8 @@ def _with_data(
     if not pattern:
         return config, None
     pattern = in_folder(pattern)
-    config = dataclasses.replace(config, **{flag: pattern})
+    chosen: dict[str, Any] = {flag: pattern}
+    config = dataclasses.replace(config, **chosen)
     return config, open_data(pattern, vocabulary=config.vocabulary, manifest=config.manifest, flag=flag)
 
 

@@ -19,7 +19,7 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     """Which data are read, and how."""
 
     data_pattern: str = path_option(
-        "TFRecord files or a folder, local or gs://; commas between them [sample]",
+        "TFRecord files (A,B,...) or a folder, local or gs:// [sample data]",
         shapes="nothing",
         flag="train_data_pattern",
         aliases=("data",),

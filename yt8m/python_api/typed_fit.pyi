@@ -217,7 +217,7 @@ def fit(
       log_every_n_steps: steps between two lines in the log [10]
       save_summary_steps: steps between summaries for TensorBoard; also at the first step; 0: none [100]
       seed: seed of weights, sampling and the order of examples [0]
-      train_data_pattern: TFRecord files or a folder, local or gs://; commas between them [sample] (also data)
+      train_data_pattern: TFRecord files (A,B,...) or a folder, local or gs:// [sample data] (also data)
       feature_names: features to read [all of yours; mean_rgb or rgb of YouTube-8M] [("mean_rgb", "mean_audio")]
       feature_sizes: number of values of each feature, in the same order [as in the data] [(1024, 128)]
       frame_features: the records hold a feature vector per frame, not only one per video [False]
