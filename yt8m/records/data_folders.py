@@ -33,11 +33,11 @@ def of_split(pattern: str, *splits: str) -> str:
     if not is_folder(pattern):
         return pattern
     for split in splits:
-        if found := list(_patterns_of(pattern, split)):
-            if len(found) > 1:
-                raise UsageError(f"{pattern} has its split {split} more than once; name {_quoted(found)}.")
-            logging.info("%s: its split %s is read, %s", pattern, split, found[0])
-            return found[0]
+        if patterns := list(_patterns_of(pattern, split)):
+            if len(patterns) > 1:
+                raise UsageError(f"{pattern} has its split {split} more than once; name {_quoted(patterns)}.")
+            logging.info("%s: its split %s is read, %s", pattern, split, patterns[0])
+            return patterns[0]
     if others := [each for split in (TRAIN, VALIDATE, TEST) for each in _patterns_of(pattern, split)]:
         raise UsageError(f"{pattern} has no split {' or '.join(splits)}; its files are {_quoted(others)}: name them.")
     return pattern
@@ -64,12 +64,12 @@ def shards_in(folder: str, *, whole: bool = False) -> list[str]:
     Raises:
       UsageError: several places have shards, so that it must be said which are meant.
     """
-    found = next(filter(None, (storage.glob_in(folder, f"{depth}{_SHARDS}") for depth in _DEPTHS)), [])
-    places = sorted({os.path.dirname(path) for path in found})
+    paths = next(filter(None, (storage.glob_in(folder, f"{depth}{_SHARDS}") for depth in _DEPTHS)), [])
+    places = sorted({os.path.dirname(path) for path in paths})
     if len(places) > 1 and not whole:
         patterns = _quoted([storage.pattern_in(place, _SHARDS) for place in places])
         raise UsageError(f"{folder} is a folder with records in several places; name the files in it: {patterns}.")
-    return found
+    return paths
 
 
 def is_folder(pattern: str) -> bool:

@@ -334,8 +334,8 @@ def _shards_among(paths: list[str], *, whole_folders: bool) -> list[str]:
     reports it as a damaged one.
     """
     if len(paths) == 1 and data_folders.is_folder(paths[0]):
-        if found := data_folders.shards_in(paths[0], whole=whole_folders):
-            return found
+        if shard_paths := data_folders.shards_in(paths[0], whole=whole_folders):
+            return shard_paths
         if kind := storage.folder_kind(paths[0]):
             raise UsageError(f"{paths[0]} is no file of records: {kind}.")
         raise UsageError(f"{paths[0]} is a folder, and neither it nor the folders in it hold a *.tfrecord file.")
