@@ -25,10 +25,7 @@ def of_split(pattern: str, *splits: str) -> str:
     """The pattern of a split in a folder of records: that of the first of `splits` that is there, which the log names.
 
     A pattern that names no folder, or a folder without splits, is returned as it is: `open_data` says what is the
-    matter with it.
-
-    Raises:
-      UsageError: the folder has other splits alone, or the split at several levels.
+    matter with it. A folder that has other splits alone, or the split at several levels, is refused.
     """
     if not is_folder(pattern):
         return pattern
@@ -61,8 +58,7 @@ def of_evaluation(pattern: str) -> str:
 def shards_in(folder: str, *, whole: bool = False) -> list[str]:
     """The shards in the one place of a folder that has any, or in all its places if `whole`; none without shards.
 
-    Raises:
-      UsageError: several places have shards, so that it must be said which are meant.
+    Shards in several places are refused, because it must be said which are meant.
     """
     paths = next(filter(None, (storage.glob_in(folder, f"{depth}{_SHARDS}") for depth in _DEPTHS)), [])
     places = sorted({os.path.dirname(path) for path in paths})
