@@ -78,9 +78,26 @@ def test_a_table_without_the_column_is_refused(tmp_path: pathlib.Path) -> None:
 
 def test_a_fold_without_a_video_is_refused(data: str, tmp_path: pathlib.Path) -> None:
     folds = FoldSets(str(tmp_path / "folds"), 100)
-    with pytest.raises(UsageError, match="has no video, because there are only 50 videos"):
+    with pytest.raises(UsageError, match=r"--folds=100: .* videos, .* only 50; .*--folds=50"):
         folds.write(read_records(data), {})
+    with pytest.raises(UsageError, match=r"--folds=100: .* films, .* only 5; .*--folds=5"):
+        FoldSets(str(tmp_path / "folds"), 100, lambda video: str(int(video[6:]) // 10), "films").write(
+            read_records(data), {}
+        )
+    with pytest.raises(UsageError, match=r"--folds=100: .* groups, .* only 2; .*--folds=2"):
+        folds.write(read_records(data), {f"video {number}": str(number % 2) for number in range(50)})
     assert not folds.is_complete
+
+
+@pytest.mark.parametrize("number_of_folds", [2, 3, 5])
+def test_few_films_are_dealt_to_the_folds(data: str, tmp_path: pathlib.Path, number_of_folds: int) -> None:
+    """Five films of ten cells, whose hashes leave two of five folds empty."""
+    assert len({fold_of(f"f{film}", 5) for film in range(5)}) < 5
+    folds = FoldSets(str(tmp_path / "folds"), number_of_folds, lambda video: f"f{int(video[6:]) // 10}")
+    videos = folds.write(read_records(data), {})
+    films = np.arange(50) // 10
+    assert all(len(set(videos.folds[films == film].tolist())) == 1 for film in range(5))
+    assert set(videos.folds.tolist()) == set(range(number_of_folds))
 
 
 def test_videos_are_read_as_they_were_written(data: str, tmp_path: pathlib.Path) -> None:

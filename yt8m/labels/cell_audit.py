@@ -66,6 +66,7 @@ class CellAudit(LabelAudit):
     """An audit whose videos are the cells of films; copies are not looked for, since neighbours are alike."""
 
     tables: ClassVar[Mapping[str, str]] = {"Labels": ISSUES, "Classes": CLASSES}
+    noun: ClassVar[str] = "films"
 
     def _film_of(self, video: str) -> str:
         return audited_cells.film_of(video)

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import operator
 import os
 import signal
@@ -38,6 +39,7 @@ from yt8m.tables.reading import open_columns
 from yt8m.termination import Terminated
 from yt8m.training import training_run
 
+_MANY = 100  # so many groups for each fold leave none empty by their hashes
 # Number of shards of a fold. They get videos in turn and are read in parallel. So neighbours in the data are rarely
 # neighbours in a batch.
 _SHARDS = 4
@@ -89,8 +91,11 @@ def read_groups(table: str, column: str) -> Mapping[str, str]:
 
 def fold_of(text: str, folds: int) -> int:
     """The fold, 0..folds-1, of a video whose id or group is `text`."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % folds
+    return _hashed(text) % folds
+
+
+def _hashed(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
 
 
 class FoldSets:
@@ -98,10 +103,13 @@ class FoldSets:
 
     Args:
       film_of: gives the name of what a video is a part of, and which stays in one fold.
+      noun: what the names of `film_of` are.
     """
 
-    def __init__(self, folder: str, folds: int, film_of: Callable[[str], str] = lambda video: video) -> None:
-        self._folder, self._folds, self._film_of = folder, folds, film_of
+    def __init__(
+        self, folder: str, folds: int, film_of: Callable[[str], str] = lambda video: video, noun: str = "videos"
+    ) -> None:
+        self._folder, self._folds, self._film_of, self._noun = folder, folds, film_of, noun
 
     @property
     def is_complete(self) -> bool:
@@ -125,6 +133,7 @@ class FoldSets:
         Args:
           groups: {id as text: group}; if empty, each video is a group of its own.
         """
+        dealt = self._dealt(records.files, groups)
         names = list(dict.fromkeys(map(split_of, records.files)))
         split_indices = {path: names.index(split_of(path)) for path in records.files}
         ids, splits, folds = list[str](), list[int](), list[int]()
@@ -134,24 +143,36 @@ class FoldSets:
                 batch = records.parsed(raws)
                 on_batch(batch)
                 for video, (payload, path, _) in zip(batch.ids, raws, strict=True):
-                    fold = fold_of(_group(self._film_of(video), groups), self._folds)
+                    group = _group(self._film_of(video), groups)
+                    fold = dealt[group] if dealt else fold_of(group, self._folds)
                     writers.add(fold, payload)
                     ids.append(video)
                     splits.append(split_indices[path])
                     folds.append(fold)
         videos = AuditedVideos(ids, np.array(splits, np.int32), names, np.array(folds, np.int32))
-        self._refuse_empty_folds(videos)
         self._write_metadata(records, writers.written())
         return videos
 
-    def _refuse_empty_folds(self, videos: AuditedVideos) -> None:
-        """Raises UsageError if a fold has no video."""
-        empty = np.flatnonzero(np.bincount(videos.folds, minlength=self._folds) == 0)
-        if len(empty):
+    def _dealt(self, files: Sequence[str], groups: Mapping[str, str]) -> dict[str, int]:
+        """{group: fold} of so few groups that their hashes leave a fold empty, which get folds in turn; else nothing.
+
+        Raises UsageError if there are fewer groups than folds.
+        """
+        names = set[str]()
+        for _, record in itertools.chain.from_iterable(map(shards.read_contexts, files)):
+            names.add(_group(self._film_of(shards.id_text(record.id())), groups))
+            if len(names) > _MANY * self._folds:
+                return {}
+        if len(names) < self._folds:
+            noun = "groups" if groups else self._noun
+            remedy = f"give at most --folds={len(names)}" if len(names) > 1 else "an audit needs at least two"
             raise UsageError(
-                f"--folds={self._folds}: fold {empty[0]} has no video, because there are only {len(videos.ids)} videos "
-                "or few groups; give fewer folds."
+                f"--folds={self._folds}: the number of {noun}, each of which stays in one fold, is only {len(names)}; "
+                f"{remedy}."
             )
+        if len({fold_of(name, self._folds) for name in names}) == self._folds:
+            return {}
+        return {name: place % self._folds for place, name in enumerate(sorted(names, key=_hashed))}
 
     def _write_metadata(self, records: Records, written: Mapping[str, Shard]) -> None:
         """Writes the vocabulary of the data, if there is one, and last the manifest: it marks the folds as complete."""

@@ -120,15 +120,17 @@ class LabelAudit:
 
     Attributes:
       tables: {heading on the page: name of the file}.
+      noun: what stays in one fold.
     """
 
     tables: ClassVar[Mapping[str, str]] = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
+    noun: ClassVar[str] = "videos"
 
     def __init__(self, config: AuditConfig, training: TrainConfig, data: OpenedData) -> None:
         """Nothing is read or written before `run`; the arguments are those of the function `run`."""
         self._config, self._training, self._data, self._files = config, training, data, data.files
         self._work = storage.join(config.out, _WORK)
-        self._folds = FoldSets(storage.join(self._work, "folds"), config.folds, self._film_of)
+        self._folds = FoldSets(storage.join(self._work, "folds"), config.folds, self._film_of, self.noun)
 
     def _film_of(self, video: str) -> str:
         """The name of what stays in one fold: the video itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,8 @@ def test_labels_are_changed_one_by_one(
     assert list(zip(corrected.rows.tolist(), corrected.codes.tolist(), strict=True)) == sorted(expected)
     assert sorted(added.tolist()) == sorted(row for row, _ in expected - labels)
     assert sorted(removed.tolist()) == sorted(row for row, _ in labels - expected)
+    idle = {pair for pair, is_missing in changes.items() if is_missing == (pair in labels)}
+    assert {(videos.index(decision.video), NAMES.index(decision.label)) for decision in corrections.idle} == idle
 
 
 def test_records_say_what_was_corrected(run: Run, tmp_path: pathlib.Path) -> None:
@@ -83,6 +86,26 @@ def test_records_say_what_was_corrected(run: Run, tmp_path: pathlib.Path) -> Non
     assert sum(sum(each.data.positives) for each in described if each.data and each.data.positives) == sum(
         len(labels) for video, labels in expected.items() if video in videos_of(made, "train")
     )
+
+
+def test_decisions_without_effect_are_said(
+    run: Run, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = labels_of(run())
+    first, label = next((video, sorted(labels)[0]) for video, labels in sorted(before.items()) if labels)
+    absent = sorted({"cat", "dog", "bird"} - before[first])[0]
+    rows = [
+        f"1,{first},{label},missing,0.9,yes",
+        f"2,{first},{absent},wrong,0.9,yes",
+        f"3,{first},{absent},missing,1,no",
+    ]
+    run(out=str(tmp_path / "same"), corrections=table(tmp_path, *rows))
+    text = capsys.readouterr().err
+    assert "2 decisions of --corrections=" in text
+    assert re.search(rf"line 2: '{label}' of '{first}' is said to be missing, but the table already has it", text)
+    rows = [f"1,{first},{label},wrong,0.9,yes"]
+    run(out=str(tmp_path / "other"), corrections=table(tmp_path, *rows))
+    assert "changed nothing" not in capsys.readouterr().err
 
 
 def test_other_decisions_make_other_records(run: Run, tmp_path: pathlib.Path) -> None:
@@ -163,7 +186,7 @@ def test_decisions_on_videos_that_the_table_lacks_are_warned_of(
 ) -> None:
     rows = ("1,clip 000,cat,missing,0.9,yes", "2,x,cat,wrong,0.9,yes", "3,b,cat,wrong,0.9,yes", "4,c,cat,wrong,0.9,no")
     run(corrections=table(tmp_path, *rows))
-    (warning,) = [line for line in capfd.readouterr().err.splitlines() if "--corrections" in line]
+    (warning,) = [line for line in capfd.readouterr().err.splitlines() if "are not in" in line]
     assert "Warning: 2 videos of " in warning
     assert warning.endswith("such as 'b'.")
 

@@ -137,3 +137,12 @@ def test_decisions_that_cannot_be_applied(row: str, flags: tuple[str, ...], mess
 def test_decisions_on_other_times_do_not_contradict(table: str) -> None:
     folder = make(table, "1,b,cut,wrong,.9,0,5,yes", "2,b,cut,missing,.9,30,35,yes", "3,b,cut,wrong,.9,10,15,no")
     assert cells(folder)["b"] == {(start, "cut") for start in (5, 10, 15, 30)}
+
+
+def test_decisions_on_spans_that_change_nothing_are_said(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    make(table, "1,a,weld,wrong,.9,40,50,yes", "2,a,weld,missing,.8,12,20,yes", "3,b,cut,wrong,.9,15,25,yes")
+    text = capsys.readouterr().err
+    assert "2 decisions of --corrections=" in text
+    assert "line 2: 'weld' of 'a' is said to be wrong, but the table does not have it at this time" in text
+    make(table, "1,b,cut,wrong,.9,15,25,yes")
+    assert "changed nothing" not in capsys.readouterr().err

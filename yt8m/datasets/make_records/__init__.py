@@ -206,6 +206,8 @@ class _RecordsMaker:
                     write_answers(storage.join(config.out, ANSWERS), self._answers, label_joiner(config))
                 corrections, groups = self._corrections.manifest_entry, self._scan.groups
                 output.finish(self._classes, self._bad.problems, corrections=corrections, groups=groups)
+                if text := self._corrections.describe_idle():
+                    print(f"Warning: {text}.", file=sys.stderr)
             finally:
                 output.close()
         return output.summary(self._classes, self._bad.problems)

@@ -155,10 +155,14 @@ def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: C
 
 
 class Corrections:
-    """The decisions in a CSV table. If the path is empty, there are none."""
+    """The decisions in a CSV table. If the path is empty, there are none.
+
+    Attributes:
+      idle: the decisions that have changed nothing: a missing label is there already, or a wrong one is not there.
+    """
 
     def __init__(self, path: str) -> None:
-        self.path, self._changes = path, dict[bytes, list[Decision]]()
+        self.path, self._changes, self.idle = path, dict[bytes, list[Decision]](), set[Decision]()
         self._decisions = read_decisions(path) if path else []
         for decision in self._decisions:
             if decision.is_right:
@@ -181,6 +185,18 @@ class Corrections:
     def changes_of(self, video: bytes) -> Sequence[Decision]:
         """The decisions that say that a label of a video is wrong or missing."""
         return self._changes.get(video, ())
+
+    def describe_idle(self) -> str:
+        """What is said of decisions that have changed nothing; empty if there are none."""
+        if not self.idle:
+            return ""
+        first = min(self.idle)
+        state = "already has it" if first.kind == MISSING else "does not have it"
+        return (
+            f"{len(self.idle)} decisions of --corrections={self.path} changed nothing, such as line {first.line}: "
+            f"{first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but the table "
+            f"{state}{' at this time' if first.span else ''}"
+        )
 
     def check(self, classes: Classes, *, are_spans: bool = False) -> None:
         """Refuses decisions that cannot be applied to the labels of these classes.
@@ -212,19 +228,22 @@ class Corrections:
     def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> CorrectedLabels:
         """Applies the decisions to the labels of a batch of rows."""
         class_of = class_lookup(classes)
-        changes = [
-            (row, class_of(decision.label), decision.kind == MISSING)
+        decisions = [
+            (row, decision)
             for row, video in enumerate(ids if self._changes else ())
             for decision in self._changes.get(video, ())
         ]
-        if not changes:
+        if not decisions:
             return CorrectedLabels(labels, *np.zeros((2, 0), np.int64))
+        changes = [(row, class_of(decision.label), decision.kind == MISSING) for row, decision in decisions]
         rows, codes, is_missing = (np.array(column, np.int64) for column in zip(*changes, strict=True))
         # Each pair (row, class) becomes one number, so that NumPy's functions of sets can compare the pairs.
         width = max(classes.size, int(labels.codes.max(initial=0)) + 1)
         pairs, changed = labels.rows * width + labels.codes, rows * width + codes
         added_pairs = np.setdiff1d(changed[is_missing == 1], pairs)
         removed_pairs = np.intersect1d(changed[is_missing == 0], pairs)
+        is_idle = ~np.isin(changed, np.concatenate([added_pairs, removed_pairs]))
+        self.idle.update(decision for (_, decision), idle in zip(decisions, is_idle.tolist(), strict=True) if idle)
         pairs = np.sort(np.concatenate([pairs[~np.isin(pairs, removed_pairs)], added_pairs]))
         return CorrectedLabels(Labels(pairs // width, pairs % width), added_pairs // width, removed_pairs // width)
 

@@ -19,11 +19,13 @@ class CorrectedSpans(NamedTuple):
 
     Attributes:
       added, removed: numbers of decisions that have added a span, and of those that have removed one or a part of it.
+      idle: the decisions that have done neither.
     """
 
     spans: tuple[ClassSpan, ...]
     added: int = 0
     removed: int = 0
+    idle: tuple[Decision, ...] = ()
 
     @property
     def classes(self) -> set[int]:
@@ -43,19 +45,21 @@ def corrected(
       decisions: those on the video, of which each says that a label really is wrong or missing.
       class_of: the number of a class by its text.
     """
-    result, added, removed = tuple(spans), 0, 0
+    result, added, removed, idle = tuple(spans), 0, 0, list[Decision]()
     for decision in decisions:
         number = class_of(decision.label)
         start, end = decision.span or (0.0, float("inf"))
         if decision.kind == MISSING:
             is_there = any(number in span.classes and span.start <= start and end <= span.end for span in result)
             added += not is_there
+            idle += [decision] if is_there else []
             result += () if is_there else (ClassSpan(start, end, (number,)),)
             continue
         shortened = tuple(piece for span in result for piece in _without(span, number, start, end))
         removed += shortened != result
+        idle += [decision] if shortened == result else []
         result = shortened
-    return CorrectedSpans(result, added, removed)
+    return CorrectedSpans(result, added, removed, tuple(idle))
 
 
 def _without(span: ClassSpan, number: int, start: float, end: float) -> Sequence[ClassSpan]:
@@ -77,7 +81,9 @@ class SpanCorrections:
     def spans(self, video: bytes, spans: Sequence[Span]) -> CorrectedSpans:
         """The spans of a video after the decisions, with the numbers of their classes."""
         numbered = number_spans(spans, self._classes.number)
-        return corrected(numbered, self._corrections.changes_of(video), self._class_of)
+        result = corrected(numbered, self._corrections.changes_of(video), self._class_of)
+        self._corrections.idle.update(result.idle)
+        return result
 
     def labels(self, videos: Sequence[bytes], spans: Sequence[Sequence[Span]], labels: Labels) -> CorrectedLabels:
         """The labels of a batch of videos, which are the classes of their spans, after the decisions."""
