@@ -238,6 +238,27 @@ def test_only_the_parts_that_a_task_names_were_looked_at(tmp_path: pathlib.Path)
     assert read(write_json(tmp_path / "u.json", foreign)) == {"a.mp4": [(13, 14, ("x",))]}
 
 
+def test_spans_of_people_who_do_not_agree_are_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("video,label,start,end,annotator\na,x,5,20,ann\na,x,10,30,bob\nb,y,1,2,ann\n")
+    with pytest.raises(
+        UsageError, match=r'"annotator".*x from 5 to 20 \(ann\) and x from 10 to 30 \(bob\).*delete the'
+    ):
+        read(path)
+    path.write_text(
+        "video,label,start,end,annotator\na,x,5,20,ann\na,x,5,20,bob\nb,y,1,2,ann\nb,z,1,2,ann\nc,y,1,2,bob\n"
+    )
+    assert read(path)["b"] == [(1, 2, ("y",)), (1, 2, ("z",))]
+
+
+def test_spans_that_people_may_have_rejected_are_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("video,label,start,end,status\na,x,5,20,done\nb,y,1,2,rejected\n")
+    with pytest.raises(UsageError, match=r'"status" may say .*done.*rejected'):
+        read(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("video,label,start,end,status\na,x,5,20,done\nb,y,1,2,done\n")
+    assert set(read(tmp_path / "t.csv")) == {"a", "b"}
+
+
 def test_people_may_say_that_they_saw_no_class(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.csv").write_text("video,label,start,end\na,weld,1,2\na,(none),5,9\nb,No labels,0,4\n")
     assert read(tmp_path / "t.csv") == {"a": [(1, 2, ("weld",)), (5, 9, ())], "b": [(0, 4, ())]}

@@ -190,15 +190,20 @@ class Merger:
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
                 "only the rows whose labels count, and leave out this column."
             )
-        if len(self._verdicts) > 1 and self._repeats:
+        if self._repeats:
+            self._refuse_verdicts()
+        self._refuse_several_answers()
+        merged = self.merged_source({LABELS: [tuple(names) for names in self._labels]})
+        return Merged(merged, self._rows, self._is_scattered)
+
+    def _refuse_verdicts(self) -> None:
+        """Refuses a column that may say which rows are right, in words that are not known."""
+        if len(self._verdicts) > 1:
             raise UsageError(
                 f'{self._source.path} has several rows for a video, and "{self._verdict}" may say which labels are '
                 f"right, as in {' and '.join(map(repr, sorted(self._verdicts)[:3]))}. Keep only the rows whose labels "
                 "count, and delete this column."
             )
-        self._refuse_several_answers()
-        merged = self.merged_source({LABELS: [tuple(names) for names in self._labels]})
-        return Merged(merged, self._rows, self._is_scattered)
 
     def _refuse_several_answers(self) -> None:
         """Refuses the answers of several people for a video, unless all agree."""

@@ -105,6 +105,7 @@ class _SpanMerger(Merger):
         """Adds rows; a bad one stays a row of its own."""
         cells = rows.cells
         self._bad |= rows.bad
+        self._verdicts.update(map(str, cells[self._verdict]) if self._verdict else ())
         labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
         counts = (
             [_says_yes(cell) for cell in cells[self._value]] if self._value else [True] * len(cells[self._roles.id])
@@ -125,6 +126,9 @@ class _SpanMerger(Merger):
             is_span = counts[index]
             names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
             self._labels[place].update(dict.fromkeys(names))
+            if self._person and is_span:
+                text = f"{'+'.join(names)} from {times[0]} to {times[1]}"
+                self._answers[place].setdefault(cells[self._person][index], set()).add(text)
             if is_span:
                 is_denied = any(str(cell).strip().lower() in _NO_CLASSES for cell in row)
                 self._add_span(place, names, times, number, is_denied)
@@ -172,6 +176,8 @@ class _SpanMerger(Merger):
 
     def spans(self) -> MergedSpans:
         """The merged rows."""
+        self._refuse_verdicts()
+        self._refuse_several_answers()
         number, seen_parts, lengths = sum(map(len, self._spans)), *told_by(self._source)
         for name, place in self._place.items():
             self._spans[place] += [Span(start, end, (), is_part=True) for start, end in seen_parts.get(name, ())]
