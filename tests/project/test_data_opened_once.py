@@ -7,13 +7,12 @@ import collections
 import pathlib
 
 import pytest
+import sources
 
-import yt8m
 from yt8m import storage, train
 from yt8m.command_line import cli
 from yt8m.records import manifest, opened_data, vocabulary
 
-PACKAGE = pathlib.Path(yt8m.__file__).parent
 OPENER = "records/opened_data.py"
 # Files that list what is no data of a user: their own outputs, a checkpoint's files, an archive's folders.
 LISTS_ITS_OWN = {
@@ -28,11 +27,11 @@ LISTS_ITS_OWN = {
 def calls() -> collections.defaultdict[str, set[str]]:
     """{`module.function` as written: files of the package that call it}."""
     found = collections.defaultdict[str, set[str]](set)
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in sources.files():
+        for node in sources.nodes(path):
             called = node.func if isinstance(node, ast.Call) else None
             if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
-                found[f"{called.value.id}.{called.attr}"].add(str(path.relative_to(PACKAGE)))
+                found[f"{called.value.id}.{called.attr}"].add(str(path.relative_to(sources.PACKAGE)))
     return found
 
 

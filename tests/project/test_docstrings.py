@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import pathlib
 import re
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import sources
+from sources import ROOT
+
 # Programs: their errors are what users see.
 RUNS = ("run", "main")
 
@@ -24,7 +25,7 @@ def offered(modules: set[str]) -> dict[str, set[str]]:
     for module in modules:
         folder = ROOT / module.replace(".", "/")
         path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in sources.nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("yt8m"):
                 names.setdefault(node.module or "", set()).update(alias.name for alias in node.names)
     return names
@@ -36,11 +37,11 @@ def inner_docstrings() -> list[tuple[str, str]]:
     found = []
     modules = published()
     others = offered(modules)
-    for path in sorted((ROOT / "yt8m").rglob("*.py")):
+    for path in sources.files():
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         if module in modules:
             continue
-        for top in ast.parse(path.read_text()).body:
+        for top in sources.tree(path).body:
             if getattr(top, "name", "") in others.get(module, ()):
                 continue
             for node in ast.walk(top):

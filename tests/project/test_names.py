@@ -7,7 +7,8 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-PACKAGE = pathlib.Path(__file__).parents[2] / "yt8m"
+import sources
+
 VARIABLES = {
     *("found", "given", "told", "one", "asked", "held", "there", "kept", "known"),
     *("parts", "what", "own", "named", "rest", "more", "many", "left", "how"),
@@ -17,7 +18,7 @@ ALLOWED = {"matmul left", "float16_matmul left", "product left"}  # the operands
 
 
 def functions(path: pathlib.Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in sources.nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -38,7 +39,7 @@ def vague_names(path: pathlib.Path) -> Iterator[str]:
 
 
 def test_no_name_of_the_package_fits_anything() -> None:
-    vague = {path.name: names for path in sorted(PACKAGE.rglob("*.py")) if (names := list(vague_names(path)))}
+    vague = {path.name: names for path in sources.files() if (names := list(vague_names(path)))}
     assert vague == {}, "name what the value is: features, lines, flags, digest"
 
 
@@ -52,7 +53,7 @@ def test_a_vague_name_is_seen(tmp_path: pathlib.Path) -> None:
 
 def unknown_arguments(path: pathlib.Path) -> Iterator[str]:
     """The names that a section `Args` describes, but that the function, or the constructor of the class, lacks."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in sources.nodes(path):
         constructor = isinstance(node, ast.ClassDef) and next(
             (part for part in node.body if getattr(part, "name", "") == "__init__"), None
         )
@@ -67,5 +68,5 @@ def unknown_arguments(path: pathlib.Path) -> Iterator[str]:
 
 
 def test_each_described_argument_is_one() -> None:
-    unknown = {path.name: names for path in sorted(PACKAGE.rglob("*.py")) if (names := list(unknown_arguments(path)))}
+    unknown = {path.name: names for path in sources.files() if (names := list(unknown_arguments(path)))}
     assert unknown == {}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
-import pathlib
 import pkgutil
 from collections.abc import Iterator
 
 import pytest
+import sources
+from sources import ROOT
 
 import yt8m
 from yt8m import extractors, losses, models
 from yt8m.options import declared, fields_of, flag_of, short_name
-
-ROOT = pathlib.Path(yt8m.__file__).parents[1]
 
 # Lists that say nothing about options: {(file, items): what they are}.
 EXCEPTIONS = {
@@ -97,8 +96,8 @@ def test_no_list_of_names_of_options_is_kept_by_hand() -> None:
     programs = list(names_of_programs())
     assert len(programs) > 30
     found = set()
-    for path in (ROOT / "yt8m").rglob("*.py"):
-        for texts in literals(ast.parse(path.read_text())):
+    for path in sources.files():
+        for texts in literals(sources.tree(path)):
             most = max(len(names.intersection(texts)) for names in programs) if len(texts) > 1 else 0
             if most >= 2 and 2 * most >= len(texts):
                 found.add((str(path.relative_to(ROOT)), ",".join(texts)))
