@@ -64,11 +64,11 @@ def test_it(number, tmp_path):
 
 
 def run(
-    tmp_path: pathlib.Path, *words: str, dying: str = DYING, **how: Any
+    tmp_path: pathlib.Path, *words: str, dying: str = DYING, conftest: str = "", **how: Any
 ) -> tuple[subprocess.CompletedProcess[str], list[str], dict[str, str]]:
     """Runs the tests below in two workers; what it said, the tests that were begun, and {name: outcome}."""
     log, report = tmp_path / "log", tmp_path / "report.xml"
-    (tmp_path / "conftest.py").write_text(CONFTEST.replace("{log!r}", repr(str(log))))
+    (tmp_path / "conftest.py").write_text(CONFTEST.replace("{log!r}", repr(str(log))) + conftest)
     for name, text in {"a/test_dying.py": dying, "a/test_good.py": GOOD, "b/test_others.py": GOOD}.items():
         path = tmp_path / "tests" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +124,34 @@ def test_control_c_ends_all_and_closes_what_they_hold(tmp_path: pathlib.Path) ->
     assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout + done.stderr
     assert begun.count("closed") == 1
     assert "KeyboardInterrupt" in done.stdout
+
+
+HANGING = """
+import signal, threading, time
+
+def test_waits():
+    started = threading.Thread(target=time.sleep, args=(2,), name="the sleeper")
+    started.start()
+    time.sleep(600)
+
+def test_waits_in_c():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    time.sleep(600)
+
+def test_last():
+    pass
+"""
+
+
+def test_tests_that_hang_have_failed_and_show_where(tmp_path: pathlib.Path) -> None:
+    """Of the two that wait, one hears the alarm of pytest-timeout, and the other does not."""
+    conftest = "\nforked_workers._DEAF_SECONDS = forked_workers._LOOK_SECONDS = 0.5\n"
+    done, _, found = run(tmp_path, "--timeout=1", "-k", "waits or last", dying=HANGING, conftest=conftest)
+    states = {"test_waits": "failed", "test_waits_in_c": "failed", "test_last": "passed"}
+    assert found == {f"test_dying::{name}": state for name, state in states.items()}, done.stdout
+    assert "Timeout (>1.0s)" in done.stdout
+    assert "the sleeper" in done.stdout
+    assert "signal 9" in done.stdout
 
 
 @pytest.mark.parametrize("last", ["a", ""])

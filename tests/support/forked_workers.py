@@ -15,16 +15,22 @@ import contextlib
 import itertools
 import mmap
 import os
+import signal
 import sys
+import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from multiprocessing import connection
 from typing import Any
 
 import pytest
+from _pytest.config import create_terminal_writer
 
 _SECONDS = {True: 10.0, False: 0.15}  # of a test that is marked `long`, and of another, roughly
+# A test that takes so much longer than its limit does not listen to pytest-timeout: it waits in C code, for instance.
+_DEAF_SECONDS = 60.0
+_LOOK_SECONDS = 5.0
 
 
 class Files:
@@ -70,6 +76,7 @@ class Worker:
 
     def __init__(self, number: int, loop: ForkedLoop) -> None:
         self.folder, self.running, self.left = "", -1, collections.deque[int]()
+        self.began = 0.0  # when the test that runs began
         self.reports: list[Any] | None = None  # of the test that runs; None before the first test
         self.link, its_link = connection.Pipe()
         sys.stdout.flush()
@@ -128,12 +135,13 @@ class ForkedLoop:
         workers = {worker.link: worker for worker in (self._start(files) for _ in range(self.count))}
         try:
             while workers:
-                for link in connection.wait(list(workers)):
+                for link in connection.wait(list(workers), _LOOK_SECONDS):
                     if not self._receive(workers[link], files):
                         worker = workers.pop(link)
                         if self._bury(worker, files):
                             new = self._start(files)
                             workers[new.link] = new
+                self._kill_deaf(workers.values())
         except BaseException:
             self.stop[0] = 1
             for worker in workers.values():
@@ -144,6 +152,14 @@ class ForkedLoop:
         worker = Worker(next(self._numbers), self)
         worker.send_file(files, self._is_stopped())
         return worker
+
+    def _kill_deaf(self, workers: Iterable[Worker]) -> None:
+        """Kills each worker whose test has not ended though its time is over; its test has failed."""
+        for worker in workers:
+            if worker.running >= 0:
+                limit = _limit(self.session.items[worker.running])
+                if limit and time.monotonic() - worker.began > limit + _DEAF_SECONDS:
+                    os.kill(worker.pid, signal.SIGKILL)
 
     def _is_stopped(self) -> bool:
         self.stop[0] = bool(self.session.shouldfail or self.session.shouldstop)
@@ -159,7 +175,7 @@ class ForkedLoop:
         if kind == "next":
             worker.send_file(files, self._is_stopped())
         elif kind == "start":
-            worker.running, worker.reports = worker.left.popleft(), []
+            worker.running, worker.reports, worker.began = worker.left.popleft(), [], time.monotonic()
         elif kind == "report":
             worker.reports.append(hook.pytest_report_from_serializable(config=self.session.config, data=content))
         elif kind == "end":
@@ -188,10 +204,30 @@ class ForkedLoop:
         files.give_back(list(worker.left))
         if worker.running >= 0:
             item = self.session.items[worker.running]
-            text = f"the process that ran this test ended: {how}"
+            seconds = time.monotonic() - worker.began
+            text = f"the process that ran this test ended after {seconds:.0f} s: {how}"
             worker.reports.append(pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call"))
             self._tell(worker)
         return not self._is_stopped()
+
+
+def _limit(item: pytest.Item) -> float:
+    """The seconds that pytest-timeout gives a test; 0 for no limit."""
+    marker = item.get_closest_marker("timeout")
+    if marker is not None and marker.args:
+        return float(marker.args[0])
+    return float(item.config.getoption("timeout") or item.config.getini("timeout") or 0)
+
+
+class _Terminal:
+    """Stands for the terminal of a worker: pytest-timeout writes there where the threads of a test are."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @property
+    def _tw(self) -> Any:
+        return create_terminal_writer(self._config, sys.stderr)  # captured, and so shown with the test
 
 
 class _Sender:
@@ -264,6 +300,7 @@ def _prepare(config: pytest.Config, number: int) -> None:
     for name in ("terminalreporter", "junitxml", "lfplugin", "nfplugin", "stepwiseplugin"):
         if plugin := config.pluginmanager.getplugin(name):
             config.pluginmanager.unregister(plugin)
+    config.pluginmanager.register(_Terminal(config), "terminalreporter")
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
