@@ -241,6 +241,27 @@ def test_figures_of_different_videos_are_said_not_to_be_comparable(
     assert "not comparable" not in capsys.readouterr().out
 
 
+def test_a_figure_of_videos_without_labels_is_a_dash_with_the_reason_and_never_the_worst(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [{"name": "GAP", "key": "gap"}, {"name": "mAP", "key": "map"}, {"name": "GAP tail", "key": "gap_tail"}]
+    for name, classes, gap, mean in (("a", 3, 0.5, 0.25), ("b", 0, 0.0, None), ("c", 3, 0.0, 0.125)):
+        run_dir.write(str(tmp_path / name), TrainConfig(train_dir=str(tmp_path / name)))
+        report = {"global_step": 5, "num_examples": 12, "gap": gap, "map": mean, "gap_tail": None, "metrics": keys}
+        (tmp_path / name / "eval").mkdir()
+        (tmp_path / name / "eval/report.json").write_text(
+            json.dumps({**report, "num_classes_with_positives": classes, "classes": []})
+        )
+    assert cli.main(["runs", str(tmp_path), "--sort=GAP"]) == 0
+    header, *rows, note = (line for line in capsys.readouterr().out.splitlines() if line.strip(" ─-"))
+    assert "GAP tail" not in header
+    figures = {line.split()[0].rpartition("/")[2]: line.split()[2:4] for line in rows}
+    assert [*figures.items()] == [("a", ["0.5000", "0.2500"]), ("c", ["0.0000", "0.1250"]), ("b", ["—", "—"])]
+    assert note.startswith("— GAP, mAP: no example has a label (")
+    assert note.endswith("/b)")
+    assert run_list.find_runs([str(tmp_path / "b")])[0].as_json()["figures"] == {}
+
+
 def test_a_long_message_is_cut_in_the_table_and_whole_in_json(
     folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64, places_within
 from yt8m.eval_util.metrics import is_below_one
 from yt8m.eval_util.videos import Videos
-from yt8m.records.thresholds import BELOW_TARGET, COMMON, TOO_FEW_LABELS
+from yt8m.records.thresholds import BELOW_TARGET, COMMON, FEW_POSITIVES, TOO_FEW_LABELS
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports.loading import Run, class_intervals
 
@@ -175,7 +175,8 @@ class ClassRow(NamedTuple):
       vertical: its coarse category; empty if it is not known.
       interval: the 95 % interval of its AP.
       precision, recall, f1: how well the tags of the class agree with its labels, see `OperatingPoints`.
-      remark: `*` for a threshold that is common to all classes; or why the class has no threshold; else empty.
+      remark: `*` for a threshold that is common to all classes; why the class has no threshold; or in brackets how many
+        videos its threshold comes from, if they are few; else empty.
     """
 
     number: int
@@ -217,7 +218,7 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
             _share_text(precision),
             _share_text(recall),
             _share_text(f1),
-            *_threshold_texts(threshold, basis),
+            *_threshold_texts(threshold, basis, int(num_labels)),
         )
         for number, ((num_labels, ap, lower, upper, precision, recall, f1), (threshold, basis)) in enumerate(
             zip(columns, thresholds, strict=True)
@@ -225,10 +226,11 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     ]
 
 
-def _threshold_texts(threshold: float, basis: str) -> tuple[str, str]:
+def _threshold_texts(threshold: float, basis: str, positives: int) -> tuple[str, str]:
     """(the threshold as a text, the remark after it)."""
     remarks = {COMMON: "*", TOO_FEW_LABELS: "too few labels", BELOW_TARGET: "below target"}
-    return f"{threshold:.3g}" if math.isfinite(threshold) else UNDEFINED, remarks.get(basis, "")
+    few = f"({positives})" if positives < FEW_POSITIVES else ""
+    return f"{threshold:.3g}" if math.isfinite(threshold) else UNDEFINED, remarks.get(basis, few)
 
 
 def _share_text(share: float) -> str:

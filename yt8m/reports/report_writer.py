@@ -204,6 +204,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         fewest_labels=LABELS_FOR_MEANS,
         has_best_f1=any(run.samples.points.guarantee is None for run in runs),
         has_common=any(run.samples.points.guarantee is None and not run.samples.points.is_own.all() for run in runs),
+        has_few=any(row.remark.startswith("(") for view in views for row in view.classes),
         of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
         of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
         least=ranked[0][2],

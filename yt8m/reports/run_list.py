@@ -18,8 +18,9 @@ from yt8m.config import run_dir
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, suggestion
 from yt8m.eval_util import eval_samples
-from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
+from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details, why_undefined
 from yt8m.options import option, shown
+from yt8m.reports.measures import UNDEFINED
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runs.opened_run import RunFiles
 from yt8m.terminal import print_table, printable
@@ -40,6 +41,7 @@ class Figures(NamedTuple):
       values: {name of the metric: value}.
       videos: number of evaluated videos; None if it is not known.
       labels: a hash of how many of the videos have each class; empty if it is not known.
+      undefined: {name of the metric: why its value would say nothing about the model}.
     """
 
     source: str
@@ -47,6 +49,7 @@ class Figures(NamedTuple):
     values: Mapping[str, float]
     videos: int | None = None
     labels: str = ""
+    undefined: Mapping[str, str] = {}
 
 
 @dataclass
@@ -132,7 +135,7 @@ def run(config: RunsConfig, folders: Sequence[str]) -> int:
         terminal.print_json([run.as_json() for run in runs])
     elif runs:
         _print_runs(runs, _metric_name(config.sort))
-        if note := not_comparable(runs, _metric_name(config.sort)):
+        for note in filter(None, (*undefined_notes(runs), not_comparable(runs, _metric_name(config.sort)))):
             print(note)
     else:
         print(f"there is no run in {', '.join(folders or [RUNS])}")
@@ -259,9 +262,14 @@ def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Fi
 def _figures_of_report(report: Any) -> Figures:
     # The names and keys of the metrics are read from the file too, because a metric may be the user's own.
     values = {str(row["name"]): report.get(row["key"]) for row in report["metrics"]}
+    has_labels = bool(report.get("num_classes_with_positives", True))
+    reasons = {row["name"]: why_undefined(row["key"], values[row["name"]], has_labels) for row in report["metrics"]}
+    undefined = {name: why for name, why in reasons.items() if why}
+    values = {name: value for name, value in values.items() if name not in undefined}
     positives = [[row["class"], row["positives"]] for row in report.get("classes", ())]
     labels = hashlib.blake2b(json.dumps(positives).encode(), digest_size=8).hexdigest()
-    return Figures(EVALUATION, int(report["global_step"]), _metric_values(values), int(report["num_examples"]), labels)
+    step, videos = int(report["global_step"]), int(report["num_examples"])
+    return Figures(EVALUATION, step, _metric_values(values), videos, labels, undefined)
 
 
 def _figures_of_best(note: Any) -> Figures:
@@ -358,6 +366,20 @@ def not_comparable(runs: Sequence[ListedRun], metric: str) -> str:
     )
 
 
+def undefined_notes(runs: Sequence[ListedRun]) -> Iterator[str]:
+    """Lines which say why a figure of some runs is a dash; details, which have no column, are left out."""
+    reasons: dict[str, tuple[list[str], list[str]]] = {}  # {reason: (metrics, folders)}
+    details = names_of_details()
+    for run in runs:
+        for name, why in run.figures.undefined.items() if run.figures else ():
+            if name not in details:
+                for column, text in zip(reasons.setdefault(why, ([], [])), (name, run.folder), strict=True):
+                    if text not in column:
+                        column.append(text)
+    for why, (metrics_of_reason, folders) in reasons.items():
+        yield f"{UNDEFINED} {', '.join(metrics_of_reason)}: {why} ({printable(', '.join(folders))})"
+
+
 def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
     """Prints the table.
 
@@ -366,7 +388,7 @@ def _print_runs(runs: Sequence[ListedRun], sorted_by: str) -> None:
     Args:
       sorted_by: a metric that gets a column even if it is a detail; empty for none.
     """
-    names = {name for run in runs if run.figures for name in run.figures.values}
+    names = {name for run in runs if run.figures for name in (*run.figures.values, *run.figures.undefined)}
     names -= names_of_details() - {sorted_by}
     built_in = [metric.name for metric in gap_first(metrics.all())]
     figures = [*(name for name in built_in if name in names), *sorted(names.difference(built_in))]
@@ -384,7 +406,8 @@ def _cells(run: ListedRun, figures: Sequence[str], has_differing: bool) -> Itera
     yield from (run.folder, model, "" if run.step is None else str(run.step))
     values = run.figures.values if run.figures else {}
     for name in figures:
-        yield f"{values[name]:.4f}" if name in values else ""
+        is_undefined = run.figures is not None and name in run.figures.undefined
+        yield f"{values[name]:.4f}" if name in values else UNDEFINED * is_undefined
     if figures:
         yield f"{run.figures.source}, step {run.figures.step}" if run.figures else ""
     yield _duration(run.age) if run.written else ""
