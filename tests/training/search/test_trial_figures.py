@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import cases
 import numpy as np
 import pytest
 
@@ -43,16 +44,16 @@ def test_a_weight_counts_a_video_so_often() -> None:
     assert weighted.gap == pytest.approx(repeated.gap, abs=0.05)
 
 
-@pytest.mark.heavy
-def test_what_is_quoted_of_the_best_of_many_does_not_exceed_chance() -> None:
-    """20 searches on data without signal: the best of 23 random candidates looks better than chance, its quote not."""
+@pytest.mark.parametrize(("videos", "classes", "candidates"), cases.all_of([(30, 3, 10)], heavy=[(40, 8, 23)]))
+def test_what_is_quoted_of_the_best_of_many_does_not_exceed_chance(videos: int, classes: int, candidates: int) -> None:
+    """20 searches on data without signal: the best of the random candidates looks better than chance, its quote not."""
     naive, quoted, chance, errors = [], [], [], []
     for repeat in range(20):
         generator = np.random.default_rng(repeat)
-        labels = draw(repeat, videos=40, classes=8)[1]
-        keys = generator.integers(0, 2**63, 40).astype(np.uint64)
-        candidates = [generator.normal(size=labels.shape).astype(np.float32) for _ in range(23)]
-        rows = [trial_figures.row_of(scores, labels, keys) for scores in candidates]
+        labels = draw(repeat, videos=videos, classes=classes)[1]
+        keys = generator.integers(0, 2**63, videos).astype(np.uint64)
+        scores_of_candidates = [generator.normal(size=labels.shape).astype(np.float32) for _ in range(candidates)]
+        rows = [trial_figures.row_of(scores, labels, keys) for scores in scores_of_candidates]
         quote = trial_figures.quoted(rows)
         halves = [half["map"] for row in rows for half in row["halves"]]
         naive.append(max(rows, key=trial_figures.rank_of)["map"] - np.mean([row["map"] for row in rows]))
