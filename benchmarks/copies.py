@@ -5,7 +5,7 @@ its own, beside the device of the input, and reads from TensorFlow's partition g
 GPU is needed. Ops of a tower that have no GPU kernel are put on the host, as TensorFlow's soft placement does. The step
 runs on few short videos, and the sizes are computed for 1,024 videos of 300 frames a tower.
 
-The floor is what a step must copy: the frames that the model uses, the labels (one byte each) and the numbers of
+The floor is what a step must copy: the frames that the model uses, the labels (eight bytes each) and the numbers of
 frames, once for each tower; each weight once for each tower, and each gradient once. With one tower the weights are on
 its device. Tensors of less than 4 kB are counted, since each takes the time of a copy, however small it is; those that
 are weights, gradients or batch statistics are in the floor too.
@@ -25,10 +25,12 @@ from yt8m import deploy, graph, losses, models
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.graph import Inputter
 from yt8m.lazy import tf
+from yt8m.readers import listed_labels
 from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler
 
 SIZES, CLASSES = (1024, 128), 3862
+LABEL_RATE = 0.001  # the share of the classes that a video has
 # Videos of a tower and frames of a video: in the step that runs, and in the batch whose bytes are counted. No model has
 # a size that is a multiple of one of the small numbers, so their multiples in a shape are rows and frames.
 SMALL, LARGE = (31, 19), (1024, 300)
@@ -75,7 +77,10 @@ class _Videos(Inputter):
     """Random videos in memory."""
 
     def __init__(self, level: str) -> None:
-        self.batch_size, self._level = SMALL[0], level
+        self.batch_size, self._level, self._is_packed = SMALL[0], level, False
+
+    def pack_batches(self) -> None:
+        self._is_packed = True
 
     def files(self) -> Sequence[str]:
         return ()
@@ -85,12 +90,21 @@ class _Videos(Inputter):
         features = tuple(draw.integers(0, 256, (batch_size, frames, size), np.uint8) for size in SIZES)
         if self._level != "frame":
             features = tuple(feature[:, 0].astype(np.float32) for feature in features)
-        ids, labels = np.array([b"v"] * batch_size), draw.random((batch_size, CLASSES)) < 0.001
+        ids, labels = np.array([b"v"] * batch_size), draw.random((batch_size, CLASSES)) < LABEL_RATE
         videos = (ids, features, np.full(batch_size, frames, np.int32), labels)
         dims = (None,) if self._level == "frame" else ()
         shapes = ((), tuple((*dims, size) for size in SIZES), (), (CLASSES,))
         padded = tf.data.Dataset.from_tensor_slices(videos).repeat().padded_batch(batch_size, shapes)
-        return padded.map(Batch)
+        return padded.map(lambda *fields: self._form_of(Batch(*fields)))
+
+    def _form_of(self, batch: Batch) -> Batch:
+        """The batch as a reader would make it."""
+        if not self._is_packed:
+            return batch
+        places, videos = tf.where(batch.labels), tf.size(batch.video_ids, out_type=tf.int64)
+        labels = tf.RaggedTensor.from_value_rowids(places[:, 1], places[:, 0], videos)
+        fields = listed_labels.fields_of_labels(labels, batch.video_ids, CLASSES, is_listed=True)
+        return batch._replace(labels=None, label_lists=fields["label_lists"])
 
 
 @contextlib.contextmanager
@@ -240,7 +254,7 @@ def floor(model_name: str, towers: int, **hyper_parameters: Any) -> Crossing:
         features = rows * sum(SIZES) * 4
     else:
         features = rows * min(_frames_used(model) or frames, frames) * sum(SIZES) + rows * 4
-    data = features + rows * CLASSES
+    data = features + rows * int(CLASSES * LABEL_RATE * 8)
     with tf.Graph().as_default():
         modeler = VideoModeler(model, None, CLASSES, feature_sizes=SIZES)
         modeler.predict_placeholders(model.level == "frame")

@@ -24,6 +24,8 @@ class Batch(NamedTuple):
         examples are videos.
       film_means: one tensor per feature name, float32 [B, size], dequantised: the mean of the frames of the video that
         a segment is part of; None without --film_mean, or if the examples are videos.
+      label_lists: the labels as class numbers, int64 [B, K], in a batch on its way to another device, whose `labels`
+        are None; see `readers.listed_labels`. Otherwise None.
     """
 
     video_ids: tf.Tensor
@@ -33,6 +35,7 @@ class Batch(NamedTuple):
     label_weights: tf.Tensor | None = None
     video_labels: tf.Tensor | None = None
     film_means: tuple[tf.Tensor, ...] | None = None
+    label_lists: tf.Tensor | None = None
 
 
 class SideOutput(NamedTuple):

@@ -32,6 +32,7 @@ def build(
     signature: Mapping[str, Any] | None = None,
     synchrony: Synchrony | deploy.AllReduce | None = None,
     columns: Columns | None = None,
+    packs: bool = True,
 ) -> TrainOps:
     """Builds one training step in the current graph and publishes it to collections.
 
@@ -51,6 +52,7 @@ def build(
         `AllReduce` a step after the end of the data of all replicas raises no error; its `examples` is 0.
       columns: {name of a variable: bool [size of its last axis], which of its columns learn}; all other variables and
         columns are frozen. None: everything learns. Not to be used together with `synchrony`.
+      packs: whether batches that are copied to other devices may be packed (`Inputter.pack_batches`).
 
     Returns:
       The handles. N towers give the same gradients as one tower on the same batch, except for rounding. For models with
@@ -62,6 +64,8 @@ def build(
         several replicas that share parameter servers.
     """
     _check_arguments(inputter, modeler, optimizer, deployment)
+    if packs:
+        _pack_for(deployment, inputter, modeler)
     with tf.device(deployment.inputs_device()):  # an op without a device would run on the first GPU
         ops = _build_step(
             inputter, modeler, deployment, optimizer, devices or DeviceConfig(), seed, split, synchrony, columns
@@ -115,6 +119,12 @@ def _build_step(
         averages=update.averages,
         bad_tower=update.gradients.bad_tower,
     )
+
+
+def _pack_for(deployment: deploy.DeploymentConfig, inputter: Inputter, modeler: Modeler) -> None:
+    """Packs the batches if they are copied to the towers' devices; from one CPU device to another nothing is copied."""
+    if modeler.unpacks and not (deployment.clone_on_cpu or deployment.spread_on_cpu):
+        inputter.pack_batches()
 
 
 def _global_step(deployment: deploy.DeploymentConfig) -> tf.Variable:
@@ -176,6 +186,7 @@ def build_eval(
       UsageError: `inputter` or `modeler` is not derived from its base class.
     """
     check_workload(inputter, modeler)
+    _pack_for(deployment, inputter, modeler)
     with tf.device(deployment.inputs_device()):
         global_step = _global_step(deployment)
         read = read_shares(inputter, deployment, split=True)
@@ -220,7 +231,7 @@ def build_predictions(modeler: Modeler, deployment: deploy.DeploymentConfig, bat
         tf.name_scope("predict"),
         tf.variable_scope(tf.get_variable_scope(), reuse=True),
     ):
-        return modeler.predict(batch)
+        return modeler.predict(modeler.unpacked(batch))
 
 
 def _step_losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:

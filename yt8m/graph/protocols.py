@@ -67,6 +67,12 @@ class Inputter(abc.ABC):
         """
         return storage.samples(list(self.files()))
 
+    def pack_batches(self) -> None:  # noqa: B027 - most inputters have no smaller form of a batch
+        """Makes the batches of later datasets smaller, in a form from which `Modeler.unpacked` restores them.
+
+        The engine calls this if the towers are on other devices, to which every batch is copied.
+        """
+
     @abc.abstractmethod
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
         """The batches of examples in some files; a batch is any nest of tensors [examples, ...].
@@ -142,6 +148,9 @@ class _PartialInputter(Inputter):
     def __init__(self, inputter: Inputter, files: Sequence[str]) -> None:
         self._inputter, self._files, self.batch_size = inputter, files, inputter.batch_size
 
+    def pack_batches(self) -> None:
+        self._inputter.pack_batches()
+
     def files(self) -> Sequence[str]:
         """The files of this part."""
         return self._files
@@ -157,9 +166,18 @@ class Modeler(abc.ABC):
     Attributes:
       reads_parts: whether training reads only small parts of the tensors of rank 3 and more, where these are. With
         `prefetch_to_device` they stay in the host's memory, since copying them whole would take longer.
+      unpacks: whether `unpacked` restores what `Inputter.pack_batches` makes smaller.
     """
 
     reads_parts: bool = False
+    unpacks: bool = False
+
+    def unpacked(self, batch: Any) -> Any:
+        """A batch, or a tower's share of one, as the other methods take it.
+
+        The engine calls this once for each tower, on the tower's device.
+        """
+        return batch
 
     @abc.abstractmethod
     def build(self, batch: Any, is_training: bool) -> ModelOutput:

@@ -97,13 +97,14 @@ def build_towers(
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
         index, share = next(indexed_shares)
+        batch = modeler.unpacked(share.batch)
         with (
             random_keys.scope(seed, step, deployment.replica_id * deployment.num_clones + index),
             precision.scope(devices.precision),
             exchange.tower(index, share.rows) if exchange else nullcontext(),
         ):
-            output = modeler.build(share.batch, is_training=mode == "train")
-        return output, modeler.reports(share.batch, output, mode)
+            output = modeler.build(batch, is_training=mode == "train")
+        return output, modeler.reports(batch, output, mode)
 
     with tf.variable_scope(
         tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False

@@ -50,9 +50,11 @@ class Reader(abc.ABC):
       feature_ranges: for each feature the smallest and largest value that its bytes stand for, or () if it is stored as
           floats; if the whole tuple is empty, each feature is stored as `data_format.usual_range` says.
       zeroed: counts the values that were set to 0; None if they are not counted.
+      lists_labels: whether its batches have `label_lists` in place of `labels`; only readers of this package can.
     """
 
     zeroed: ZeroedCount | None = None
+    lists_labels: bool = False
 
     def __init__(
         self,

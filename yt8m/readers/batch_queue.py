@@ -20,6 +20,7 @@ from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cached_input import AUTO, CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
+from yt8m.readers.listed_labels import FEWEST_CLASSES
 from yt8m.readers.pipeline import RecordCount, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import READERS, YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
@@ -181,6 +182,12 @@ class BatchQueue(Inputter):
 
     def _open(self) -> OpenedData:
         return open_data(self._patterns, manifest=self._manifest_file)
+
+    def pack_batches(self) -> None:
+        """Lists the labels of videos (`readers.listed_labels`), if there are many classes and the reader can do it."""
+        if type(self.reader) in READERS and not self._has_segments and self.reader.num_classes >= FEWEST_CLASSES:
+            self.reader = copy.copy(self.reader)
+            self.reader.lists_labels = True
 
     def keep_opened(self) -> OpenedData:
         """Opens the data, unless they are open, and keeps them: `files` does not change from now on.

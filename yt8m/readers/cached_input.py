@@ -56,8 +56,9 @@ class CachedInput:
         features, types = self._format.features, list(map(tf.as_dtype, self._records.cache.types))
         if getattr(self._reader, "segment_labels", False):
             return self._segments(numbers, types)
+        of_labels = tf.int64 if self._reader.lists_labels else tf.bool
         ids, labels, num_frames, *values = self._call(
-            self._read_videos, numbers, [tf.string, tf.bool, tf.int32, *types]
+            self._read_videos, numbers, [tf.string, of_labels, tf.int32, *types]
         )
         frames = [None] if self._format.level == "frame" else []
         values = [
@@ -72,9 +73,15 @@ class CachedInput:
                 for value, bounds in zip(values, self._bounds(), strict=True)
             ),
             num_frames=num_frames,
-            labels=tf.ensure_shape(labels, [None, self._reader.num_classes]),
+            **self._fields_of(labels),
         )
         return told_apart.from_cells(videos, self._reader)
+
+    def _fields_of(self, labels: tf.Tensor) -> dict[str, tf.Tensor | None]:
+        """The fields of a `Batch` for labels that `_read_videos` returned."""
+        if self._reader.lists_labels:
+            return {"labels": None, "label_lists": tf.ensure_shape(labels, [None, None])}
+        return {"labels": tf.ensure_shape(labels, [None, self._reader.num_classes])}
 
     def labels(self, numbers: tf.Tensor) -> tf.Tensor:
         """The labels, bool [N, C], of the records with the `numbers`, int64 [N]."""
@@ -155,7 +162,8 @@ class CachedInput:
     def _read_videos(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Ids, labels, numbers of frames, and the padded values of each feature of the records with these numbers."""
         picked = self._records.pick_records(numbers)
-        return [picked.ids, picked.labels(self._reader.num_classes), picked.num_frames, *picked.features()]
+        labels = picked.label_lists() if self._reader.lists_labels else picked.labels(self._reader.num_classes)
+        return [picked.ids, labels, picked.num_frames, *picked.features()]
 
     def _read_labels(self, numbers: np.ndarray) -> list[np.ndarray]:
         return [self._records.pick_records(numbers).labels(self._reader.num_classes)]

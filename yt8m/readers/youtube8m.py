@@ -17,7 +17,7 @@ from yt8m import options
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.readers import base, flat_frames, told_apart
+from yt8m.readers import base, flat_frames, listed_labels, told_apart
 from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
@@ -58,7 +58,7 @@ class YT8MAggregatedFeatureReader(Reader):
             video_ids=ids,
             features=tuple(map(feature, self.feature_names, self.feature_sizes)),
             num_frames=tf.ones_like(ids, tf.int32),
-            labels=base.dense_labels(parsed["labels"], ids, self.num_classes),
+            **listed_labels.fields_of_labels(parsed["labels"], ids, self.num_classes, self.lists_labels),
         )
 
     def parse_labels(self, serialized: tf.Tensor) -> tf.Tensor:
@@ -169,7 +169,7 @@ class YT8MFrameFeatureReader(Reader):
             video_ids=ids,
             features=tuple(feature.padded(lengths, longest) for feature in features),
             num_frames=tf.cast(num_frames, tf.int32),
-            labels=base.dense_labels(context["labels"], ids, self.num_classes),
+            **listed_labels.fields_of_labels(context["labels"], ids, self.num_classes, self.lists_labels),
         )
 
     def segments_of(

@@ -120,6 +120,17 @@ class PickedRecords:
             labels[np.repeat(positions, np.diff(classes.splits)), classes.values] = True
         return labels
 
+    def label_lists(self) -> NDArray[np.int64]:
+        """The labels of each record as class numbers, int64 [N, K], padded as `Batch.label_lists` are."""
+        owned = [(positions, self._lists[number]["labels"]) for number, positions in self._positions.items()]
+        longest = max(1, *(int(np.diff(lists.splits).max(initial=0)) for _, lists in owned))
+        padded = np.full((len(self._rows), longest), -1, np.int64)
+        for positions, (values, splits) in owned:
+            counts = np.diff(splits)
+            padded[positions[counts > 0]] = values[splits[:-1][counts > 0], np.newaxis]
+            padded[np.repeat(positions, counts), np.arange(len(values)) - np.repeat(splits[:-1], counts)] = values
+        return padded
+
     def lists(self, name: str) -> Ragged:
         """The list `name` of each of the N records: `labels`, or one of `shards.SEGMENT_LISTS` if ratings were read."""
         pieces: list[Any] = [None] * len(self._rows)

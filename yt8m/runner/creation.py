@@ -144,6 +144,8 @@ def replicate(
         signature=graph_signature(config),
         synchrony=synchrony,
         columns=config.columns,
+        # An exact position has parsed batches, so their form must stay that of the run's earlier checkpoints.
+        packs=not config.checkpoints.exact_resume,
     )
 
 

@@ -68,6 +68,8 @@ class VideoModeler(Modeler):
         they are read from a checkpoint, or if it takes nothing.
     """
 
+    unpacks = True
+
     def __init__(
         self, model: Any, label_loss: Any, num_classes: int, top_k: int = 20, feature_sizes: tuple[int, ...] = ()
     ) -> None:
@@ -89,6 +91,12 @@ class VideoModeler(Modeler):
     def reads_parts(self) -> bool:  # type: ignore[override]
         """Whether training reads so few frames of a video that copying all to the tower's device takes longer."""
         return 0 < getattr(self.model, "picked_frames", 0) <= _MOST_PICKED
+
+    def unpacked(self, batch: Batch) -> Batch:
+        """The batch with multi-hot labels."""
+        if batch.label_lists is None:
+            return batch
+        return batch._replace(labels=readers.multi_hot(batch.label_lists, self.num_classes), label_lists=None)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""
