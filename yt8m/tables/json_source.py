@@ -8,7 +8,7 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.tables import annotators, encodings, json_shapes, label_studio_tasks
+from yt8m.tables import annotators, encodings, json_shapes, label_studio_tasks, nested_spans
 from yt8m.tables.meanings import count_known, meaning_of
 from yt8m.tables.sources import MemorySource
 
@@ -84,6 +84,8 @@ def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[i
     if values and all(isinstance(value, dict) for value in values):
         if export := label_studio_tasks.read_tasks(path, values, control) or annotators.from_records(path, values):
             return export
+        if spans := nested_spans.from_videos(path, values):
+            return spans
         names = list(dict.fromkeys(name for value in values for name in value))
         cells = {name: [value.get(name) for value in values] for name in names}
         source = MemorySource(path, _flattened(cells), form, lines=lines)
@@ -133,6 +135,8 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
         return export
     if json_shapes.is_by_split(value):
         return _by_split(path, value, control)
+    if spans := nested_spans.from_object(path, value):
+        return spans
     if inner := json_shapes.inside(value, _LIST_NAMES):
         return _from_value(path, inner, control)
     if table := _from_pandas(path, value):

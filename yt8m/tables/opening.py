@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from yt8m import file_kinds, storage
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import annotators, json_source, workbook_source
+from yt8m.tables import annotators, json_source, label_tracks, workbook_source
 from yt8m.tables.array_source import ArraySource
 from yt8m.tables.arrow_source import ArrowSource
 from yt8m.tables.csv_source import CsvSource
@@ -18,7 +18,15 @@ _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".tab", ".lst", ".list")
 _ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _GZIP = ".gz"
 # The endings of the files that `open_source` takes, without `.gz`.
-ENDINGS = (*_TEXT_ENDINGS, *_ARROW_ENDINGS, *workbook_source.ENDINGS, *json_source.ENDINGS, ".npz", ".xml")
+ENDINGS = (
+    *_TEXT_ENDINGS,
+    *_ARROW_ENDINGS,
+    *workbook_source.ENDINGS,
+    *json_source.ENDINGS,
+    ".npz",
+    ".xml",
+    *label_tracks.ENDINGS,
+)
 # The ending that files have by their kind.
 _ENDING_OF = {
     file_kinds.OFFICE: ".xlsx",
@@ -51,6 +59,8 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
     path, sheet = _split_sheet(path)
     ending = _ending(path)
     if storage.is_dir(path):
+        if tracks := label_tracks.files_in(path):
+            return label_tracks.read(path, tracks, control)
         raise UsageError(f"{flag}={path} is a folder; name the table in it.")
     if ending in _UNSAFE:
         raise UsageError(f"{flag}={path}: {_EXPECTED}. Save the table as CSV, Parquet or JSON.")
@@ -75,6 +85,8 @@ def open_pairs(flag: str, path: str) -> Source | None:
 
 
 def _open(path: str, ending: str, sheet: str, column_names: Sequence[str], control: str) -> Source:
+    if ending in label_tracks.ENDINGS or (ending == ".txt" and label_tracks.is_audacity(path)):
+        return label_tracks.read(path, [path], control)
     if ending in _TEXT_ENDINGS:
         return annotators.from_table(CsvSource(path, column_names))
     if ending in _ARROW_ENDINGS:

@@ -165,6 +165,24 @@ def test_features_of_another_rate_than_the_table_says_are_refused(tmp_path: path
     assert set(stored(words[0])) == {"b"}
 
 
+def test_a_folder_of_tracks_is_a_table(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tracks").mkdir()
+    for name, cue in (("a", "00:05.000 --> 00:10.000\nweld\n"), ("b", "")):
+        np.save(tmp_path / f"{name}.npy", np.zeros((20, 4), np.float32))
+        (tmp_path / "tracks" / f"{name}.vtt").write_text(f"WEBVTT\n\n{cue}")
+    words = [f"{tmp_path}/tracks/", f"--array={tmp_path}", "--rows=spans"]
+    for _ in range(2):
+        assert (
+            cli.call("make-records", [f"--table={words[0]}", f"--out={tmp_path}/out", "--level=frame", *words[1:]]) == 0
+        )
+    assert "already has all these records" in capsys.readouterr().err
+    found = stored(str(tmp_path / "table"))
+    assert {video: lists["segment_start_times"] for video, lists in found.items()} == {"a": [5], "b": []}
+    (tmp_path / "tracks" / "b.vtt").write_text("WEBVTT\n\n00:00.000 --> 00:05.000\ncut\n")
+    with pytest.raises((UsageError, RunError), match="--overwrite"):
+        cli.call("make-records", [f"--table={words[0]}", f"--out={tmp_path}/out", "--level=frame", *words[1:]])
+
+
 def test_without_the_flag_both_readings_are_named(table: str) -> None:
     with pytest.raises(UsageError, match=r"line 3.*start of 'a' differs.*--rows=spans.*--columns=start=,end="):
         make(table)

@@ -43,6 +43,7 @@ from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
+from yt8m.tables import label_tracks
 
 # A batch has at most this many bytes of features and this many rows, so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
@@ -206,8 +207,7 @@ class _RecordsMaker:
                     write_answers(storage.join(config.out, ANSWERS), self._answers, label_joiner(config))
                 corrections, groups = self._corrections.manifest_entry, self._scan.groups
                 output.finish(self._classes, self._bad.problems, corrections=corrections, groups=groups)
-                if text := self._corrections.describe_idle():
-                    print(f"Warning: {text}.", file=sys.stderr)
+                self._corrections.warn_of_idle()
             finally:
                 output.close()
         return output.summary(self._classes, self._bad.problems)
@@ -215,7 +215,7 @@ class _RecordsMaker:
     def _input_files(self) -> list[str]:
         """The files that flags name."""
         config = self._config
-        return list(filter(None, (config.table, config.array, config.corrections, config.labels)))
+        return [*label_tracks.files_of(config.table), *filter(None, (config.array, config.corrections, config.labels))]
 
     def _hash_inputs(self) -> str:
         """A hash of all inputs that determine the records: flags, input files, classes and sizes of the splits."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -186,16 +187,17 @@ class Corrections:
         """The decisions that say that a label of a video is wrong or missing."""
         return self._changes.get(video, ())
 
-    def describe_idle(self) -> str:
-        """What is said of decisions that have changed nothing; empty if there are none."""
+    def warn_of_idle(self) -> None:
+        """Prints a warning if decisions have changed nothing."""
         if not self.idle:
-            return ""
+            return
         first = min(self.idle)
         state = "already has it" if first.kind == MISSING else "does not have it"
-        return (
-            f"{len(self.idle)} decisions of --corrections={self.path} changed nothing, such as line {first.line}: "
-            f"{first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but the table "
-            f"{state}{' at this time' if first.span else ''}"
+        print(
+            f"Warning: {len(self.idle)} decisions of --corrections={self.path} changed nothing, such as line "
+            f"{first.line}: {first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but the "
+            f"table {state}{' at this time' if first.span else ''}.",
+            file=sys.stderr,
         )
 
     def check(self, classes: Classes, *, are_spans: bool = False) -> None:

@@ -1,0 +1,139 @@
+"""Tracks of labels as WebVTT, SubRip, Audacity and ELAN write them, made by hand from the documentation."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from yt8m.errors import RunError, UsageError
+from yt8m.tables.understood import TableFlags, understand
+
+_VTT = """WEBVTT - labels of film a
+
+NOTE made by ann
+on a Monday
+
+STYLE
+::cue { color: red }
+
+1
+00:12.400 --> 00:31.000 align:start
+<v Ann>welding
+
+01:00:05.000 --> 01:01:02.500
+cutting
+<c.loud>grinding</c>
+"""
+_SRT = (
+    "1\r\n00:00:12,400 --> 00:00:31,000\r\nwelding\r\n\r\n2\r\n01:00:05,000 --> 01:01:02,500\r\ncutting\r\ngrinding\r\n"
+)
+_AUDACITY = "12.400000\t31.000000\twelding\n\\\t200.000000\t3000.000000\n3605.000000\t3662.500000\tcutting\n"
+_ELAN = """<?xml version="1.0" encoding="UTF-8"?>
+<ANNOTATION_DOCUMENT AUTHOR="" DATE="2024-01-01T00:00:00+01:00" FORMAT="3.0" VERSION="3.0">
+  <HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">
+    <MEDIA_DESCRIPTOR MEDIA_URL="file:///films/a.mp4" MIME_TYPE="video/mp4"/>
+  </HEADER>
+  <TIME_ORDER>
+    <TIME_SLOT TIME_SLOT_ID="ts1" TIME_VALUE="12400"/><TIME_SLOT TIME_SLOT_ID="ts2" TIME_VALUE="31000"/>
+    <TIME_SLOT TIME_SLOT_ID="ts3" TIME_VALUE="3605000"/><TIME_SLOT TIME_SLOT_ID="ts4" TIME_VALUE="3662500"/>
+  </TIME_ORDER>
+  <TIER LINGUISTIC_TYPE_REF="default" TIER_ID="work">
+    <ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2">
+      <ANNOTATION_VALUE>welding</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>
+    <ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a2" TIME_SLOT_REF1="ts3" TIME_SLOT_REF2="ts4">
+      <ANNOTATION_VALUE>cutting</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>
+  </TIER>
+  <TIER LINGUISTIC_TYPE_REF="default" TIER_ID="empty"/>
+  OTHERS
+</ANNOTATION_DOCUMENT>
+"""
+_COMMENTS = """<TIER LINGUISTIC_TYPE_REF="note" PARENT_REF="work" TIER_ID="comment">
+    <ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a3" ANNOTATION_REF="a1">
+      <ANNOTATION_VALUE>too fast</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION>
+  </TIER>"""
+_SPANS = [(12.4, 31.0, ("welding",)), (3605.0, 3662.5, ("cutting", "grinding"))]
+_SPANS_OF_ONE = [(12.4, 31.0, ("welding",)), (3605.0, 3662.5, ("cutting",))]
+
+
+def spans_of(path: pathlib.Path, **flags: Any) -> dict[str, list[tuple[Any, ...]]]:
+    """{video: (start, end, labels) of its spans}."""
+    table = understand("--table", str(path), TableFlags(**({"rows": "spans"} | flags)))
+    (rows,) = table.batches(9)
+    assert not rows.bad
+    found = zip(rows.cells["id"], rows.cells["spans"], strict=True)
+    return {name: [(span.start, span.end, span.labels) for span in spans] for name, spans in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "spans"),
+    [
+        ("a.vtt", _VTT, _SPANS),
+        ("a.srt", _SRT, _SPANS),
+        ("a.txt", _AUDACITY, _SPANS_OF_ONE),
+        ("a.txt", _AUDACITY.replace(".", ","), _SPANS_OF_ONE),
+        ("a.eaf", _ELAN.replace("OTHERS", ""), _SPANS_OF_ONE),
+    ],
+    ids=["WebVTT", "SubRip", "Audacity", "Audacity with commas", "ELAN"],
+)
+def test_a_track_has_the_spans_of_its_video(name: str, text: str, spans: list[Any], tmp_path: pathlib.Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    assert spans_of(path) == {"a": spans}
+    assert spans_of(path, rows="", can_have_spans=True) == {"a": spans}
+    assert spans_of(path, frame_rate=25.0) == {"a": spans}, "its times are seconds"
+    videos = understand("--table", str(path), TableFlags())
+    (rows,) = videos.batches(9)
+    assert [list(map(videos.clean_label, names)) for names in rows.cells["labels"]] == [
+        [label for _, _, labels in spans for label in labels]
+    ]
+
+
+def test_a_folder_has_the_tracks_of_many_videos(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.vtt").write_text(_VTT)
+    (tmp_path / "b.txt").write_text(_AUDACITY)
+    (tmp_path / "c.vtt").write_text("WEBVTT\n")
+    (tmp_path / "c.npy").write_bytes(b"")
+    assert spans_of(tmp_path) == {"a": _SPANS, "b": _SPANS_OF_ONE, "c": []}
+    (tmp_path / "c.srt").write_text(_SRT)
+    with pytest.raises(UsageError, match="several tracks of 'c'"):
+        spans_of(tmp_path)
+    (tmp_path / "c.srt").unlink()
+    (tmp_path / "readme.txt").write_text("These are labels.\n")
+    with pytest.raises(RunError, match=r"readme.txt, line 1: 'These are labels.'"):
+        spans_of(tmp_path)
+
+
+def test_a_folder_without_tracks_is_no_table(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "readme.txt").write_text("These are labels.\n")
+    with pytest.raises(UsageError, match="is a folder"):
+        spans_of(tmp_path)
+
+
+def test_several_tiers_of_elan_must_be_chosen(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.eaf"
+    path.write_text(_ELAN.replace("OTHERS", _COMMENTS))
+    with pytest.raises(UsageError, match=r"work, comment.*--columns=labels=work,.*--columns=labels=work\+comment"):
+        spans_of(path)
+    assert spans_of(path, columns=("labels=work",)) == {"a": _SPANS_OF_ONE}
+    both = spans_of(path, columns=("labels=work+comment",))["a"]
+    assert (12.4, 31.0, ("too fast",)) in both
+    assert len(both) == 3
+    with pytest.raises(UsageError, match="tier 'speech'"):
+        spans_of(path, columns=("labels=speech",))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.vtt", "WEBVTT\n\n00:01.000 -> 00:02.000\nx\n", "is no cue"),
+        ("a.vtt", "WEBVTT\n\nsoon --> 00:02.000\nx\n", "no times of a cue"),
+        ("a.eaf", "<ANNOTATION_DOCUMENT>", "is not XML"),
+        ("a.eaf", "<annotations/>", "a file of ELAN"),
+    ],
+)
+def test_a_damaged_track_is_named(name: str, text: str, message: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises((UsageError, RunError), match=rf"{name}.*{message}"):
+        spans_of(tmp_path / name)
