@@ -9,7 +9,7 @@
    is made until it is recorded, so the order of the lines is the order of the calls, over all threads and processes.
 
    With $DISK_COUNT in place of $DISK_RECORD, the calls are only counted: each but the creation of a file appends a byte
-   to the file of that name. Before the call of the number $DISK_KILL_AT, the process $DISK_KILLED is killed. */
+   to the file of that name: s for a sync, n for a new name, d for a name less, f for a folder. Before the call of the number $DISK_KILL_AT, the process $DISK_KILLED is killed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -64,12 +64,12 @@ static int is_inside(const char *path) {
   return length && !strncmp(path, root, length) && path[length] == '/';
 }
 
-static void count(void) {
+static void count(char kind) {
   const char *path = getenv("DISK_COUNT"), *last = getenv("DISK_KILL_AT"), *process = getenv("DISK_KILLED");
   if (path == NULL) return;
   int before = errno, file = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
   flock(file, LOCK_EX);
-  syscall(SYS_write, file, "x", 1);
+  syscall(SYS_write, file, &kind, 1);
   if (last && process && lseek(file, 0, SEEK_END) == atol(last)) {
     kill(atoi(process), SIGKILL);
     kill(getpid(), SIGKILL);
@@ -78,10 +78,10 @@ static void count(void) {
   errno = before;
 }
 
-/* Begins a call; the result is -1 if the calls are not recorded. */
-static int lock(int is_counted) {
+/* Begins a call; the result is -1 if the calls are not recorded. It is not counted if it has no kind. */
+static int lock(char kind) {
   char path[PATH_MAX];
-  if (is_counted) count();
+  if (kind) count(kind);
   if (getenv("DISK_RECORD") == NULL) return -1;
   snprintf(path, sizeof path, "%s/log", getenv("DISK_RECORD"));
   int log = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
@@ -129,7 +129,7 @@ static int synced(int descriptor, int (*real)(int)) {
   path_of(descriptor, path);
   const char *root = getenv("DISK_ROOT");
   if (!is_inside(path) && !(root && !strcmp(path, root))) return real(descriptor);
-  int log = lock(1);
+  int log = lock('s');
   struct stat status;
   fstat(descriptor, &status);
   copy(path, log, name);
@@ -146,7 +146,7 @@ static int renamed(int from, const char *source, int to, const char *target, uns
   resolve(from, source, before);
   resolve(to, target, after);
   if (!is_inside(before) && !is_inside(after)) return syscall(SYS_renameat2, from, source, to, target, flags);
-  int log = lock(1);
+  int log = lock('n');
   long long inode = inode_of(before);
   copy(before, log, name);
   int result = syscall(SYS_renameat2, from, source, to, target, flags);
@@ -164,7 +164,7 @@ static int removed(int folder, const char *path, int flags) {
   char whole[PATH_MAX], name[64];
   resolve(folder, path, whole);
   if (!is_inside(whole)) return syscall(SYS_unlinkat, folder, path, flags);
-  int log = lock(1);
+  int log = lock('d');
   long long inode = inode_of(whole);
   copy(whole, log, name);
   int result = syscall(SYS_unlinkat, folder, path, flags);
@@ -184,7 +184,7 @@ int mkdirat(int folder, const char *path, mode_t mode) {
   char whole[PATH_MAX];
   resolve(folder, path, whole);
   if (!is_inside(whole)) return syscall(SYS_mkdirat, folder, path, mode);
-  int log = lock(1), result = syscall(SYS_mkdirat, folder, path, mode);
+  int log = lock('f'), result = syscall(SYS_mkdirat, folder, path, mode);
   record(log, !result, "mkdir", inode_of(whole), whole, "", "");
   return result;
 }
@@ -196,7 +196,7 @@ int linkat(int from, const char *source, int to, const char *target, int flags) 
   resolve(from, source, before);
   resolve(to, target, after);
   if (!is_inside(after)) return syscall(SYS_linkat, from, source, to, target, flags);
-  int log = lock(1);
+  int log = lock('n');
   copy(before, log, name);
   int result = syscall(SYS_linkat, from, source, to, target, flags);
   record(log, !result, "link", inode_of(after), before, after, name);

@@ -69,9 +69,9 @@ class Killer:
         said = "".join(process.communicate())
         return process.returncode or 0, said
 
-    def calls(self) -> int:
-        """The number of calls that the last command made."""
-        return self._count.stat().st_size if self._count.exists() else 0
+    def calls(self) -> str:
+        """The kinds of the calls that the last command made, a letter for each."""
+        return self._count.read_text() if self._count.exists() else ""
 
 
 @contextlib.contextmanager
@@ -116,11 +116,26 @@ def objects(prefix: str) -> Tree:
     return {f"gs://{name}": blob.download_as_bytes() for name, blob in blobs.items() if not _UNSTABLE.fullmatch(name)}
 
 
-def chosen(calls: int, count: int) -> list[int]:
-    """`count` of the calls 1 to `calls`, among them the last; all of them if `count` is 0 or larger."""
-    if not count or count >= calls:
-        return list(range(1, calls + 1))
-    return sorted({max(1, round(calls * (place + 1) / count)) for place in range(count)})
+EACH_KIND = -1  # instead of a number of calls: some of each kind
+
+
+def chosen(calls: str, count: int) -> list[int]:
+    """Which calls to kill a command at, counted from 1.
+
+    Args:
+      calls: the kind of each call, a letter.
+      count: so many calls, among them the last; all if it is 0 or larger than their number. With `EACH_KIND` the first,
+        the middle and the last call of each kind.
+    """
+    numbers = range(1, len(calls) + 1)
+    if count == EACH_KIND:
+        of_kinds = [[number for number in numbers if calls[number - 1] == kind] for kind in set(calls)]
+        return sorted(
+            {number for of_kind in of_kinds for number in (of_kind[0], of_kind[len(of_kind) // 2], of_kind[-1])}
+        )
+    if not count or count >= len(calls):
+        return list(numbers)
+    return sorted({max(1, round(len(calls) * (place + 1) / count)) for place in range(count)})
 
 
 def problems(killed: Killer, command: Command, places: dict[str, str], count: int, bucket: str = "") -> list[str]:
@@ -130,7 +145,7 @@ def problems(killed: Killer, command: Command, places: dict[str, str], count: in
       killed: runs the commands.
       command: the command.
       places: {name: path} in its command lines.
-      count: number of calls.
+      count: number of calls, as in `chosen`.
       bucket: an empty bucket; if it is given, `{out}` in the command lines is a new folder there each time.
     """
     trials = itertools.count()
@@ -150,17 +165,18 @@ def problems(killed: Killer, command: Command, places: dict[str, str], count: in
     status, said = killed.run(words)
     assert status == 0, said
     calls, whole, found = killed.calls(), tree(killed.folder) | objects(out), list[str]()
-    assert calls > 0, words
+    assert calls, words
     for call in chosen(calls, count):
+        where = f"call {call} of {len(calls)} ({calls[call - 1]})"
         words, out = prepare()
         status, said = killed.run(words, call)
         if status != -signal.SIGKILL:  # perhaps it made fewer calls this time
-            found += [f"call {call} of {calls}: ended with {status}: {said[-300:]}"] if status else []
+            found += [f"{where}: ended with {status}: {said[-300:]}"] if status else []
             continue
         status, said = killed.run(words)
         names = _differences(tree(killed.folder) | objects(out), whole, command.unstable)
         if status or names or "Traceback" in said:
-            found.append(f"call {call} of {calls}: repeated {status}, differs in {names[:5]}: {said[-300:]}")
+            found.append(f"{where}: repeated {status}, differs in {names[:5]}: {said[-300:]}")
     return found
 
 

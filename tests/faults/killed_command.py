@@ -1,7 +1,8 @@
 """One command of yt8m in a process that is killed at its n-th change: the workload of the fork server.
 
 The library for LD_PRELOAD counts the calls that rename, link, remove, make a folder or sync, also those of TensorFlow.
-This module counts the requests that change a bucket, and both together are numbered by the file $DISK_COUNT.
+This module counts the requests that change a bucket, and both together are numbered by the file $DISK_COUNT, whose
+bytes are the kinds of the calls.
 """
 
 from __future__ import annotations
@@ -37,16 +38,24 @@ def main(text: str) -> int:
 def _counted(send: Callable[..., Any]) -> Callable[..., Any]:
     def count_and_send(session: Any, request: Any, **more: Any) -> Any:
         if request.method not in ("GET", "HEAD") and "DISK_COUNT" in os.environ:
-            _count()
+            _count(_kind_of(request))
         return send(session, request, **more)
 
     return count_and_send
 
 
-def _count() -> None:
+def _kind_of(request: Any) -> bytes:
+    """U for an upload, C for objects that are joined, R for a copy, D for an object less, P for other changes."""
+    if request.method == "DELETE":
+        return b"D"
+    marks = {"/upload/": b"U", "/compose": b"C", "/rewriteTo/": b"R", "/copyTo/": b"R"}
+    return next((kind for mark, kind in marks.items() if mark in request.url), b"P")
+
+
+def _count(kind: bytes) -> None:
     with open(os.environ["DISK_COUNT"], "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(b"x")
+        file.write(kind)
         file.flush()
         if str(os.fstat(file.fileno()).st_size) == os.environ.get("DISK_KILL_AT"):
             os.kill(int(os.environ["DISK_KILLED"]), signal.SIGKILL)

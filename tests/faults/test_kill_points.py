@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tiny_networks
 from datasets.download import shard_server
-from faults.kill_points import Command, Killer, killer, problems
+from faults.kill_points import EACH_KIND, Command, Killer, chosen, killer, problems
 from faults.power_cuts import build
 from golden_data import golden
 from reader_records import frame_record
@@ -310,6 +310,7 @@ def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket:
     assert problems(plain, REMOTE[command], places, count, bucket) == []
 
 
+_NAMES_ITS_FOLDER = rf"{_GRAPHS}|.*config\.json"
 REMOTE_MODELS = {
     "train": Command(
         ["train", *train_words(pathlib.Path("{out}"), "--save_checkpoint_steps=2", "--max_steps=4")],
@@ -320,12 +321,74 @@ REMOTE_MODELS = {
         ["average-checkpoints", *_RUN, "--last=2", "--out={out}/averages"], unstable=r".*averages/config\.json"
     ),  # which names its folder
     "inference": Command(["inference", *_RUN, "--input_data_pattern={test}", "--output_file={out}/p.csv"]),
+    "from-text": Command(
+        ["from-text", "--classes={texts}/classes.csv", "--extractor=hf:{texts}/SigLIP", "--out={out}/zero"],
+        unstable=_NAMES_ITS_FOLDER,
+    ),
+    "import-checkpoint": Command(
+        [
+            *("import-checkpoint", "--from=google", "--checkpoint={starter}", "--out={out}/imported"),
+            *("--model=LogisticModel", FEATURES[0], FEATURES[1]),
+        ],
+        unstable=_NAMES_ITS_FOLDER,
+    ),
+    "ensemble": Command(["ensemble", "--train_dir={run},{run}", "--out={out}/joined"], unstable=r".*joined/.*"),
+    "export --format=npz": Command(["export", *_RUN, "--format=npz", "--out={out}/a.npz"]),
+    "export --format=onnx": Command(["export", *_RUN, "--format=onnx", "--out={out}/a.onnx"], unstable=r".*onnx"),
+    "add-classes": Command(
+        [
+            *("add-classes", "--model={own}/run", "--data={own}/more/video/train/*", "--out={out}/grown"),
+            *("--num_epochs=1", "--batch_size=8"),
+        ],
+        unstable=_NAMES_ITS_FOLDER,
+    ),
+    "eval": Command(
+        ["eval", *_RUN, "--eval_data_pattern={test}", "--run_once", "--report", "--eval_dir={out}/figures"],
+        unstable=r".*\.html",
+    ),
+    "predict": Command(["predict", "--model={run}", "{test}", "--out={out}/p.csv"]),
+    "select": Command([*_SELECT, "--out={out}/chosen.csv"]),
+    "count": Command(
+        [
+            *("count", "--model={run}", "--data={starter}/../train.tfrecord", "--labelled={test}"),
+            "--out={out}/count.csv",
+        ]
+    ),
+    "bulk infer": Command(["bulk", "infer", "--model={run}", "--input={test}", "--output={out}/scores", "--resume"]),
+    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out={out}/figures"]),
+    "audit": Command(
+        [
+            *("audit", "--data={own}/first/video/train/*", "--out={out}/audit", "--folds=2", "--max_steps=2"),
+            *("--model=LogisticModel", "--batch_size=8"),
+        ],
+        unstable=r".*",
+    ),
+    "train with a search": Command(
+        [
+            *("train", "--data={own}/first/video/train/*", "--out={out}/chosen", "--budget=2", "--norefit"),
+            "--export_model_steps=0",
+        ],
+        unstable=r".*",  # the clock says how many candidates are tried
+    ),
 }
 
 
 @pytest.mark.promise("C12")
 @pytest.mark.heavy
 @pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("count", [pytest.param(EACH_KIND, id="each kind"), pytest.param(0, id="all")])
 @pytest.mark.parametrize("command", REMOTE_MODELS)
-def test_what_is_made_of_models_in_a_bucket(heavy: Killer, models: Models, bucket: str, command: str) -> None:
-    assert problems(heavy, REMOTE_MODELS[command], models, 0, bucket) == []
+def test_what_is_made_of_models_in_a_bucket(
+    heavy: Killer, models: Models, bucket: str, command: str, count: int
+) -> None:
+    assert problems(heavy, REMOTE_MODELS[command], models, count, bucket) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, [1, 2, 3, 4, 5, 6]), (9, [1, 2, 3, 4, 5, 6]), (3, [2, 4, 6]), (1, [6]), (EACH_KIND, [1, 2, 3, 4, 5, 6])],
+)
+def test_which_calls_a_command_is_killed_at(count: int, expected: list[int]) -> None:
+    assert chosen("sUssUn", count) == expected
+    assert chosen("ssssss", EACH_KIND) == [1, 4, 6]

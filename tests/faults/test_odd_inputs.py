@@ -7,6 +7,7 @@ import pathlib
 import zlib
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from reader_records import video_record, write_shard
 
@@ -153,6 +154,27 @@ def test_vectors_of_0_and_1_in_place_of_labels_are_named(
     status, text = answers.of(name, path)
     assert f"{path}: labels holds {CLASSES} numbers in each video, all of them 0 or 1" in text
     assert status == {"train": 2, "audit": 2, "job of bulk eval": 1}.get(name, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.json", '{"v0": ["a"], "v1": ["b"], "v0": ["c"]}'),
+        ("t.json", '[{"id": "v0", "labels": ["a"], "labels": ["c"]}, {"id": "v1", "labels": ["b"]}]'),
+        ("t.jsonl", '{"id": "v0", "labels": ["a"]}\n{"id": "v1", "labels": ["b"], "labels": ["c"]}\n'),
+    ],
+)
+def test_labels_are_not_lost_because_a_key_occurs_twice(
+    name: str, text: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    words = [f"--table={tmp_path}/{name}", f"--array={tmp_path}/x.npy", f"--out={tmp_path}/made"]
+    assert cli.main(["make-records", *words]) == 1
+    said = capfd.readouterr().err
+    assert name in said
+    assert "twice" in said
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("name", NEED_LABELS)

@@ -43,6 +43,12 @@ def test_no_json(text: str | bytes) -> None:
         storage.parse_json(text)
 
 
+@pytest.mark.parametrize("text", ['{"v0": ["a"], "v1": [], "v0": ["b"]}', '[{"a": {"v0": 1, "v0": 1}}]'])
+def test_no_value_is_lost_because_another_has_its_key(text: str) -> None:
+    with pytest.raises(ValueError, match="the key 'v0' twice"):
+        storage.parse_json(text)
+
+
 def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None:
     """What has to be right is refused by name; what may be missing counts as missing."""
     for name in ("manifest.json", "cluster.json", "metrics.jsonl", "eval/report.json", "best/best.json"):

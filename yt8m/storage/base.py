@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import errno
@@ -44,9 +45,12 @@ class Locked(RunError):  # noqa: N818 - the name tells the state of the file, ra
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Like `json.loads`, but refuses JSON that is nested so deeply that recursive functions would fail on it."""
+    """Like `json.loads`, but refuses JSON that is nested so deeply that recursive functions would fail on it.
+
+    An object that has a key twice is refused too, because only one of its values would be kept.
+    """
     with contextlib.suppress(RecursionError):
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object_of)
         level = [value]
         for _ in range(_MAX_LEVELS + 1):
             level = [part for part in level if isinstance(part, dict | list)]
@@ -57,6 +61,14 @@ def parse_json(text: str | bytes) -> Any:
                 return value
             level = [part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer)]
     raise ValueError(f"its lists or objects are nested deeper than {_MAX_LEVELS} levels")
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values_by_key = dict(pairs)
+    if len(values_by_key) < len(pairs):
+        repeated = collections.Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"an object has the key {repeated[:100]!r} twice, and only one of its values would be read")
+    return values_by_key
 
 
 def this_holder() -> bytes:
