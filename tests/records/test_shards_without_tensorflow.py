@@ -324,3 +324,15 @@ def test_a_huge_id_takes_memory_in_proportion_to_its_length() -> None:
         assert tracemalloc.get_traced_memory()[1] < 40 * 3 * len(video_id)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named"), [("a.mp4", True), ("a.tfrecord", False), ("a.tfrecord.0", False), ("a-00", False)]
+)
+def test_a_file_that_never_was_a_shard_is_not_called_a_damaged_one(
+    tmp_path: pathlib.Path, name: str, is_named: bool
+) -> None:
+    (tmp_path / name).write_bytes(b"no video either" * 9)
+    with pytest.raises(DamagedError) as damaged:
+        list(shards.read_shard(f"{tmp_path}/{name}"))
+    assert ("its name ends in .mp4" in damaged.value.what) is is_named

@@ -275,7 +275,7 @@ def test_classes_of_ones_own_have_numbers_and_no_verticals(tmp_path: pathlib.Pat
         ([], 2, "no run is named"),
         (["nowhere"], 2, "there is no such folder"),
         (["{0}/_second", "{0}/_second/"], 2, "is named twice"),
-        (["{0}"], 1, "yt8m eval --train_dir={0} --run_once --report"),
+        (["{0}"], 1, "yt8m eval --model={0} --data=FILES --run_once --report"),
         (["{0}/damaged"], 1, "is damaged"),
     ],
 )

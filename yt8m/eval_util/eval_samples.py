@@ -98,7 +98,7 @@ def write(train_dir: str, samples: EvalSamples) -> None:
 def read(train_dir: str) -> EvalSamples:
     """Reads the videos.npz of the last evaluation with --report."""
     path = path_in(train_dir)
-    remedy = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
+    remedy = f"run `yt8m eval --model={train_dir} --data=FILES --run_once --report`"
     if not storage.exists(path):
         if storage.exists(storage.join(train_dir, "saved_model.pb")):
             remedy = "it is an exported model, which has none: name the run that it was exported from"

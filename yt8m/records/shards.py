@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import re
 import struct
 import zlib
@@ -218,7 +219,7 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
     """
     while header := file.read(12):
         if len(header) < 12 or header[8:] != masked_crc(header[:8]):
-            raise DamagedError(path, number, _header_damage(header + file.read(file_kinds.SAMPLE_BYTES), number))
+            raise DamagedError(path, number, _header_damage(path, header + file.read(file_kinds.SAMPLE_BYTES), number))
         (length,) = struct.unpack("<Q", header[:8])
         body = file.read(length + 4) if _has_bytes_left(file, length) else b""
         if len(body) < length + 4:
@@ -288,11 +289,14 @@ def _sound_records(data: bytes, records: list[bytes], crcs: list[int], ends: lis
     return records[:count], ends[count - 1] + 4 if count else 0
 
 
-def _header_damage(start: bytes, number: int) -> str:
+def _header_damage(path: str, start: bytes, number: int) -> str:
     kind = (file_kinds.find_kind(start) or _raw_deflate(start)) if number == 0 else None
     if kind:
         relation = "and read as plain" if kind.is_compressed else "not a TFRecord file"
         return f"the file is {kind.description}, {relation}; {kind.remedy}"
+    ending = os.path.splitext(path)[1].lower()
+    if number == 0 and ending[1:].isalpha() and not ending.startswith(".tfrecord"):
+        return f"its first bytes are not those of a TFRecord file, and its name ends in {ending}"
     return "its length is damaged or cut short"
 
 
