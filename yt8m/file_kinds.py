@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -149,3 +150,11 @@ def find_folder_kind(names: Collection[str], kinds: Iterable[FileKind | None]) -
     if any(kind is not None and kind.is_video for kind in kinds):
         return FileKind("a folder of videos", _VIDEO_REMEDY.replace("=FILE", "=FOLDER"))
     return None
+
+
+def ending_of_others(path: str) -> str:
+    """Says that a file whose first bytes are unknown is no shard by its name either; empty if its name may be one's."""
+    ending = os.path.splitext(path)[1].lower()
+    if not ending[1:].isalpha() or ending.startswith(".tfrecord"):
+        return ""
+    return f"its first bytes are not those of a TFRecord file, and its name ends in {ending}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import re
 import struct
 import zlib
@@ -294,10 +293,8 @@ def _header_damage(path: str, start: bytes, number: int) -> str:
     if kind:
         relation = "and read as plain" if kind.is_compressed else "not a TFRecord file"
         return f"the file is {kind.description}, {relation}; {kind.remedy}"
-    ending = os.path.splitext(path)[1].lower()
-    if number == 0 and ending[1:].isalpha() and not ending.startswith(".tfrecord"):
-        return f"its first bytes are not those of a TFRecord file, and its name ends in {ending}"
-    return "its length is damaged or cut short"
+    is_no_shard = number == 0 and file_kinds.ending_of_others(path)
+    return is_no_shard or "its length is damaged or cut short"
 
 
 def _raw_deflate(start: bytes) -> file_kinds.FileKind | None:
@@ -306,8 +303,7 @@ def _raw_deflate(start: bytes) -> file_kinds.FileKind | None:
         header = zlib.decompressobj(-zlib.MAX_WBITS).decompress(start, 12)
     except zlib.error:
         return None
-    is_header = len(header) == 12 and header[8:] == masked_crc(header[:8])
-    return file_kinds.DEFLATED if is_header else None
+    return file_kinds.DEFLATED if len(header) == 12 and header[8:] == masked_crc(header[:8]) else None
 
 
 def _has_bytes_left(file: BinaryIO, length: int) -> bool:
