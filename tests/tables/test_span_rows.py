@@ -354,6 +354,38 @@ def test_activitynet_with_its_splits(tmp_path: pathlib.Path) -> None:
     assert "videos of testing" in table.describe()[0]
 
 
+def test_marks_of_via_3_and_spans_of_prodigy_have_seconds(tmp_path: pathlib.Path) -> None:
+    attribute = {"1": {"aname": "act", "type": 4, "options": {"0": "weld", "1": "cut"}}}
+    files = {str(number): {"fid": str(number), "fname": f"{name}.mp4", "type": 4} for number, name in enumerate("abc")}
+    views = {number: {"fid_list": [number]} for number in files}
+    marks = [("0", [5.5, 20.0], "0"), ("0", [7.0, 9.25], "0,1"), ("1", [1.0, 2.0], "1")]
+    metadata = {
+        f"m{place}": {"vid": vid, "z": z, "xy": [], "av": {"1": av}} for place, (vid, z, av) in enumerate(marks)
+    }
+    via = {"project": {}, "config": {}, "attribute": attribute, "file": files, "view": views, "metadata": metadata}
+    expected = {
+        "a.mp4": [(5.5, 20.0, ("weld",)), (7.0, 9.25, ("weld", "cut"))],
+        "b.mp4": [(1.0, 2.0, ("cut",))],
+        "c.mp4": [],
+    }
+    path = write_json(tmp_path / "via.json", via)
+    assert read(path) == read(path, rows="", can_have_spans=True) == expected
+    assert "spans" not in understand("--table", str(path), TableFlags()).columns
+    metadata["m0"]["z"] = [5.5]  # a picture of the video
+    with pytest.raises(UsageError, match="start and end cannot be found"):
+        read(write_json(tmp_path / "via.json", via))
+    tasks = [
+        {"audio": f"{name}.mp4", "audio_spans": spans, "_input_hash": 1, "_task_hash": 2, "answer": answer}
+        for name, spans, answer in [
+            ("a", [{"start": 5.5, "end": 20.0, "label": "weld"}, {"start": 7, "end": 9.25, "label": "cut"}], "accept"),
+            ("b", [{"start": 1, "end": 2, "label": "cut"}], "reject"),
+            ("c", [], "accept"),
+        ]
+    ]
+    found = read(write_json(tmp_path / "prodigy.json", tasks))
+    assert found == {"a.mp4": [(5.5, 20.0, ("weld",)), (7.0, 9.25, ("cut",))], "c.mp4": []}
+
+
 def test_a_damaged_span_of_an_export_names_its_task(tmp_path: pathlib.Path) -> None:
     broken = timeline("weld", 1, 5)
     broken["value"]["ranges"] = [{"start": 1}]

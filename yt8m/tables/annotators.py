@@ -35,7 +35,7 @@ def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource
     """The rows of a list of JSON objects: Vertex AI, Labelbox and `label_programs`; None if it has another shape."""
     with refusing(functools.partial(_refusal, path, "an annotation program's")):
         if export := label_programs.read_tasks(path, values):
-            return _source(path, *export)
+            return _with_spans(_source(path, *export), label_programs.spans_of_prodigy(values))
         if vertex := _vertex(path, values):
             return vertex
         if all("data_row" in value and "projects" in value for value in values):
@@ -142,6 +142,20 @@ def _activitynet_spans(
     return source
 
 
+def _with_spans(source: MemorySource, spans: label_programs.Spans) -> MemorySource:
+    """A source of whole videos that has rows of their spans too, if the export has times for all of its labels."""
+    if not any(spans.values()):
+        return source
+    no_span: tuple[Any, ...] = ([], None, None)
+    rows = [(name, *row) for name, of_video in spans.items() for row in [*of_video] or [no_span]]
+    columns = ("id", "labels", "start", "end")
+    cells = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
+    flat = MemorySource(source.path, cells, source.form.partition(",")[0] + ", spans", {name: name for name in columns})
+    flat.has_seconds = True
+    source.by_spans, source.means_spans = lambda _: flat, True
+    return source
+
+
 def _datumaro(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     """Datumaro: items with annotations of the type label, whose numbers the categories name."""
     if not isinstance(value.get("items"), list) or "label" not in (value.get("categories") or {}):
@@ -175,7 +189,9 @@ def _fiftyone_samples(path: str, value: Mapping[str, Any]) -> MemorySource | Non
 
 def _via3(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     labels = label_programs.read_via3(path, value)
-    return _source(path, "VIA 3, labels of whole videos", labels) if labels is not None else None
+    if labels is None:
+        return None
+    return _with_spans(_source(path, "VIA 3, labels of whole videos", labels), label_programs.spans_of_via3(value))
 
 
 def _single(path: str, value: Mapping[str, Any]) -> MemorySource | None:

@@ -13,6 +13,7 @@ from yt8m.tables.meanings import SPLIT_WORDS, words
 
 Labels = dict[str, list[str]]
 Task = Mapping[str, Any]
+Spans = dict[str, list[tuple[list[str], float, float]]]  # {video: (classes, start, end) of each of its spans}
 _MEDIA_KEYS = words("video image audio path text")
 _ANSWERS = frozenset(words("accept reject ignore"))
 _SPAN_KEYS = words("audio_spans spans")
@@ -156,3 +157,44 @@ def read_via3(path: str, value: Task) -> Labels | None:
         names = [str(options[number.strip()]) if options else str(number) for number in numbers if number]
         labels[str(value["file"][str(file)]["fname"])] += names
     return labels
+
+
+def spans_of_via3(value: Task) -> Spans:
+    """The marks of a project of VIA 3 as spans; none if a mark has no start and end, which are seconds."""
+    marks = list(value["metadata"].values())
+    if not all(len(mark.get("z") or ()) == 2 for mark in marks):
+        return {}
+    spans: Spans = {str(file["fname"]): [] for file in value["file"].values()}
+    for mark in marks:
+        (file,) = value["view"][str(mark["vid"])]["fid_list"]
+        start, end = map(float, mark["z"])
+        spans[str(value["file"][str(file)]["fname"])].append((_names_of_mark(value, mark), start, end))
+    return spans
+
+
+def _names_of_mark(value: Task, mark: Task) -> list[str]:
+    """The options that a mark of VIA 3 has chosen, or its text."""
+    names = list[str]()
+    for attribute, text in mark["av"].items():
+        options = value["attribute"][attribute].get("options") or {}
+        chosen = str(text).split(",") if options else [text]
+        names += [str(options[number.strip()]) if options else str(number) for number in chosen if number != ""]
+    return names
+
+
+def spans_of_prodigy(tasks: Sequence[Task]) -> Spans:
+    """The accepted spans of sound or of videos in Prodigy's tasks, in seconds; none if its tasks have no such key.
+
+    What was rejected or ignored says nothing of the video, so it is left out.
+    """
+    if not all("audio_spans" in task and "_task_hash" in task for task in tasks):
+        return {}
+    key = next(key for key in _MEDIA_KEYS if key in tasks[0])
+    spans: Spans = {}
+    for task in tasks:
+        if task["answer"] == "accept":
+            of_video = spans.setdefault(str(task[key]), [])
+            of_video += [
+                ([str(span["label"])], float(span["start"]), float(span["end"])) for span in task["audio_spans"]
+            ]
+    return spans

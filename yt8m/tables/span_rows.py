@@ -232,9 +232,13 @@ def describe_times(source: Source, roles: Roles, frame_rate: float) -> list[str]
     columns = [name for name in (roles.start, roles.end) if name]
     if not columns:
         return []
-    units = list(dict.fromkeys(divided(normalized(name)).unit for name in columns))
     rate = rate_of(source, frame_rate)
-    counted = [unit for unit in units if unit not in ("", FRAMES) and per_second(unit)]
-    unit_text = f", in frames at {rate:g} per second" if rate else ", in " + " and ".join(counted) if counted else ""
-    names = " and ".join(f'"{name}"' for name in columns)
-    return [f"times from {names}{unit_text}"]
+    units = [divided(normalized(name)).unit for name in columns]
+    units = [unit if unit not in ("", FRAMES) and per_second(unit) else "" for unit in units]
+    if len(set(units)) == 1:
+        columns = [f'"{name}"' for name in columns]
+        unit_text = f", in {units[0]}" if units[0] else ""
+    else:
+        columns = [f'"{name}"' + (f" in {unit}" if unit else "") for name, unit in zip(columns, units, strict=True)]
+        unit_text = ""
+    return [f"times from {' and '.join(columns)}{f', in frames at {rate:g} per second' if rate else unit_text}"]

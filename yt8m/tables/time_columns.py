@@ -33,7 +33,8 @@ _OF_SPANS = {
     "start_ts ts_start segment_start clip_start event_start action_start span_start interval_start annotation_start "
     "label_start",
     END: "offset tmax t_max time_max finish to t1 stop_time finish_time to_time end_timestamp timestamp_end time_stop "
-    "end_ts ts_end segment_end clip_end event_end action_end span_end interval_end annotation_end label_end",
+    "stop_timestamp timestamp_stop end_ts ts_end segment_end clip_end event_end action_end span_end interval_end "
+    "annotation_end label_end",
 }
 _DURATIONS = frozenset(["duration", "dur", "length", "len"])
 _LENGTHS_OF_VIDEOS = frozenset(

@@ -183,6 +183,22 @@ def test_a_folder_of_tracks_is_a_table(tmp_path: pathlib.Path, capsys: pytest.Ca
         cli.call("make-records", [f"--table={words[0]}", f"--out={tmp_path}/out", "--level=frame", *words[1:]])
 
 
+def test_spans_that_show_a_class_nowhere_are_refused(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = pathlib.Path(table).read_text()
+    pathlib.Path(table).write_text("video,path,label,start,end\na,a.npy,weld,12400,31000\nb,b.npy,cut,5000,9000\n")
+    with pytest.raises(RunError, match=r"2 spans, 0 positive cells.*2 spans after the end.*milliseconds.*--frame_rate"):
+        make(table, "--rows=spans")
+    assert not (pathlib.Path(table).parent / "out" / "frame").exists()
+    pathlib.Path(table).write_text(f"{text.replace('0:12.4,0:31', '70,80').replace('55,90', '70,90')}")
+    assert make(table, "--rows=spans") == 0
+    assert "most spans begin" not in capsys.readouterr().out
+    pathlib.Path(table).write_text(
+        f"{text.replace('0:12.4,0:31', '70,80').replace('55,90', '70,90').replace(',10,24', ',90,99')}"
+    )
+    assert make(table, "--rows=spans", "--overwrite") == 0
+    assert "most spans begin after the end of their videos" in capsys.readouterr().out
+
+
 def test_without_the_flag_both_readings_are_named(table: str) -> None:
     with pytest.raises(UsageError, match=r"line 3.*start of 'a' differs.*--rows=spans.*--columns=start=,end="):
         make(table)

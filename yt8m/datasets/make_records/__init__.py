@@ -28,7 +28,7 @@ from yt8m.datasets.make_records.human_labels import (
 from yt8m.datasets.make_records.output import Output, making_folder
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
-from yt8m.datasets.make_records.span_cells import Grid, describe
+from yt8m.datasets.make_records.span_cells import Grid, describe, refuse_without_cells
 from yt8m.datasets.make_records.span_corrections import SpanCorrections
 from yt8m.datasets.make_records.table_features import open_table
 from yt8m.datasets.make_records.understanding import (
@@ -203,6 +203,7 @@ class _RecordsMaker:
             output.progress = RecordsProgress(inputs, list(map(list, self._features.formats)), files=files)
             try:
                 self._write(output)
+                refuse_without_cells(output.progress.spans.values())
                 if self._answers:
                     write_answers(storage.join(config.out, ANSWERS), self._answers, label_joiner(config))
                 corrections, groups = self._corrections.manifest_entry, self._scan.groups
@@ -219,10 +220,9 @@ class _RecordsMaker:
 
     def _hash_inputs(self) -> str:
         """A hash of all inputs that determine the records: flags, input files, classes and sizes of the splits."""
-        options_text = self._config.shaping_values()
         classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         versions = {path: stamp[:2] for path, stamp in storage.stamps(self._input_files()).items()}
-        return hash_inputs(options_text, versions, *classes, self._scan.videos)
+        return hash_inputs(self._config.shaping_values(), versions, *classes, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
         """The features, with the ranges of those to store as bytes; reads the videos of training to learn ranges."""

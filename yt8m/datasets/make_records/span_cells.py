@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.datasets.make_records.classes import WHOLE
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.records import shards
 from yt8m.tables.times import Span, union
 
 _ROUNDING = 1e-6  # seconds
+_OTHER_UNITS = (
+    "do their times count milliseconds or frames (start_ms, --frame_rate), or have the features another number of "
+    "frames per second (--frames_per_second)?"
+)
 # The length of a video may differ so much from what its table says: other copies of a film begin or end elsewhere.
 _MOST_APART, _SECONDS_APART = 0.1, 2.0  # a share of its length, and seconds
 
@@ -191,3 +195,18 @@ def describe(said: Mapping[str, int]) -> Iterator[str]:
     for name in (BEYOND, CLIPPED, EMPTY, OVERLAPPING, UNSEEN):
         if said.get(name):
             yield f"{said[name]} {name}"
+    if 2 * said.get(BEYOND, 0) > said.get(SPANS, 0):
+        yield f"most spans begin after the end of their videos: {_OTHER_UNITS}"
+
+
+def refuse_without_cells(said: Iterable[Mapping[str, int]]) -> None:
+    """Raises `RunError` if there are spans, and no cell of any video shows a class.
+
+    Args:
+      said: what is said of the spans of each split.
+    """
+    total = Counter[str]()
+    for counts in said:
+        total.update(counts)
+    if total[SPANS] and not total[POSITIVE]:
+        raise RunError(f"no cell of any video shows a class ({'; '.join(describe(total))}): {_OTHER_UNITS}.")
