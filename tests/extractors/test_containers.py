@@ -34,6 +34,10 @@ def test_boxes_of_mp4() -> None:
     to_the_end = box(b"ftyp", 16) + struct.pack(">I4s", 0, b"mdat") + bytes(30)
     assert check(to_the_end) == ""
     assert check(whole + b"\0\0\0\0 appended bytes") == ""
+    fragments = box(b"ftyp", 16) + box(b"moov", 100) + (box(b"moof", 20) + box(b"mdat", 50)) * 3
+    assert check(fragments + fragments) == ""  # FFmpeg reads both
+    for joined in (whole + whole, fragments + whole):
+        assert check(joined).startswith("it is several recordings in one file")
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])

@@ -309,6 +309,17 @@ def test_avi_with_frames_out_of_order_has_a_constant_rate(tmp_path: pathlib.Path
     np.testing.assert_allclose(seconds_shown(late), [5], atol=0.25)
 
 
+@pytest.mark.parametrize("ending", cases.all_of(["mp4", "wav", "wmv", "flv"], heavy=["mov", "m4a", "3gp"]))
+def test_files_of_which_only_the_first_recording_would_be_read(tmp_path: pathlib.Path, ending: str) -> None:
+    has_pictures = ending in made_videos.CODECS
+    whole = made_videos.write(tmp_path / f"first.{ending}", made_videos.grey if has_pictures else None, TONE, 2.0)
+    assert end_of(decoded(whole))["rows"] == 2
+    joined = tmp_path / f"joined.{ending}"
+    joined.write_bytes(pathlib.Path(whole).read_bytes() * 2)
+    with pytest.raises(DecodeError, match="several recordings in one file, as cat joins them"):
+        decoded(str(joined))
+
+
 def damaged(path: pathlib.Path, number: int) -> None:
     """Overwrites a packet of pictures."""
     import av
@@ -330,8 +341,33 @@ def test_damaged_packets_may_be_left_out(tmp_path: pathlib.Path) -> None:
         with pytest.raises(DecodeError, match="it is damaged"):
             decoded(str(path), max_bad_packets=most)
     found = decoded(str(path), max_bad_packets=2)
-    assert "damaged packets left out: 2" in end_of(found)["notes"]
+    assert "damaged packets: 2" in end_of(found)["notes"]
     np.testing.assert_allclose(seconds_shown(found), np.arange(6), atol=0.4)
+
+
+@pytest.mark.parametrize("filler", [b"\0", b"\xff"])
+def test_a_transport_stream_with_damaged_bytes(tmp_path: pathlib.Path, filler: bytes) -> None:
+    shapes = made_videos.shape("stripes", 96, 128)
+    path = pathlib.Path(made_videos.write(tmp_path / "clip.ts", shapes, TONE, 6.0))
+    content = path.read_bytes()
+    place = len(content) // 2
+    path.write_bytes(content[:place] + filler * 1200 + content[place + 1200 :])
+    with pytest.raises(DecodeError, match=r"it is damaged: a packet at 0:0[23] .*--max_bad_packets=N"):
+        decoded(str(path))
+    end = end_of(decoded(str(path), max_bad_packets=5))
+    assert end["rows"] == 6
+    assert any(note.startswith("damaged packets: ") for note in end["notes"])
+    assert end_of(decoded(str(path), rule=EARLIER_WHOLE))["rows"] == 6  # the rule of earlier data sets takes it
+
+
+def test_damaged_sound_of_mp4_may_be_left_out(tmp_path: pathlib.Path) -> None:
+    path = pathlib.Path(made_videos.write(tmp_path / "clip.mp4", made_videos.shape("stripes", 96, 128), TONE, 6.0))
+    content = path.read_bytes()
+    place = len(content) // 2
+    path.write_bytes(content[:place] + b"\xff" * 1200 + content[place + 1200 :])
+    with pytest.raises(DecodeError, match="--max_bad_packets=N"):
+        decoded(str(path))
+    assert end_of(decoded(str(path), max_bad_packets=1000))["rows"] == 6
 
 
 def with_pixels(path: pathlib.Path, ratio: Fraction) -> str:
@@ -373,3 +409,9 @@ def test_pixels_that_are_not_square(tmp_path: pathlib.Path) -> None:
     assert stored[0].values is not None
     assert stored[0].values.shape == (60, 72, 3)
     assert end_of(stored)["notes"] == ["no sound"]
+
+
+@pytest.mark.parametrize("fps", [10, 30])
+def test_avi_with_mp3_sound_has_a_constant_rate(tmp_path: pathlib.Path, fps: int) -> None:
+    path = made_videos.write(tmp_path / "clip.avi", made_videos.grey, TONE, 3.0, fps=fps)
+    assert end_of(decoded(path))["notes"] == []

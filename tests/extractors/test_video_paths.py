@@ -77,11 +77,14 @@ def test_hidden_files_are_passed_over_and_counted(tmp_path: pathlib.Path) -> Non
     touch(tmp_path, "cat/1.mp4", "cat/._1.mp4", "cat/.2.MP4", "cat/._x.gif", "cat/.DS_Store", ".trash/3.mp4", "x.gif")
     found = video_paths.find(str(tmp_path))
     assert found.ids() == ["cat/1.mp4"]
-    assert dict(found.passed_over) == {"hidden": 3, ".gif": 1}
+    assert dict(found.passed_over) == {"hidden": 4, ".gif": 1}
     lines = video_paths.describe_passed_over(found.passed_over)
     assert any("1 .gif" in line for line in lines)
-    assert any("3 hidden files" in line for line in lines)
+    assert any("4 hidden files" in line for line in lines)
     assert [os.path.basename(path) for path in video_paths.find(f"{tmp_path}/cat/.*.MP4").paths] == [".2.MP4"]
+    for pattern in (f"{tmp_path}/*/*.mp4", f"{tmp_path}/cat/?.mp4,{tmp_path}/cat/*.mp4"):
+        found = video_paths.find(pattern)
+        assert (found.ids()[0].endswith("1.mp4"), found.passed_over["hidden"]) == (True, 1)
     touch(tmp_path, "none/._1.mp4")
     with pytest.raises(UsageError, match="no video file is in"):
         video_paths.find(f"{tmp_path}/none")

@@ -48,12 +48,15 @@ class Length(NamedTuple):
 
     Attributes:
       end: the offset in bytes at which the container's last part ends; 0 if no part states its size.
+      has_second: whether a second recording follows, as in files that were joined by `cat`, of which FFmpeg reads the
+        first alone.
       is_stated: whether the container states where it ends, or its duration, with which the decoder compares the end of
         the streams.
     """
 
     end: int
     is_stated: bool
+    has_second: bool = False
 
 
 class _Content(NamedTuple):
@@ -81,6 +84,11 @@ def states_length(file: BinaryIO, error: type[Exception]) -> bool:
     head = file.read(_HEAD)
     measures = (measure for is_format, measure in _LENGTHS if is_format(head))
     length = next(measures, _mp3_length)(_Content(file, head, size))
+    if length.has_second:
+        raise error(
+            "it is several recordings in one file, as cat joins them, of which only the first would be read; take them "
+            "one by one, or join them by ffmpeg -f concat"
+        )
     if length.end > size:
         raise error(f"it is cut: it has {size} of {length.end} bytes")
     return length.is_stated
@@ -111,9 +119,10 @@ def refuse_early_end(container: Any, streams: Sequence[Any], ends: Mapping[int, 
 def _mp4_length(content: _Content) -> Length:
     """ISO base media (mp4): each box states its size.
 
-    A file of fragments (boxes `moof`) states its end only if a box `mfra` follows the last one.
+    A file of fragments (boxes `moof`) states its end only if a box `mfra` follows the last one. FFmpeg reads a second
+    header (`moov`) only if fragments follow it.
     """
-    offset, kinds = 0, set[bytes]()
+    offset, kinds = 0, list[bytes]()
     while offset < content.size:
         content.file.seek(offset)
         start = content.file.read(16)
@@ -128,9 +137,11 @@ def _mp4_length(content: _Content) -> Length:
             length = content.size - offset
         if length < 8:
             break
-        kinds.add(kind)
+        kinds.append(kind)
         offset += length
-    return Length(offset, b"moof" not in kinds or b"mfra" in kinds)
+    headers = [place for place, kind in enumerate(kinds) if kind == b"moov"]
+    has_second = len(headers) > 1 and b"moof" not in kinds[headers[-1] :]
+    return Length(offset, b"moof" not in kinds or b"mfra" in kinds, has_second)
 
 
 def _matroska_length(content: _Content) -> Length:
@@ -168,6 +179,8 @@ def _riff_length(content: _Content) -> Length:
         kind, length = struct.unpack("<4sI", content.file.read(8).ljust(8, b"\0"))
         if kind != b"RIFF":
             break
+        if offset and content.head[8:12] == b"WAVE":
+            return Length(offset, True, has_second=True)
         if length in (0, 0xFFFFFFFF):  # the muxer did not know the length yet
             return _UNKNOWN
         offset += 8 + length + length % 2
@@ -195,7 +208,9 @@ def _flv_length(content: _Content) -> Length:
     """FLV: each tag states its size; most muxers state the size of the file or its duration in the first tag."""
     offset = int.from_bytes(content.head[5:9], "big") + 4
     while offset < content.size:
-        content.file.seek(offset + 1)
+        content.file.seek(offset)
+        if content.file.read(1) == b"F":  # the signature FLV; a tag begins with a number below 32
+            return Length(offset, True, has_second=True)
         offset += 11 + int.from_bytes(content.file.read(3), "big") + 4
     stated = {}
     for name in (b"filesize", b"duration"):
@@ -230,7 +245,9 @@ def _asf_length(content: _Content) -> Length:
     offset = content.head.find(_ASF_FILE_PROPERTIES)
     if offset < 0 or content.head[offset + 88] & 1:
         return _UNKNOWN
-    return Length(int.from_bytes(content.head[offset + 40 : offset + 48], "little"), True)
+    end = int.from_bytes(content.head[offset + 40 : offset + 48], "little")
+    content.file.seek(end)
+    return Length(end, True, has_second=content.file.read(len(_ASF_HEADER)) == _ASF_HEADER)
 
 
 def _transport_stream_length(content: _Content) -> Length:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.extractors import containers
+from yt8m.extractors.damaged_packets import DamageCount, decoding_errors
 from yt8m.extractors.decoder_messages import DecodeError, Message, Request
 from yt8m.extractors.pauses import Pauses
 from yt8m.extractors.sampling import NearestClips, NearestFrames, WholeRows, Windows, nearest_rows, samples_of
@@ -70,7 +71,8 @@ class VideoDecoder:
         self._intervals = [float("inf"), 0.0]  # the shortest and the longest time between two successive pictures
         self._last_time: float | None = None  # of the last picture
         self._blocked: set[int] = set()  # after a seek, the indices of the streams of which no packet was decoded yet
-        self._bad_packets = 0  # number of packets that could not be decoded
+        self._damage = DamageCount(request.max_bad_packets, self._rule.closes_pauses, self._origin)
+        self._errors = decoding_errors()
         # In AVI, packets have decoding times only. For codecs whose frames the demuxer cannot sort, it guesses other
         # times; but the k-th frame that is shown has the k-th of the decoding times.
         self._has_decoding_times = (
@@ -143,7 +145,7 @@ class VideoDecoder:
         self._decoding_times.clear()
         try:
             self._container.seek(int(target * 1e6), backward=True, any_frame=False)
-        except OSError:  # the base class of FFmpeg's errors about files
+        except self._errors:
             return False
         return True
 
@@ -169,7 +171,7 @@ class VideoDecoder:
             return []
         try:
             frames = list(packet.decode())
-        except (OSError, ValueError):  # the base classes of FFmpeg's errors
+        except self._errors:
             return []
         self._blocked.discard(packet.stream.index)
         self._expect_frame(packet)
@@ -179,10 +181,8 @@ class VideoDecoder:
         """Decodes a packet; returns no frame if it is damaged, and fewer packets are than may be."""
         try:
             frames = list(packet.decode())
-        except (OSError, ValueError):
-            self._bad_packets += 1
-            if self._bad_packets > self._request.max_bad_packets:
-                raise
+        except self._errors as error:
+            self._damage.add_undecodable(packet, error)
             return []
         self._expect_frame(packet)
         return frames
@@ -214,9 +214,9 @@ class VideoDecoder:
         yield self._end_message(self._rows, is_at_end)
 
     def _packets(self) -> Iterator[Any]:
-        packets = self._container.demux()
+        packets = self._damage.watched(self._container.demux(), self._needed_indices())
         if not self._rule.closes_pauses:
-            return iter(packets)
+            return packets
         indices = [stream.index for stream in self._streams]
         pauses = Pauses(indices, self._has_discontinuities, self._request.per_second, self._origin, self._note)
         return pauses.closed(packets)
@@ -229,6 +229,11 @@ class VideoDecoder:
         elif packet.pts is not None:
             end = float((packet.pts + (packet.duration or 0)) * packet.time_base) - self._origin
             self._ends[packet.stream.index] = max(self._ends.get(packet.stream.index, 0.0), end)
+
+    def _needed_indices(self) -> set[int]:
+        """The indices of the streams of which rows are made."""
+        video = {self._video.index} if self._video is not None and self._takes_pictures() else set[int]()
+        return video | ({self._audio.index} if self._audio is not None and self._windows else set[int]())
 
     def _needs_pictures(self) -> bool:
         is_done = self._sampler.is_done and all(clips.is_done for clips in self._clips)
@@ -257,8 +262,13 @@ class VideoDecoder:
     def _add_picture(self, frame: Any) -> Iterator[Message]:
         time = self._presentation_time(frame, self._video)
         if self._last_time is not None and time > self._last_time:
+            # FFmpeg writes an empty frame after the first one of an AVI file if the sound has a lead-in, as mp3 has.
+            is_lead_in = self._container.format.name == "avi" and np.isinf(self._intervals[0])
             interval = time - self._last_time
-            self._intervals = [min(self._intervals[0], interval), max(self._intervals[1], interval)]
+            self._intervals = [
+                min(self._intervals[0], interval),
+                max(self._intervals[1], 0 if is_lead_in else interval),
+            ]
         self._last_time, picture = time, ScaledPicture(frame, self._pixel_width, self._reformatters)
         for row, nearest in self._sampler.add(time, picture):
             yield from self._picture_messages(row, nearest)
@@ -325,8 +335,8 @@ class VideoDecoder:
             raise DecodeError("no frame and no sound could be decoded in the requested part")
         if self._audio is not None and not sound and self._windows:
             self._notes.append("no sound")
-        if self._bad_packets:
-            self._note(f"damaged packets left out: {self._bad_packets}")
+        if self._damage.packets:
+            self._note(f"damaged packets: {self._damage.packets}")
         if any(windows.has_changed_rate for windows in self._windows):
             self._note("the sample rate of the sound changes")
         low, high = self._intervals

@@ -22,8 +22,8 @@ class FoundVideos(NamedTuple):
       folder: the folder that the user named, to which ids are relative. For a pattern it is the part before the first
         component with a wildcard; for several patterns, the deepest folder that has the folders of all.
       passed_over: {ending: number of files}, for the files in a folder that may be videos, but whose ending is not
-        common (see `OTHER_ENDINGS`); under `HIDDEN` the number of files with the ending of a video whose names begin
-        with a dot, such as the `._clip.mp4` that macOS writes beside each file on disks of other systems.
+        common (see `OTHER_ENDINGS`); under `HIDDEN` the number of files with the ending of a video whose names or
+        folders begin with a dot, such as the `._clip.mp4` that macOS writes beside each file on disks of other systems.
     """
 
     paths: list[str]
@@ -60,10 +60,21 @@ def find(patterns: str | Sequence[str]) -> FoundVideos:
     texts = [patterns] if isinstance(patterns, str) else patterns
     for text in texts:
         _refuse_levels(text)
-        folders += [_folder_of(pattern, paths) for pattern, paths in storage.paths_by_pattern(text)]
+        for pattern, paths in storage.paths_by_pattern(text):
+            folders.append(_folder_of(pattern, paths))
+            passed_over[HIDDEN] += len(_hidden_matches(pattern, paths))
     paths = sorted(storage.named_files(texts, videos_among, "video file", by_name=True))
     _refuse_twice(paths)
     return FoundVideos(paths, _common_folder(folders), passed_over)
+
+
+def _hidden_matches(pattern: str, paths: Sequence[str]) -> list[str]:
+    """The hidden files that a pattern such as `*.mp4` would match if their names did not begin with a dot."""
+    folder, _, last = pattern.rpartition("/")
+    if not last.startswith(("*", "?", "[")) or list(paths) == [pattern]:
+        return []
+    matches = storage.glob(storage.join(folder, f".{last}") if folder else f".{last}")
+    return [path for path in matches if os.path.splitext(path)[1].lower() in (*ENDINGS, *OTHER_ENDINGS)]
 
 
 def _refuse_other_kind(path: str) -> None:
@@ -131,10 +142,12 @@ def _videos_at(path: str, passed_over: Counter[str]) -> Iterator[str]:
     if not storage.is_dir(path):
         yield path
         return
-    for folder, names in storage.tree(path).items():
+    for folder, names in storage.tree(path, has_hidden=True).items():
+        inner = folder[len(path) :].split("/")
+        is_hidden = _OF_MACOS in folder.split("/") or any(part.startswith(".") for part in inner)
         for name in names:
             ending = os.path.splitext(name)[1].lower()
-            if name.startswith(".") or _OF_MACOS in folder.split("/"):
+            if is_hidden or name.startswith("."):
                 passed_over.update([HIDDEN] if ending in (*ENDINGS, *OTHER_ENDINGS) else [])
             elif ending in ENDINGS:
                 yield storage.join(folder, name)
@@ -168,5 +181,7 @@ def describe_passed_over(passed_over: Counter[str]) -> list[str]:
             "pattern"
         )
     if hidden:
-        lines.append(f"skipped {hidden} hidden {'file' if hidden == 1 else 'files'}, whose names begin with a dot")
+        lines.append(
+            f"skipped {hidden} hidden {'file' if hidden == 1 else 'files'}, whose names or folders begin with a dot"
+        )
     return lines

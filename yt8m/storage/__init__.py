@@ -390,13 +390,13 @@ def checksums(paths: Sequence[str]) -> dict[str, int]:
     return identity.checksums([path for path in dict.fromkeys(paths) if not is_remote(path)])
 
 
-def tree(folder: Path) -> dict[str, list[str]]:
+def tree(folder: Path, has_hidden: bool = False) -> dict[str, list[str]]:
     """{folder: sorted names of its files} of a folder and of all folders below it.
 
-    Hidden folders are left out. Links to folders are followed, but each folder is listed once. A folder below `folder`
-    that cannot be listed is left out, with a warning in the log.
+    Hidden folders below it are left out, unless `has_hidden` is true. Links to folders are followed, but each folder is
+    listed once. A folder below `folder` that cannot be listed is left out, with a warning in the log.
     """
-    return _store(folder).tree(os.fspath(folder))
+    return _store(folder).tree(os.fspath(folder), has_hidden)
 
 
 def remove(path: Path) -> None:

@@ -106,11 +106,11 @@ class GcsStore:
     def times(self, path: str) -> dict[str, float]:
         return {name: blob.updated.timestamp() for name, blob in _children(path, _folder(path)) if blob}
 
-    def tree(self, path: str) -> dict[str, list[str]]:
+    def tree(self, path: str, has_hidden: bool) -> dict[str, list[str]]:
         files: dict[str, list[str]] = {}
         for name in sorted(versions(path, "", deep=True)):
             inner, _, file = name.rpartition("/")
-            if file and not any(part.startswith(".") for part in inner.split("/")):
+            if file and (has_hidden or not any(part.startswith(".") for part in inner.split("/"))):
                 files.setdefault(f"{path.rstrip('/')}/{inner}".rstrip("/"), []).append(file)
         if not files:
             raise NotFoundError(f"cannot list {path}: there is no such folder")

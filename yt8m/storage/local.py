@@ -168,13 +168,14 @@ class LocalStore:
         with naming_errors("list", path), os.scandir(path) as entries:
             return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file()}
 
-    def tree(self, path: str) -> dict[str, list[str]]:
+    def tree(self, path: str, has_hidden: bool) -> dict[str, list[str]]:
         self.listdir(path)  # raises an error if the folder itself cannot be listed; `os.walk` would ignore it
         files: dict[str, list[str]] = {}
         listed: set[str] = set()
         for folder, folders, names in os.walk(path, onerror=_log_unlisted, followlinks=True):
             real_path = os.path.realpath(folder)
-            folders[:] = [] if real_path in listed else sorted(name for name in folders if not name.startswith("."))
+            shown = sorted(name for name in folders if has_hidden or not name.startswith("."))
+            folders[:] = [] if real_path in listed else shown
             if real_path not in listed:
                 listed.add(real_path)
                 files[folder] = sorted(names)

@@ -132,7 +132,7 @@ def test_damaged_packets_are_tolerated_if_the_flag_says_so(
     with pytest.raises(RunError, match="1 of 2 videos are bad"):
         extract(clips, tmp_path / "data")
     extract(clips, tmp_path / "data", "--max_bad_packets=1")
-    assert "1 video: damaged packets left out: 1" in capsys.readouterr().out
+    assert "1 video: damaged packets: 1" in capsys.readouterr().out
     assert rows(tmp_path / "data") == {"disc/a.mp4": 2, "disc/b.mp4": 3}
     with pytest.raises(RunError, match="it is damaged"):
         yt8m.extract(path, extractors=["own_extractors:Colours"])

@@ -65,3 +65,18 @@ def test_a_look_at_the_table_needs_no_weights(
     assert str(tmp_path / "empty") in capsys.readouterr().err
     assert not (tmp_path / "cache").exists()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_look_at_the_table_says_which_videos_do_not_exist(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, ["cat/1.mp4", "dog/2.mp4"])
+    table = tmp_path / "clips.csv"
+    flags = ["extract", f"--videos={table}", "--extractors=inception", f"--out={tmp_path / 'out'}", "--dry_run"]
+    found = [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.mp4"))]
+    table.write_text("".join(f"{line}\n" for line in ["path,labels", *(f"{path},cat" for path in found), "no.mp4,cat"]))
+    assert cli.main(flags) == 0
+    assert "videos that do not exist: 1, such as " in capsys.readouterr().out
+    table.write_text("path,labels\nno.mp4,cat\nnor.mp4,dog\n")
+    assert cli.main(flags) == 2
+    assert "none of the 2 videos exists" in capsys.readouterr().err

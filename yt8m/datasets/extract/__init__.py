@@ -82,8 +82,9 @@ def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, 
     """
     extraction = Extraction(config, chosen)
     if config.dry_run:
-        print(extraction.understood)
-        return {"understood": extraction.understood}
+        understood = "\n".join([extraction.understood, *extraction.describe_missing()])
+        print(understood)
+        return {"understood": understood}
     print(extraction.understood, file=sys.stderr)
     return extraction.run()
 
@@ -179,6 +180,18 @@ class Extraction:
                     seconds=0.0 if spans is None else batch.rows.cells["seconds"][index],
                 )
         return rows
+
+    def describe_missing(self) -> list[str]:
+        """A sentence about the videos that do not exist; none if all do. Raises `UsageError` if none does."""
+        paths = dict.fromkeys(row.clip.path for row in self._rows.values())
+        existing = storage.stamps(list(paths))
+        missing = [path for path in paths if path not in existing]
+        if missing and not existing:
+            raise UsageError(
+                f"--videos={self._config.videos}: none of the {len(paths)} videos exists, such as {missing[0]}. Paths "
+                "in a table are relative to its folder."
+            )
+        return [f"videos that do not exist: {len(missing)}, such as {missing[0]}"] if missing else []
 
     def run(self) -> dict[str, Any]:
         """Extracts the features and writes the records; returns {level: content of summary.json}."""
