@@ -155,6 +155,6 @@ def find_folder_kind(names: Collection[str], kinds: Iterable[FileKind | None]) -
 def ending_of_others(path: str) -> str:
     """Says that a file whose first bytes are unknown is no shard by its name either; empty if its name may be one's."""
     ending = os.path.splitext(path)[1].lower()
-    if not ending[1:].isalpha() or ending.startswith(".tfrecord"):
+    if not ending[1:].isalnum() or ending[1:].isdigit() or ending.startswith(".tfrecord"):
         return ""
     return f"its first bytes are not those of a TFRecord file, and its name ends in {ending}"
