@@ -30,6 +30,18 @@ def test_the_command_that_it_suggests_evaluates_what_the_run_learned_from(
     assert f"  yt8m eval --model=runs/a --data='FILES' {flags}\n" in capsys.readouterr().out
 
 
+def test_after_a_training_on_spans_their_evaluation_is_suggested(
+    capsys: pytest.CaptureFixture[str], span_run: pathlib.Path
+) -> None:
+    frames = f"{span_run}/data/frame"
+    data = DataConfig(frame_features=True, segment_labels=True, data_pattern=f"{frames}/train/*.tfrecord")
+    outcome = Outcome(Status.OUT_OF_DATA, 7, "all data were read")
+    assert training_run.show_outcome(TrainConfig(data=data, train_dir="runs/a"), outcome) == 0
+    text = capsys.readouterr().out
+    assert f"  yt8m eval --model=runs/a --data='{frames}/validate/*.tfrecord' --spans\n" in text
+    assert "  yt8m predict --model=runs/a --spans=found.csv " in text
+
+
 @pytest.mark.heavy
 def test_the_exported_model_replaces_that_of_another_run(tmp_path: pathlib.Path) -> None:
     """A run without a vocabulary leaves none of the former model, whose names would be given to other classes."""

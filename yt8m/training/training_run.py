@@ -235,20 +235,23 @@ def _show_choice(config: TrainConfig) -> None:
 def _describe_results(config: TrainConfig, step: int) -> str:
     """Returns lines that say where the results of the run are, and which two commands users usually run next."""
     training_pattern = search_outcome.given_data(config)
-    pattern = config.validation.eval_data_pattern or splits.proposed(training_pattern, "validate")
+    pattern = chosen_on = config.validation.eval_data_pattern or splits.proposed(training_pattern, "validate")
     if config.search.trials or config.checkpoint == "best":  # what chose, or was trained on, gives no honest figure
         pattern = splits.beside(training_pattern, "test") or pattern
-    files, first = "'FILES'", "FILE"
+    files, first, flags = "'FILES'", "FILE", "--segment_labels " * config.data.segment_labels + "--run_once"
     if not storage.is_remote(pattern):
         with contextlib.suppress(UsageError):  # if no file matches, the placeholders stay
-            files, first = shlex.quote(pattern), shlex.quote(open_data(pattern).files[0])
+            opened = open_data(pattern)
+            files, first = shlex.quote(pattern), shlex.quote(opened.files[0])
+            if opened.format and opened.format.format.annotated:  # the first command chooses how cells are joined
+                files, first, flags = shlex.quote(chosen_on), f"--spans=found.csv {first}", "--spans"
     meant = meant_step(config, step)
     which = f" (step {meant}, the best by validation)" if meant != step else ""
     exported = f"the exported model: {storage.join(config.train_dir, 'export', str(meant))}{which}\n"
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
         f"{exported if config.checkpoints.export_model_steps else ''}"
-        f"{next_commands(config.train_dir, files, first, config.data.segment_labels)}"
+        f"{next_commands(config.train_dir, files, first, flags)}"
         f"{_SAMPLE_DATA if is_sample_data(config.data) else ''}"
     )
 
@@ -256,10 +259,10 @@ def _describe_results(config: TrainConfig, step: int) -> str:
 _SAMPLE_DATA = "\nThis run was trained on SAMPLE DATA, because no data were named: it says nothing about other videos."
 
 
-def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", evaluates_segments: bool = False) -> str:
+def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE", flags: str = "--run_once") -> str:
     """Returns lines with the two commands that users usually run next, for evaluation and prediction."""
-    run, segments = shlex.quote(train_dir), " --segment_labels" if evaluates_segments else ""
-    return f"next:\n  yt8m eval --model={run} --data={files}{segments} --run_once\n  yt8m predict --model={run} {first}"
+    run = shlex.quote(train_dir)
+    return f"next:\n  yt8m eval --model={run} --data={files} {flags}\n  yt8m predict --model={run} {first}"
 
 
 def _callback_options(
