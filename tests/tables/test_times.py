@@ -30,6 +30,14 @@ INTERVALS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorte
         (datetime.time(0, 1, 2, 500_000), 62.5),
         (datetime.timedelta(seconds=62.5), 62.5),
         ("1e2", 100.0),
+        *[
+            ("12.4s", 12.4),
+            ("12,4 sec", 12.4),
+            ("500 ms", 0.5),
+            ("1m02.5s", 62.5),
+            ("1h 2m 3s", 3723.0),
+            ("2 min", 120.0),
+        ],
     ],
 )
 def test_times_are_seconds(cell: Any, second: float) -> None:
@@ -44,7 +52,22 @@ def test_frames_become_seconds_by_their_rate_but_times_with_colons_stay() -> Non
         parse_time("1,200", 25)
 
 
-@pytest.mark.parametrize("cell", ["soon", "-1", "1:75", "1:70:00", "nan", "1:2:3:4", True, "2e9", [1]])
+def test_time_codes_end_in_frames_and_need_their_rate() -> None:
+    assert parse_time("00:01:02:12", 25) == pytest.approx(62.48)
+    assert parse_time("01:00:00;29", 29.97) == pytest.approx(3600 + 29 / 29.97)
+    assert parse_time("5s", 25) == 5
+    for cell, message, rate in (
+        ("00:01:02:12", "--frame_rate", 0),
+        ("00:01:02:25", "below 25", 25),
+        ("0:61:02:01", "below 60", 25),
+    ):
+        with pytest.raises(NotATimeError, match=message):
+            parse_time(cell, rate)
+
+
+@pytest.mark.parametrize(
+    "cell", ["soon", "-1", "1:75", "1:70:00", "nan", "1:2:3:4", "", "5 weeks", "ms", True, "2e9", [1]]
+)
 def test_what_is_no_time_is_said(cell: Any) -> None:
     with pytest.raises(NotATimeError, match=r"expected seconds from 0|below 60"):
         parse_time(cell)

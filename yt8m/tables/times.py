@@ -10,6 +10,12 @@ from typing import Any, NamedTuple
 
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,4}):(\d{1,2}(?:[.,]\d*)?)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+# As in 1h2m3.5s, 12.4 s and 500 ms.
+_WITH_UNITS = re.compile(
+    r"(?:(\d+) ?h(?:ours?)? ?)?(?:(\d+) ?m(?:in|inutes?)? ?)?(?:(\d+[.,]?\d*) ?(ms|msec|s|secs?|seconds?))?",
+    re.ASCII | re.IGNORECASE,
+)
+_TIMECODE = re.compile(r"(\d+):(\d{2}):(\d{2})[:;](\d{2,3})", re.ASCII)  # hours, minutes, seconds and frames
 _LATEST = 1e9  # seconds; a later time is no time of a video
 _EXPECTED = "expected seconds from 0, or a time such as 1:02.5 or 0:01:02"
 
@@ -47,16 +53,17 @@ def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
       cell: a number, a text, or a time or duration as a workbook has it.
       frame_rate: how many are a second, if the cells count frames or another unit; 0 if they are times.
     """
-    second = _clock_seconds(cell)
-    if second is None:
-        text = str(cell).strip()
-        if not _NUMBER.fullmatch(text):
-            raise NotATimeError(f"{text[:40]!r}; {_EXPECTED}")
-        second = float(text.replace(",", "."))
+    text, second = str(cell).strip(), _clock_seconds(cell)
+    if second is None and _NUMBER.fullmatch(text):
         if frame_rate and "," in text:  # in 1,200 it is no decimal point, though it would be one of seconds
             raise NotATimeError(f"{text[:40]!r}; expected a number of frames, or of another unit, without a comma")
-        if frame_rate:
-            second /= frame_rate
+        second = float(text.replace(",", ".")) / (frame_rate or 1.0)
+    if second is None:
+        second = _seconds_with_units(text)
+    if second is None:
+        second = _timecode_seconds(text, frame_rate)
+    if second is None:
+        raise NotATimeError(f"{text[:40]!r}; {_EXPECTED}")
     if not 0 <= second < _LATEST:
         raise NotATimeError(f"{str(cell)[:40]!r}; {_EXPECTED}")
     return second
@@ -75,6 +82,29 @@ def _clock_seconds(cell: Any) -> float | None:
     if seconds >= 60 or (match[1] and minutes >= 60):
         raise NotATimeError(f"{cell[:40]!r}; minutes and seconds are below 60")
     return hours * 3600 + minutes * 60 + seconds
+
+
+def _seconds_with_units(text: str) -> float | None:
+    """The seconds of a text such as `1h2m3.5s` or `500 ms`; None for other texts."""
+    match = _WITH_UNITS.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    hours, minutes, number, unit = match.groups()
+    second = float((number or "0").replace(",", ".")) / (1000 if (unit or "").lower().startswith("m") else 1)
+    return float(hours or 0) * 3600 + float(minutes or 0) * 60 + second
+
+
+def _timecode_seconds(text: str, frame_rate: float) -> float | None:
+    """The seconds of a time code such as 00:01:02:12, whose last number counts frames; None for other texts."""
+    match = _TIMECODE.fullmatch(text)
+    if match is None:
+        return None
+    hours, minutes, seconds, frames = map(int, match.groups())
+    if not frame_rate:
+        raise NotATimeError(f"{text!r}, which ends in a number of frames; say how many are a second by --frame_rate")
+    if minutes >= 60 or seconds >= 60 or frames >= frame_rate:
+        raise NotATimeError(f"{text!r}; minutes and seconds are below 60, and frames below {frame_rate:g}")
+    return hours * 3600 + minutes * 60 + seconds + frames / frame_rate
 
 
 def is_clock(cell: Any) -> bool:
