@@ -46,6 +46,8 @@ _TABLES = {
     "sound events": "filename\tonset\toffset\tevent_label\na\t12.4\t31\tweld\na\t5\t62.5\tcut\n"
     "b\t3\t4\tweld\nc\t\t\t\n",
     "durations": "video,label,start,duration\na,weld,12.4,18.6\na,cut,0:05,57.5\nb,weld,3,1\nc,,,\n",
+    "german": "Datei;Klasse;Anfang;Ende\na;weld;12,4;31\na;cut;5;62,5\nb;weld;3;4\nc;;;\n",
+    "french": "Vidéo;Étiquette;Début;Fin\na;weld;12,4;31\na;cut;5;62,5\nb;weld;3;4\nc;;;\n",
     "short rows": "video,label,start,end\na,weld,12.4,31\na,cut,5,62.5\nb,weld,3,4\nc\n",
     "marked": "video,label,start,end,present\na,weld,12.4,31,1\na,cut,5,62.5,1\nb,weld,3,4,1\nb,cut,3,4,0\nc,,,,0\n",
 }
@@ -70,6 +72,25 @@ def test_columns_that_count_frames_need_their_rate(tmp_path: pathlib.Path) -> No
         read(path)
     path.write_text("video,labels,start_frame,end_frame\na,weld,0:01,0:04\na,cut,0:04,0:05\n")
     assert read(path) == {"a": [(1.0, 4.0, ("weld",)), (4.0, 5.0, ("cut",))]}
+
+
+def test_each_row_may_have_a_rate_of_frames(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("video,label,start_frame,end_frame,fps\na,weld,25,100,25\nb,cut,30,150,30\nc,,,,\n")
+    assert read(path) == {"a": [(1.0, 4.0, ("weld",))], "b": [(1.0, 5.0, ("cut",))], "c": []}
+    with pytest.raises(UsageError, match=r'row 2 .line 3.: "fps" is 30, but --frame_rate is 25'):
+        read(path, frame_rate=25.0)
+    path.write_text("video,label,start_frame,end_frame,fps\na,weld,25,100,25\nb,cut,30,150,\n")
+    with pytest.raises(UsageError, match=r'"start_frame" counts frames'):
+        read(path)
+    path.write_text("video,label,start,end,fps\na,weld,1,4,25\nb,cut,1,5,30\n")
+    assert read(path)["b"] == [(1.0, 5.0, ("cut",))], "they are seconds"
+
+
+def test_results_of_activitynet_are_no_labels(tmp_path: pathlib.Path) -> None:
+    found = {"results": {"a": [{"label": "x", "segment": [5, 20], "score": 0.9}]}, "external_data": {}}
+    with pytest.raises(UsageError, match=r"results of a model.*--spans_format=csv"):
+        read(write_json(tmp_path / "t.json", found))
 
 
 @pytest.mark.parametrize("times", ["onset,offset", "start_frame,end_frame", "tmin,tmax", "from,to"])
@@ -188,6 +209,8 @@ def test_several_people_are_joined_where_most_of_them_agree(tmp_path: pathlib.Pa
     people = [[sound("a", 0, 10)], [sound("a", 4, 12)], [sound("a", 8, 20), sound("b", 0, 9)]]
     path = write_json(tmp_path / "t.json", [task("v", *people)])
     assert read(path) == {"v": [(4.0, 12.0, ("a",))]}
+    (description, *_) = understand("--table", str(path), TableFlags(rows="spans")).describe()
+    assert description.endswith("most people have not marked, left out: 1")  # b, which one of three has marked
 
 
 def test_ranges_of_several_people_that_are_no_time_are_not_lost(tmp_path: pathlib.Path) -> None:

@@ -75,6 +75,11 @@ def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
 def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     """ActivityNet: {"database": {id: {"subset", "annotations": [{"label", "segment"}]}}}; the whole video's labels."""
     videos = value.get("database")
+    if "external_data" in value and isinstance(value.get("results"), dict):
+        raise UsageError(
+            f"{path} has the results of a model as ActivityNet's evaluation reads them, and no labels of people; spans "
+            "that a model has found are read from the table that --spans_format=csv writes."
+        )
     if not isinstance(videos, dict):
         return None
     annotations = _activitynet_annotations(path, videos)

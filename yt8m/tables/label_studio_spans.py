@@ -71,13 +71,21 @@ def rows_of_spans(
     )
     hints = _HINTS | ({"split": "split"} if splits else {})
     cells: dict[str, list[Any]] = {name: [] for name in hints}
+    lost = 0
     for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
         with refusing(functools.partial(_refusal, f"{path}, task {number}")):
             people = [*_spans_of_people(f"{path}, task {number}", task["annotations"], control, frame_rate)]
             rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
+        lost += sum(
+            _is_lost(span, name_of_class, rows)
+            for spans in people
+            for name_of_class in spans
+            for span in spans[name_of_class]
+        )
         for labels, start, end in rows:
             for column, value in zip(hints, (name, list(labels), start, end, *split), strict=True):
                 cells[column].append(value)
+    remark += f"; spans that most people have not marked, left out: {lost}" if lost else ""
     source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"{remark}', hints)
     source.has_seconds, source.seen_parts = True, seen_parts
     source.lengths = {name: _length(task["annotations"]) for task, name in zip(tasks.values(), ids, strict=True)}
@@ -107,6 +115,12 @@ def _seen_parts(data: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[s
         if of_task := parts_of(entry):
             seen_parts.setdefault(name, []).extend(of_task)
     return seen_parts
+
+
+def _is_lost(span: tuple[float, float], name: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether no part of a span of one person is in the joint spans of its class."""
+    joint = [row[1:3] for row in rows if name in row[0]]
+    return span[1] > span[0] and not any(max(span[0], start) < min(span[1], end) for start, end in joint)
 
 
 def _spans_of_people(where: str, annotations: Sequence[Any], control: str, frame_rate: float) -> Iterator[_Spans]:

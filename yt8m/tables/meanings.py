@@ -35,8 +35,8 @@ _ID_NAMES = words(
     "ids video_ids clip_ids file_names filenames names vid_name observation_id media_file_name sample_key image_index "
     "image_url video_url media_url audio_url url uri source_file video_file movie_file source_ref "
     "input_video_url input_image_url input_audio_url "
-    "datei dateiname bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл видео "
-    "文件 文件名 视频 ファイル ファイル名 動画 파일"
+    "datei dateiname vidéo vídeo bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл "
+    "видео 文件 文件名 视频 ファイル ファイル名 動画 파일"
 )
 _PATH_NAMES = words(
     "path feature_path features_path feat_path filepath file_path feature_file features_file npy npy_path "

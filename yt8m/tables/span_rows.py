@@ -15,7 +15,16 @@ from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
-from yt8m.tables.time_columns import END, FRAMES, START, divided, in_seconds, is_length_of_video, per_second
+from yt8m.tables.time_columns import (
+    END,
+    FRAME_RATES,
+    FRAMES,
+    START,
+    divided,
+    in_seconds,
+    is_length_of_video,
+    per_second,
+)
 from yt8m.tables.times import NotATimeError, Span, is_clock, is_empty, parse_time
 
 # Columns of the merged rows.
@@ -27,6 +36,7 @@ _NO_CLASSES = frozenset([NO_CLASS, "<none>", "no label", "no labels", "no tag", 
 # Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
 _CLIPS = (frozenset(["ytid", "positive_labels"]), frozenset(["rank", "value", "distance"]))
 _IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
+_SAME_RATE = 1e-3  # 29.97 and 30000 / 1001 are one rate
 _MOST_CLIPS = 0.9  # a larger share of spans of one length is no chance
 _ROWS_AT_ONCE = 8192
 
@@ -81,11 +91,12 @@ class _SpanMerger(Merger):
         self._has_durations = roles.has_durations
         self._rates = [self._rate(name, frame_rate) for name in self._times]
         self._length = next((name for name in source.columns if is_length_of_video(normalized(name))), "")
-        others = [*self._times, *filter(None, [roles.value, self._length])]
+        self._fps = next((name for name in source.columns if normalized(name) in FRAME_RATES), "")
+        others = [*self._times, *filter(None, [roles.value, self._length, self._fps])]
         self.columns = list(dict.fromkeys([*self.columns, *others]))
         columns = [name for name in self._times if divided(normalized(name)).unit == FRAMES]
         has_seconds = frame_rate or getattr(source, "has_seconds", False)
-        self._columns_of_frames = [] if has_seconds else columns
+        self._frame_rate, self._columns_of_frames = frame_rate, [] if has_seconds else columns
         self._spans: list[list[Span]] = []
         self._problems: list[str] = []
         self._seconds: list[float] = []
@@ -123,6 +134,8 @@ class _SpanMerger(Merger):
                 self._seconds.append(0.0)
             if self._length:
                 self._add_length(place, cells[self._length][index])
+            if self._fps and (self._frame_rate or self._columns_of_frames):
+                self._use_rate(cells[self._fps][index], number)
             is_span = counts[index]
             names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
             self._labels[place].update(dict.fromkeys(names))
@@ -133,6 +146,28 @@ class _SpanMerger(Merger):
                 is_denied = any(str(cell).strip().lower() in _NO_CLASSES for cell in row)
                 self._add_span(place, names, times, number, is_denied)
             self._last, self._rows = name, self._rows + 1
+
+    def _use_rate(self, cell: Any, row: int) -> None:
+        """Takes the frames per second of a row from its own column; refuses --frame_rate if it differs."""
+        if is_empty(cell):
+            self._rates = [0.0] * 2 if self._columns_of_frames else self._rates
+            return
+        try:
+            rate = float(str(cell).replace(",", "."))
+        except ValueError:
+            rate = 0.0
+        if rate <= 0:
+            raise UsageError(
+                f'{self._source.path}, {self.where(row)}: "{self._fps}" is {str(cell)[:40]!r}; expected the number of '
+                "frames per second."
+            )
+        if self._frame_rate and abs(rate - self._frame_rate) > _SAME_RATE * rate:
+            raise UsageError(
+                f'{self._source.path}, {self.where(row)}: "{self._fps}" is {rate:g}, but --frame_rate is '
+                f"{self._frame_rate:g}; leave the flag out, so that each row counts frames by its own rate."
+            )
+        if self._columns_of_frames:
+            self._rates = [rate] * 2
 
     def _add_length(self, place: int, cell: Any) -> None:
         """Keeps the length of a video; a cell that holds no time says nothing."""
@@ -150,7 +185,11 @@ class _SpanMerger(Merger):
         """
         if not names and all(map(is_empty, times)):
             return
-        if self._columns_of_frames and not all(is_empty(cell) or is_clock(cell) for cell in times):
+        if (
+            self._columns_of_frames
+            and not any(self._rates)
+            and not all(is_empty(cell) or is_clock(cell) for cell in times)
+        ):
             raise UsageError(
                 f'{self._source.path}: "{self._columns_of_frames[0]}" counts frames, as its name says; say how many '
                 "there are in a second by --frame_rate=25, or name columns of seconds, as in "
@@ -215,6 +254,11 @@ def _says_yes(cell: Any) -> bool:
 def rate_of(source: Source, frame_rate: float) -> float:
     """The frames per second that the times of spans count; 0 for times, which those of an export are already."""
     return 0.0 if getattr(source, "has_seconds", False) else frame_rate
+
+
+def is_used_beside(name: str) -> bool:
+    """Whether a column that has no role says something of spans: how long its video is, or how frames are counted."""
+    return is_length_of_video(normalized(name)) or normalized(name) in FRAME_RATES
 
 
 def times_of_videos(cells: Mapping[str, Sequence[Any]], roles: Roles) -> dict[str, Sequence[Any]]:

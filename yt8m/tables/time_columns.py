@@ -29,14 +29,15 @@ _LINKS = frozenset(["in", "number", "no", "nr", "index", "idx", "id"])  # words 
 _SURE = {START: "start start_time starttime t_start time_start begin", END: "end end_time endtime t_end time_end stop"}
 # Further names, which count in tables of spans alone: elsewhere they may mean other things.
 _OF_SPANS = {
-    START: "onset tmin t_min time_min begin_time from t0 beg time_begin from_time start_timestamp timestamp_start "
-    "start_ts ts_start segment_start clip_start event_start action_start span_start interval_start annotation_start "
-    "label_start",
-    END: "offset tmax t_max time_max finish to t1 stop_time finish_time to_time end_timestamp timestamp_end time_stop "
-    "stop_timestamp timestamp_stop end_ts ts_end segment_end clip_end event_end action_end span_end interval_end "
-    "annotation_end label_end",
+    START: "anfang beginn début debut inicio início inizio onset tmin t_min time_min begin_time from t0 beg time_begin "
+    "from_time start_timestamp timestamp_start start_ts ts_start segment_start clip_start event_start action_start "
+    "span_start interval_start annotation_start label_start",
+    END: "ende fin fim fine offset tmax t_max time_max finish to t1 stop_time finish_time to_time end_timestamp "
+    "timestamp_end time_stop stop_timestamp timestamp_stop end_ts ts_end segment_end clip_end event_end action_end "
+    "span_end interval_end annotation_end label_end",
 }
 _DURATIONS = frozenset(["duration", "dur", "length", "len"])
+FRAME_RATES = frozenset(["fps", "frame_rate", "framerate", "video_fps", "frames_per_second"])
 _LENGTHS_OF_VIDEOS = frozenset(
     ["video_duration", "video_length", "media_duration", "total_length", "total_duration", "film_duration"]
 )

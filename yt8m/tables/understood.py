@@ -356,9 +356,9 @@ class UnderstoodTable:
         phrases += span_rows.describe_times(self._original, roles, self._flags.frame_rate if self._has_spans else 0.0)
         for name, columns in roles.families.items():
             phrases.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
-        if roles.unused:
-            ellipsis = ", ..." if len(roles.unused) > 8 else ""
-            phrases.append("not used: " + ", ".join(f'"{name}"' for name in roles.unused[:8]) + ellipsis)
+        if unused := [name for name in roles.unused if not (self._has_spans and span_rows.is_used_beside(name))]:
+            ellipsis = ", ..." if len(unused) > 8 else ""
+            phrases.append("not used: " + ", ".join(f'"{name}"' for name in unused[:8]) + ellipsis)
         return phrases
 
     def _describe_labels(self) -> list[str]:
