@@ -31,7 +31,7 @@ def run(function: Any) -> Any:
         return session.run(function())
 
 
-@pytest.mark.parametrize("weights", cases.only(WEIGHTS, ["pairs", "rows"]))
+@pytest.mark.parametrize("weights", cases.only(WEIGHTS, ["pairs"]))
 def test_hand_gradient_is_the_automatic_one(name: str, weights: str) -> None:
     def both() -> Any:
         loss, logits = losses.create(name), tf.constant(LOGITS)
@@ -112,9 +112,11 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
         {"class_counts": (1, 5, 0, 3, 100, 2)},
         {"class_counts": (1, 10**9, 0, 3, 10**5, 10**9), "adjustment_strength": 4.0},
     ],
-    "HillLoss": [{"hill_gamma": gamma, "hill_margin": margin} for gamma in (0.0, 0.5, 1.0) for margin in (-2.0, 40.0)],
+    "HillLoss": [
+        {"hill_gamma": gamma, "hill_margin": margin} for gamma, margin in ((0.0, 40.0), (0.5, -2.0), (1.0, 40.0))
+    ],
     "SPLCLoss": [
-        *({"splc_gamma": gamma, "splc_start_step": step} for gamma in (0.0, 0.5, 1.0) for step in (0, 1)),
+        *({"splc_gamma": gamma, "splc_start_step": step} for gamma, step in ((0.0, 0), (0.5, 1), (1.0, 0))),
         {"splc_margin": 40.0},
     ],
     "TwoWayLoss": [{"two_way_positive_temperature": 0.01, "two_way_negative_temperature": 0.01}],

@@ -24,10 +24,14 @@ SIBLINGS = (
     "GruModel",
     "LstmAttentionMaxModel",
     "MixNeXtVladModel",
+    "NetFvModel",
     "NetVlagdModel",
     "NetRvladModel",
 )
 QUICK = [name for name in models.names() if name not in SIBLINGS]
+
+# One of each way to use the number of frames: a mean, a draw, a loop, a mask of scores.
+WITHOUT_COUNT = ["FrameLevelLogisticModel", "DbofModel", "LstmModel", "AttentionPoolingModel"]
 
 every_model = pytest.mark.parametrize("model", quick(QUICK, EVERY), indirect=True)
 every_frame_level_model = pytest.mark.parametrize("model", quick(QUICK, FRAME_LEVEL), indirect=True)
@@ -157,7 +161,7 @@ def test_padding_changes_nothing(model: Built, mode: str) -> None:
     np.testing.assert_allclose(long, short, rtol=1e-5, atol=1e-6)
 
 
-@every_frame_level_model
+@pytest.mark.parametrize("model", quick(WITHOUT_COUNT, FRAME_LEVEL), indirect=True)
 def test_no_count_means_every_frame(model: Built) -> None:
     x = model.draw()
     uncounted, counted = (model.run(fetch, x, EVERY_FRAME) for fetch in (model.uncounted, model.evaluation.predictions))

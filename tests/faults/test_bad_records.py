@@ -24,7 +24,7 @@ def with_junk(level: str, junk: bytes) -> bytes:
     return shard([*sound(level, 4, "a"), junk, *sound(level, 1, "z")])
 
 
-@pytest.fixture(params=["flip", "bytes that are no text", "nothing", "cut before its labels"])
+@pytest.fixture(params=cases.all_of(["flip", "cut before its labels"], heavy=["bytes that are no text", "nothing"]))
 def damaged(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path:
     """A folder with a damaged shard of videos and a sound one behind it."""
     junk = {"bytes that are no text": b"\xff\xfe\xfd" * 9, "nothing": b""}

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cases
 import pytest
 from golden_data import golden
 
@@ -139,25 +140,34 @@ def test_a_process_imports_what_a_config_names_only_where_it_is_trusted(
     assert (here / "imported").exists()
 
 
+COMMANDS = [
+    ("eval", "--train_dir={0}", DATA, "--run_once"),
+    ("eval", "--train_dir={0}", DATA, "--run_once", "--l2_penalty=0.1"),
+    ("inference", "--train_dir={0}", INPUT, "--output_file=o.csv"),
+    ("export", "--train_dir={0}", "--out=out"),
+    ("average-checkpoints", "--train_dir={0}", "--last=2", "--out=out"),
+    ("ensemble", "--runs={0},{0}", "--export_dir=out"),
+]
+CHANGES = [name_model, name_loss, name_classifier, name_reader]
+
+
+def change_and_command() -> list[Any]:
+    """Each command with the model, and `eval` with each change; all pairs with the mark `heavy`."""
+    pairs = [(change, words) for words in COMMANDS for change in CHANGES]
+    return cases.only(pairs, [pair for pair in pairs if pair[0] is name_model or pair[1] is COMMANDS[0]])
+
+
 @pytest.mark.promise("X4")
-@pytest.mark.parametrize("change", [name_model, name_loss, name_classifier, name_reader])
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["eval", "--train_dir={0}", DATA, "--run_once"],
-        ["eval", "--train_dir={0}", DATA, "--run_once", "--l2_penalty=0.1"],
-        ["inference", "--train_dir={0}", INPUT, "--output_file=o.csv"],
-        ["export", "--train_dir={0}", "--out=out"],
-        ["average-checkpoints", "--train_dir={0}", "--last=2", "--out=out"],
-        ["ensemble", "--runs={0},{0}", "--export_dir=out"],
-    ],
-    ids=lambda words: words[0] if isinstance(words, list) else words.__name__,
+    ("change", "words"),
+    change_and_command(),
+    ids=lambda value: value[0] if isinstance(value, tuple) else value.__name__,
 )
 def test_no_command_imports_it(
     trained: pathlib.Path,
     here: pathlib.Path,
     capfd: pytest.CaptureFixture[str],
-    words: list[str],
+    words: tuple[str, ...],
     change: Callable[[Any], None],
 ) -> None:
     run = brought(trained, here, change)

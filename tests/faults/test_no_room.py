@@ -54,7 +54,7 @@ PROGRAMS = {
 
 
 @pytest.mark.promise("C4")
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", cases.only(PROGRAMS, ["eval", "export"]))
 def test_one_line_and_nothing_half_written(
     trained: pathlib.Path, tmp_path: pathlib.Path, program: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import pathlib
 import zlib
 from collections.abc import Callable
 
+import cases
 import numpy as np
 import pytest
 from reader_records import video_record, write_shard
@@ -144,7 +145,7 @@ def no_job(*_: object) -> None:
     raise RunError("the shards would be read now")
 
 
-@pytest.mark.parametrize("name", [*NEED_LABELS, *PARSE_LABELS])
+@pytest.mark.parametrize("name", cases.only([*NEED_LABELS, *PARSE_LABELS], ["train", "score", "verify", "cache"]))
 def test_vectors_of_0_and_1_in_place_of_labels_are_named(
     name: str, answers: Answers, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +217,7 @@ def test_a_file_that_is_no_shard_ends_every_command_with_the_same_words(
     assert status == 1
 
 
-@pytest.mark.parametrize("name", CHECK_FEATURES)
+@pytest.mark.parametrize("name", cases.only(CHECK_FEATURES, ["train", "verify", "predict", "bulk infer"]))
 def test_a_feature_of_another_type_is_named_with_both_types(
     name: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:
@@ -228,7 +229,9 @@ def test_a_feature_of_another_type_is_named_with_both_types(
     assert all(word in text for word in ("record 0", "clip", "float", "int64")), text
 
 
-@pytest.mark.parametrize("name", ["train", "eval", "audit", "bulk eval", "inference", "bulk infer", "read_records"])
+@pytest.mark.parametrize(
+    "name", cases.all_of(["train", "inference", "read_records"], heavy=["eval", "audit", "bulk eval", "bulk infer"])
+)
 def test_a_shard_that_differs_from_its_manifest_is_named_with_both_numbers(
     name: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:

@@ -8,6 +8,7 @@ import pathlib
 import socket
 from collections.abc import Callable, Iterator
 
+import cases
 import numpy as np
 import pytest
 from clusters import Cluster, free_addresses
@@ -117,7 +118,7 @@ def words_of(program: str, data: pathlib.Path, run: pathlib.Path, folder: pathli
 
 
 @pytest.mark.parametrize(("program", "command"), [("eval", "eval"), ("inference", "infer")])
-@pytest.mark.parametrize("role", ["chief", "worker", "ps", "evaluator"])
+@pytest.mark.parametrize("role", cases.all_of(["chief", "worker"], heavy=["ps", "evaluator"]))
 def test_the_chief_alone_evaluates_and_predicts(
     program: str,
     command: str,

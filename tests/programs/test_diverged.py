@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import cases
 import numpy as np
 import pytest
 from golden_data import golden
@@ -42,7 +43,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize("program", WORDS)
+@pytest.mark.parametrize("program", cases.only(WORDS, ["inference", "eval"]))
 def test_predictions_that_are_nan_are_one_line(
     spoilt: pathlib.Path, tmp_path: pathlib.Path, program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -93,7 +93,11 @@ def _parsed(records: list[bytes]) -> dict[str, Any]:
             "2 annotated_start_times and 1 annotated_end_times",
         ),
         ({"annotated_start_times": [5], "annotated_end_times": [5]}, "an annotated range is 5 to 5"),
-        ({"annotated_start_times": [-1], "annotated_end_times": [5]}, "an annotated range is -1 to 5"),
+        pytest.param(
+            {"annotated_start_times": [-1], "annotated_end_times": [5]},
+            "an annotated range is -1 to 5",
+            marks=pytest.mark.heavy,
+        ),
     ],
 )
 def test_ranges_that_are_none_are_refused_and_name_the_video(lists: dict[str, Any], message: str) -> None:

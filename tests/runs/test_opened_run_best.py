@@ -58,7 +58,7 @@ COMMANDS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", cases.only(COMMANDS, ["predict", "export"]))
+@pytest.mark.parametrize("command", cases.only(COMMANDS, ["predict"]))
 def test_the_line_that_names_the_weights_says_that_they_are_the_best(
     folder: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], command: str
 ) -> None:

@@ -49,7 +49,7 @@ def built(name: str, dtype: Any, *, is_training: bool) -> tuple[tf.Tensor, ...]:
 
 @pytest.mark.parametrize("is_training", cases.all_of([True], heavy=[False]))
 @pytest.mark.parametrize("dtype", [np.uint8, pytest.param(np.float32, marks=pytest.mark.heavy)])
-@pytest.mark.parametrize("name", cases.only(SAMPLING, ["DbofModel", "LstmModel"]))
+@pytest.mark.parametrize("name", cases.only(SAMPLING, ["DbofModel"]))
 def test_equal_those_among_all(name: str, dtype: Any, is_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for build_on_demand in (frames.build_on_demand, lambda *_: contextlib.nullcontext()):
