@@ -202,12 +202,14 @@ class OwnMemory:
         self._thread.join()
 
     def _sample(self) -> None:
+        is_over = False
         while True:
             lines = pathlib.Path("/proc/self/status").read_text().splitlines()
             kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
             self.peak_mb = max(self.peak_mb, kilobytes / 1024)
-            if self._is_over.wait(self._interval):
+            if is_over:
                 return
+            is_over = self._is_over.wait(self._interval)  # what is held at the end is sampled once more
 
 
 class Others:

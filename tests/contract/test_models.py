@@ -27,6 +27,7 @@ SIBLINGS = (
     "NetFvModel",
     "NetVlagdModel",
     "NetRvladModel",
+    "NetVladModel",
 )
 QUICK = [name for name in models.names() if name not in SIBLINGS]
 

@@ -7,6 +7,7 @@ import functools
 import re
 
 import pytest
+import sources
 from docs.command_blocks import ROOT
 
 PAGE = ROOT / "docs/users/troubleshooting.md"
@@ -23,8 +24,8 @@ def messages() -> list[str]:
 def literals() -> list[str]:
     """The texts in the package's code, each with `...` in place of what is put in when it runs."""
     found = []
-    for path in sorted((ROOT / "yt8m").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in sources.files():
+        for node in sources.nodes(path):
             if isinstance(node, ast.JoinedStr):
                 parts = [part.value if isinstance(part, ast.Constant) else "..." for part in node.values]
                 found.append("".join(map(str, parts)))
