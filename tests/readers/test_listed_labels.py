@@ -16,6 +16,7 @@ from reader_records import frame_record, video_record, write_shard
 from benchmarks.copies import DevicesOfTowers
 from yt8m import deploy, graph, losses, models
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
+from yt8m.graph.inputs import create_input
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, listed_labels, multi_hot
 from yt8m.video.modeler import VideoModeler
@@ -175,3 +176,16 @@ def test_batches_for_the_cpu_are_not_packed(tmp_path: pathlib.Path) -> None:
         with tf.Graph().as_default():
             graph.build_eval(queue, modeler, deployment, "infer")
         assert not queue.reader.lists_labels
+
+
+def test_an_endless_input_goes_on_with_a_row_of_its_form(tmp_path: pathlib.Path) -> None:
+    """As in a step with `AllReduce` after the end of a replica's data; the row does not count."""
+    queue = BatchQueue(READERS["video"], write(tmp_path, "video"), 4)
+    queue.pack_batches()
+    with tf.Graph().as_default(), tf.Session() as session:
+        iterator, ops = create_input(queue, 4, endless=True)
+        is_real, batch = iterator.get_next()
+        session.run(ops.initializer, {ops.files: queue.files()})
+        read = [session.run([is_real, batch.label_lists]) for _ in range(4)]
+    assert [number for number, _ in read] == [1, 1, 1, 0]
+    assert read[-1][1].tolist() == [[0]]
