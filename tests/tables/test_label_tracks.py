@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import random
 from typing import Any
 
 import pytest
@@ -137,3 +139,21 @@ def test_a_damaged_track_is_named(name: str, text: str, message: str, tmp_path: 
     (tmp_path / name).write_text(text)
     with pytest.raises((UsageError, RunError), match=rf"{name}.*{message}"):
         spans_of(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.vtt", _VTT), ("a.srt", _SRT), ("a.txt", _AUDACITY), ("a.eaf", _ELAN.replace("OTHERS", _COMMENTS))],
+)
+def test_whatever_is_left_of_a_track_is_read_or_refused(name: str, text: str, tmp_path: pathlib.Path) -> None:
+    draw = random.Random(1)
+    for _ in range(40):
+        first, last = sorted(draw.sample(range(len(text)), 2))
+        broken = draw.choice(
+            [text[:first], text[first:], text[:first] + text[last:], text.replace("1", draw.choice("x:-\0"))]
+        )
+        (tmp_path / name).write_text(broken)
+        for path in (tmp_path / name, tmp_path):
+            with contextlib.suppress(UsageError, RunError):
+                for rows in understand("--table", str(path), TableFlags(rows="spans")).batches(9):
+                    assert set(rows.cells) >= {"id", "spans"}

@@ -59,8 +59,9 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
     path, sheet = _split_sheet(path)
     ending = _ending(path)
     if storage.is_dir(path):
-        if tracks := label_tracks.files_in(path):
-            return label_tracks.read(path, tracks, control)
+        with refusing(functools.partial(odd_table, path)):
+            if tracks := label_tracks.files_in(path):
+                return label_tracks.read(path, tracks, control)
         raise UsageError(f"{flag}={path} is a folder; name the table in it.")
     if ending in _UNSAFE:
         raise UsageError(f"{flag}={path}: {_EXPECTED}. Save the table as CSV, Parquet or JSON.")

@@ -54,7 +54,7 @@ class RecordsConfig(DataSetFlags):
     """The flags of `yt8m make-records`."""
 
     table: str = path_option(
-        "table of ids and labels: CSV, Parquet, Excel, JSON, NPZ, or an export of a program for labels",
+        "ids and labels: CSV, Parquet, Excel, JSON, NPZ, an export of a program for labels, or a folder of tracks",
         is_required=True,
     )
     bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
