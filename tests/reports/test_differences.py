@@ -167,6 +167,21 @@ def test_runs_that_are_the_same_and_runs_on_other_videos(runs):
     assert {"mAP of the 70 common videos", "Hit@1 of the 70 common videos"} <= found.keys()
 
 
+def test_a_figure_of_a_run_without_labels_is_a_dash_with_the_reason_and_no_verdict(runs, tmp_path):
+    report_runs.make_run(tmp_path, 1, labelled=False)
+    (unlabelled,) = load([str(tmp_path)], RESAMPLES, 0)
+    for first, other, place in ((runs[0], unlabelled, 1), (unlabelled, runs[0], 0)):
+        found = {one.figure: one for one in differences.differing_figures(first, other)}
+        for name in ("GAP", "Hit@1", "PERR", "mAP"):
+            row = found[name]
+            assert row.values[place] == "—"
+            assert row.values[1 - place] not in ("—", "0.0000")
+            assert (row.verdict, row.difference) == (f"{unlabelled.name}: no example has a label", "—")
+    assert {one.verdict for one in differences.differing_figures(unlabelled, unlabelled) if one.figure == "GAP"} == {
+        "no example has a label"
+    }
+
+
 def test_common_videos_with_other_labels_and_none_at_all(runs):
     samples = runs[1].samples
     labels = samples.videos.labels.copy()

@@ -390,6 +390,9 @@ _register_thirds(MeanAveragePrecision, lambda ranked: ranked.maps_of_thirds)
 _OF_LABELS = tuple(metric.key for metric in (HitAtOne, Perr, MeanAveragePrecision, Gap))
 
 
+NOT_DEFINED = "it is not defined on these examples"  # the reason if there is none that says more
+
+
 def why_undefined(key: str, value: float | None, has_labels: bool) -> str:
     """Why the value of a metric says nothing about the model, in words; empty if it does.
 
@@ -402,7 +405,7 @@ def why_undefined(key: str, value: float | None, has_labels: bool) -> str:
             return f"no class of the {third} has a label"
     if key in _OF_LABELS and not has_labels:
         return "no example has a label"
-    return "" if is_defined else "it is not defined on these examples"
+    return "" if is_defined else NOT_DEFINED
 
 
 def names_of_details() -> frozenset[str]:

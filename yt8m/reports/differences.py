@@ -12,7 +12,15 @@ import numpy as np
 from yt8m import options
 from yt8m.config import run_dir
 from yt8m.eval_util.eval_samples import EvalSamples
-from yt8m.eval_util.metrics import Description, RankedEntries, ScoredBatch, gap_first, metrics
+from yt8m.eval_util.metrics import (
+    NOT_DEFINED,
+    Description,
+    RankedEntries,
+    ScoredBatch,
+    gap_first,
+    metrics,
+    why_undefined,
+)
 from yt8m.eval_util.resampling import Interval, resample
 from yt8m.eval_util.videos import Videos
 from yt8m.reports.loading import FEWEST_VIDEOS, Run, config_of, difference_interval, figure, same_videos
@@ -108,11 +116,14 @@ def differing_figures(first: Run, other: Run) -> list[Difference]:
     if same_videos(first, other):
         return differences
     common = _find_common_videos(first, other)
-    differences = [each._replace(verdict=common.why, difference=MISSING) for each in differences]
+    differences = [
+        each if MISSING in each.values else each._replace(verdict=common.why, difference=MISSING)
+        for each in differences
+    ]
     if common.first is None or common.other is None:
         return differences
     count = len(common.first.samples.videos)
-    of_common = _all_differences(common.first, common.other)
+    of_common = [each for each in _all_differences(common.first, common.other) if MISSING not in each.values]
     return differences + [each._replace(figure=f"{each.figure} of the {count:,} common videos") for each in of_common]
 
 
@@ -126,10 +137,24 @@ def _all_differences(first: Run, other: Run) -> list[Difference]:
 
 
 def _difference(first: Run, other: Run, metric: Description) -> Difference | None:
-    """The difference between the runs by one metric; None if a run does not have it."""
+    """The difference between the runs by one metric; None if a run does not have it.
+
+    A value that says nothing about its run is MISSING, and the verdict is the reason.
+    """
     first_value, other_value = figure(first, metric.key), figure(other, metric.key)
-    if first_value is None or other_value is None:
+    reasons = [
+        why_undefined(metric.key, value, bool(run.samples.figures["classes"]))
+        for run, value in ((first, first_value), (other, other_value))
+    ]
+    if NOT_DEFINED in reasons or any(metric.key not in run.samples.figures for run in (first, other)):
         return None
+    if any(reasons):
+        texts = [
+            MISSING if why else metric.text(v, 4) for why, v in zip(reasons, (first_value, other_value), strict=True)
+        ]
+        return Difference(
+            other.name, metric.name, (texts[0], texts[1]), MISSING, None, _verdict_of(reasons, first, other)
+        )
     bounds = _bounds(first, other, metric.key)
     difference = other_value - first_value
     better_run = other if (difference > 0) == metric.higher_is_better else first
@@ -143,6 +168,13 @@ def _difference(first: Run, other: Run, metric: Description) -> Difference | Non
         verdict = f"{better_run.name} is better"
     values = metric.text(first_value, 4), metric.text(other_value, 4)
     return Difference(other.name, metric.name, values, f"{difference:+.4f}", bounds, verdict)
+
+
+def _verdict_of(reasons: Sequence[str], first: Run, other: Run) -> str:
+    """Why runs are not compared, in place of a verdict; with the name of the run, if it is one of them."""
+    if reasons[0] == reasons[1]:
+        return reasons[0]
+    return "; ".join(f"{run.name}: {why}" for run, why in zip((first, other), reasons, strict=True) if why)
 
 
 def _bounds(first: Run, other: Run, key: str) -> Interval | None:
@@ -200,7 +232,11 @@ def _of_videos(run: Run, videos: Videos) -> Run:
     resamples = len(next(iter(run.resampled.values())))
     resampled = resample(videos, samples.num_classes, resamples, run.seed)
     common_samples = EvalSamples(
-        {**samples.figures, **figures}, videos, samples.num_classes, len(videos), samples.points
+        {**samples.figures, **figures, **({} if len(videos.labels) else {"classes": []})},
+        videos,
+        samples.num_classes,
+        len(videos),
+        samples.points,
     )
     shared = {key: values for key, values in resampled.figures.items() if key in run.resampled and key in figures}
     return run._replace(
