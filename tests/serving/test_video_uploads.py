@@ -13,7 +13,7 @@ import pytest
 import requests
 import stand_ins
 from jsonschema import Draft202012Validator
-from serving.test_server_attacks import Service, served
+from serving.test_server_attacks import TINY, Service, served
 from serving.tiny_service import TinyModel
 
 import yt8m
@@ -52,8 +52,10 @@ def run(clips: list[pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def service(run: str) -> Iterator[Service]:
+def service(run: str, clips: list[pathlib.Path]) -> Iterator[Service]:
+    """It takes videos, and has those of a folder."""
     words = ("--port=0", "--max_videos=3", "--max_frames=4", "--max_megabytes=1", "--timeout=300")
+    words += (f"--videos={clips[0].parents[1]}",)
     with served(sys.executable, "-m", "yt8m", "serve", f"--model={run}", *words) as service:
         yield service
 
@@ -101,20 +103,13 @@ def test_the_description_has_videos(service: Service) -> None:
     assert "curl -F video=@clip.mp4" in requests.get(f"{service.url}/docs").text
 
 
-@pytest.fixture(scope="module")
-def service_of_folder(run: str, clips: list[pathlib.Path]) -> Iterator[Service]:
-    words = ("--port=0", "--max_videos=3", "--timeout=300", f"--videos={clips[0].parents[1]}")
-    with served(sys.executable, "-m", "yt8m", "serve", f"--model={run}", *words) as service:
-        yield service
-
-
 def test_requests_name_videos_of_a_folder(
-    service_of_folder: Service, run: str, clips: list[pathlib.Path], tmp_path: pathlib.Path
+    service: Service, run: str, clips: list[pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     folder = clips[0].parents[1]
     names = [str(clip.relative_to(folder)) for clip in clips]  # the ids that extract and predict give them
-    assert requests.get(f"{service_of_folder.url}/videos").json() == {"videos": names}
-    answer = post(service_of_folder, "?top_k=3", json={"videos": names[:2]})
+    assert requests.get(f"{service.url}/videos").json() == {"videos": names}
+    answer = post(service, "?top_k=3", json={"videos": names[:2]})
     assert [video["id"] for video in answer.json()["videos"]] == names[:2]
     with yt8m.load(run) as model:
         for video, clip in zip(answer.json()["videos"], clips, strict=False):
@@ -136,22 +131,23 @@ def test_requests_name_videos_of_a_folder(
             ({"videos": [names[0]], "more": 1}, 400, "more"),
             ({"videos": ["x" * 40_000]}, 413, "names of videos"),
         ):
-            answer = post(service_of_folder, json=body)
+            answer = post(service, json=body)
             assert answer.status_code == status, answer.text
             assert re.search(text, answer.json()["error"])
     finally:
         (folder / ".hidden.mp4").unlink()
         (folder / "bad.mp4").unlink()
-    described = requests.get(f"{service_of_folder.url}/openapi.json").json()["paths"]["/predict"]["post"]
+    described = requests.get(f"{service.url}/openapi.json").json()["paths"]["/predict"]["post"]
     schema = described["requestBody"]["content"]["application/json"]["schema"]
     assert Draft202012Validator(schema).is_valid({"videos": names[:2]})
     assert not Draft202012Validator(schema).is_valid({"videos": names[:4]})
 
 
-def test_a_service_without_a_folder_has_no_videos_by_name(service: Service) -> None:
-    answer = post(service, json={"videos": ["disc/0.mp4"]})
-    assert (answer.status_code, "--videos" in answer.json()["error"]) == (400, True)
-    assert requests.get(f"{service.url}/videos").json() == {"videos": []}
+def test_a_service_without_a_folder_has_no_videos_by_name() -> None:
+    with served(*TINY, "--timeout=60") as service:
+        answer = post(service, json={"videos": ["disc/0.mp4"]})
+        assert (answer.status_code, "--videos" in answer.json()["error"]) == (400, True)
+        assert requests.get(f"{service.url}/videos").json() == {"videos": []}
 
 
 def test_a_folder_without_videos_or_extractors_is_refused_at_the_start(run: str, tmp_path: pathlib.Path) -> None:
