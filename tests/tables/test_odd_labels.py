@@ -119,3 +119,92 @@ def test_objects_whose_labels_cannot_be_told(cells: list[str], message: str, tmp
     rows = [(f"v{number}", cell) for number, cell in enumerate([*cells, "", *cells])]
     with pytest.raises(UsageError, match=message):
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+
+
+@pytest.mark.parametrize("form", ["<b>{}</b>", "<ul><li>{}</li></ul>", 'a:1:{{i:0;s:3:"{}";}}'])
+def test_labels_within_markup(form: str, tmp_path: pathlib.Path) -> None:
+    rows = [(video, form.format(labels[0])) for video, labels in MADE.items()]
+    with pytest.raises(UsageError, match="is HTML, XML or a text of PHP"):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+
+
+def test_the_lists_of_sharepoint(tmp_path: pathlib.Path) -> None:
+    rows = [(video, ";#" + ";#".join(labels) + ";#") for video, labels in MADE.items()]
+    assert read(write(tmp_path / "t.csv", [("id", "labels"), *rows])) == MADE
+    rows = [(v, ";#".join(f"{NAMES.index(name)};#{name}" for name in labels)) for v, labels in MADE.items()]
+    with pytest.raises(UsageError, match="a number before each label"):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+
+
+@pytest.mark.parametrize("names", [("Cat", "Dog", "Bird"), ("A", "B", "C", "D"), ("😀", "🐶", "🐱")])
+def test_labels_without_anything_between_them(names: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    rows = [(video, "".join(labels)) for video, labels in truth(names).items()]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *rows])
+    with pytest.raises(UsageError, match=r"without a separator.*--label_separator=none"):
+        read(path)
+    assert read(path, separator="none") == {video: [cell] for video, cell in rows}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["sun", "flower", "sunflower", "rose", "tulip", "moon"],
+        ["A", "B", "AB", "O"],
+        ["I", "II", "III", "IV", "V", "VI", "VII", "VIII"],
+        ["foot", "ball", "football", "basket", "basketball", "tennis", "golf", "rugby"],
+    ],
+)
+def test_names_that_consist_of_others(names: list[str], tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{number:02}", names[number % len(names)]) for number in range(32)]
+    assert read(write(tmp_path / "t.csv", [("id", "label"), *rows])) == {video: [name] for video, name in rows}
+
+
+@pytest.mark.parametrize("cell", ["[0.1, 0.9]", "[0.25 0.75]", "[0.0, 1e-05]"])
+def test_lists_of_probabilities(cell: str, tmp_path: pathlib.Path) -> None:
+    cells = [cell, "[0.5, 0.5]", "[0.3, 0.7]"]
+    rows = [(f"v{number}", cells[number % 3]) for number in range(6)]
+    with pytest.raises(UsageError, match="may be probabilities of classes"):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+    with pytest.raises(UsageError, match="may be probabilities of classes"):
+        read(
+            write_json(
+                tmp_path / "t.json", [{"id": name, "labels": [n / 8, 1 - n / 8]} for n, (name, _) in enumerate(rows)]
+            )
+        )
+
+
+@pytest.mark.parametrize("name", ["labels_corrected", "new_labels", "Label (verified)", "gold label"])
+def test_labels_beside_corrected_ones(name: str, tmp_path: pathlib.Path) -> None:
+    rows = [(video, "cat", ";".join(labels)) for video, labels in MADE.items()]
+    path = write(tmp_path / "t.csv", [("id", "labels", name), *rows])
+    with pytest.raises(UsageError, match="--columns=labels=labels or --columns=labels="):
+        read(path)
+    assert read(path, columns=[f"labels={name}"]) == MADE
+
+
+@pytest.mark.parametrize("name", ["deleted", "is_removed", "excluded", "invalid"])
+def test_rows_of_labels_that_were_deleted(name: str, tmp_path: pathlib.Path) -> None:
+    rows = [(v, x, "" if x in labels else "yes") for v, labels in MADE.items() for x in NAMES]
+    with pytest.raises(UsageError, match=f'"{name}" may say which labels are right'):
+        read(write(tmp_path / "t.csv", [("id", "label", name), *rows]))
+
+
+@pytest.mark.parametrize("form", ["Answer.{}", "Answer.{}.on", "What is shown? [{}]", "Q1[{}]", "label_{}"])
+def test_columns_of_classes_with_what_forms_write_around_them(form: str, tmp_path: pathlib.Path) -> None:
+    rows = [(v, *(int(name in labels) for name in NAMES)) for v, labels in MADE.items()]
+    assert read(write(tmp_path / "t.csv", [("id", *map(form.format, NAMES)), *rows])) == MADE
+
+
+def test_a_count_of_labels_and_a_fold_are_no_labels(tmp_path: pathlib.Path) -> None:
+    rows = [(v, n % 5, len(x), *(int(name in x) for name in NAMES)) for n, (v, x) in enumerate(MADE.items())]
+    assert read(write(tmp_path / "t.csv", [("id", "fold", "n_labels", *NAMES), *rows])) == MADE
+
+
+@pytest.mark.parametrize("name", ["public transport", "active volcano", "private jet", "flag football"])
+def test_classes_that_begin_like_remarks(name: str, tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{n}", n % 2, n % 3 == 0) for n in range(12)]
+    rows = [(video, a, int(b)) for video, a, b in rows]
+    truths = {v: sorted([name] * a + ["cat"] * b) for v, a, b in rows}
+    assert read(write(tmp_path / "t.csv", [("id", name, "cat"), *rows])) == truths
+    path = write(tmp_path / "u.csv", [("id", name, "cat", "dog", "hd"), *((*row, 1 - row[1], row[2]) for row in rows)])
+    assert read(path) == {v: sorted([name] * a + ["cat"] * b + ["dog"] * (1 - a)) for v, a, b in rows}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from table_files import NAMES, Form, Truth, joined, read, truth, write, write_json
 
+from yt8m.errors import UsageError
 from yt8m.tables.understood import TableFlags, understand
 
 FORMS: dict[str, Form] = {}
@@ -283,3 +284,42 @@ def test_a_task_of_label_studio_without_an_answer_is_no_video_without_labels(tmp
     table = understand("--table", str(tmp_path / "t.json"), TableFlags())
     assert [list(rows.cells["id"]) for rows in table.batches(9)] == [["a", "empty", "b"]]
     assert "left out: 2" in table.describe()[0]
+
+
+def test_people_who_disagree_leave_a_video_without_labels_out(tmp_path: pathlib.Path) -> None:
+    def annotation(person: int, *choices: str) -> dict[str, Any]:
+        result = {"from_name": "c", "to_name": "v", "type": "choices", "value": {"choices": list(choices)}}
+        return {"completed_by": person, "result": [result]}
+
+    answers = {"a": [("cat",), ("dog",)], "b": [("cat",), ("cat", "dog")], "c": [()], "d": [("dog",)]}
+    tasks = [
+        {"data": {"id": name}, "annotations": [annotation(who, *choices) for who, choices in enumerate(of)]}
+        for name, of in answers.items()
+    ]
+    path = write_json(tmp_path / "t.json", tasks)
+    assert read(path) == {"b": ["cat"], "c": [], "d": ["dog"]}
+    phrases = understand("--table", str(path), TableFlags()).describe()
+    assert any("people disagree and no class has a majority: 1, such as a" in phrase for phrase in phrases)
+
+
+def test_an_export_of_predictions_alone(tmp_path: pathlib.Path) -> None:
+    prediction = {"result": [{"from_name": "c", "to_name": "v", "type": "choices", "value": {"choices": ["cat"]}}]}
+    tasks = [{"data": {"id": name}, "annotations": [], "predictions": [prediction]} for name in "ab"]
+    with pytest.raises(UsageError, match="predictions of a model"):
+        read(write_json(tmp_path / "t.json", tasks))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ({"image_id": 1}, "annotation 0 has no category_id"),
+        ({"image_id": 2, "category_id": 1}, "annotation 0 has the image_id 2, which is not listed"),
+        ({"image_id": 1, "category_id": 7}, "annotation 0 has the category_id 7, which is not listed"),
+    ],
+)
+def test_an_annotation_of_coco_that_lacks_a_number(
+    annotation: dict[str, int], message: str, tmp_path: pathlib.Path
+) -> None:
+    value = {"images": [{"id": 1}], "categories": [{"id": 1, "name": "cat"}], "annotations": [annotation]}
+    with pytest.raises(UsageError, match=message):
+        read(write_json(tmp_path / "t.json", value))

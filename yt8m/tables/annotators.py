@@ -64,7 +64,13 @@ def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     names = {category["id"]: str(category["name"]) for category in value["categories"]}
     owner = f"{kind.removesuffix('s')}_id"
     labels: dict[Any, list[str]] = {item["id"]: [] for item in value[kind]}
-    for annotation in value["annotations"]:
+    for number, annotation in enumerate(value["annotations"]):
+        for key, numbers in ((owner, labels), ("category_id", names)):
+            if annotation.get(key) not in numbers:
+                lack = f"the {key} {annotation[key]}, which is not listed" if key in annotation else f"no {key}"
+                raise UsageError(
+                    f"{path} looks like coco JSON, but lacks what belongs there: annotation {number} has {lack}."
+                )
         labels[annotation[owner]].append(names[annotation["category_id"]])
     files = {item["id"]: str(item.get("file_name") or item.get("name") or item["id"]) for item in value[kind]}
     if len(set(files.values())) < len(files):

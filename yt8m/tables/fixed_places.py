@@ -1,4 +1,6 @@
-"""Attributes in fixed places, such as `indoor, day, busy`: each place has values of its own, which combine freely.
+"""Combinations that no separator proves: attributes in fixed places, and labels without anything between them.
+
+Attributes in fixed places are such as `indoor, day, busy`: each place has values of its own, which combine freely.
 
 Such cells may be names of combinations, or several labels each. The parts never change places, as those of lists do, so
 that nothing but their combinations tells them from names such as `Animal, domestic`: the name of a group stands before
@@ -7,8 +9,12 @@ names that belong to it alone, and an attribute beside the values of all others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
+_FEWEST_JOINED, _JOINED_SHARE = 3, 1 / 3  # so many names that consist of others, and so large a share, are combinations
+_MOST_NAMES, _LONGEST_NAME = 2000, 80  # beyond these, names are not taken apart
+_NUMERAL = re.compile(r"[\d.]+|[IVXLCDM]+|[ivxlcdm]+")
 _FEWEST_CROSSED = 0.5  # share of the values of a place that stand beside several values of another place
 
 
@@ -36,3 +42,30 @@ def _crossed_share(rows: Collection[Sequence[str]], place: int, varied: Sequence
         partners.setdefault(row[place], set()).update((other, row[other]) for other in varied if other != place)
     crossed = sum(len(values) > len(varied) - 1 for values in partners.values())
     return crossed / len(partners)
+
+
+def find_joined(names: Collection[str]) -> list[str]:
+    """[a name, the names of which it consists], if many names consist of others, as `CatDog` beside `Cat` and `Dog`.
+
+    Empty if few do: `sunflower` beside `sun` and `flower` is a name.
+    """
+    if len(names) > _MOST_NAMES:
+        return []
+    names = {name for name in names if len(name) <= _LONGEST_NAME}
+    whole = {name for name in names if not _NUMERAL.fullmatch(name)}
+    joined = {name: pieces for name in whole if len(pieces := _pieces(name, names - {name})) > 1}
+    if len(joined) < _FEWEST_JOINED or len(joined) <= _JOINED_SHARE * len(names):
+        return []
+    example = min(joined)
+    return [example, *joined[example]]
+
+
+def _pieces(text: str, names: Collection[str]) -> list[str]:
+    """Different names of which a text consists; empty if there are none. Of several ways, one with few names."""
+    best: dict[int, list[str]] = {0: []}  # {length of a beginning of the text: the names of which it consists}
+    for end in range(1, len(text) + 1):
+        for start, before in list(best.items()):
+            piece = text[start:end]
+            if piece in names and piece not in before and (end not in best or len(best[end]) > len(before) + 1):
+                best[end] = [*before, piece]
+    return best.get(len(text), [])

@@ -20,8 +20,12 @@ JOIN = "+"  # between the columns of labels in --columns
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
 _FEW_CLASSES = 12
+_NO_VOTES = frozenset(words("fold folds kfold cv_fold total sum n_labels num_labels n_classes count"))
+# How names of columns say that their labels are the corrected ones of another column.
+_REVISED = frozenset(words("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2"))
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _CHOICE = re.compile(r"([^\[\]]*)\[([^\[\]]*[^\[\]\d][^\[\]]*)\]")  # as in `What is shown? [cat]` of a form's answers
+_ANSWER = re.compile(r"Answer\.(.+?)(?:\.(?:on|true))?")  # as Mechanical Turk names the boxes of a form
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
 # Columns that programs for annotation add to those of the user.
 _BOOKKEEPING = frozenset(
@@ -68,6 +72,7 @@ class LabelFinder:
             return self._chosen(columns)
         if candidates and not binary:
             self._refuse_classes_beside(candidates[0])
+        self._refuse_revised(candidates)
         if "labels" in candidates or len(candidates) == 1:
             return self._chosen(["labels"] if "labels" in candidates else candidates)
         if candidates:
@@ -81,13 +86,25 @@ class LabelFinder:
             return LabelColumns(tuple(columns))
         return self._chosen(self._by_cells()) if is_needed else LabelColumns()
 
+    def _refuse_revised(self, candidates: Sequence[str]) -> None:
+        """Refuses a column of labels beside one such as `labels_corrected`, whose cells are other labels."""
+        for name in self._columns.names:
+            terms = set(normalized(name).split("_"))
+            is_revision = bool(terms & _REVISED) and any(map(is_label_word, terms)) and self._columns.is_free(name)
+            others = [other for other in candidates if other != name]
+            if is_revision and others and not self._columns.is_empty(name):
+                raise UsageError(
+                    f'{self._where}: either "{others[0]}" has the labels, or "{name}". Choose by '
+                    f"--columns=labels={others[0]} or --columns=labels={name}."
+                )
+
     def _refuse_counts(self, classes: Sequence[str]) -> None:
         """Refuses counts such as 0, 2 and 3 in a column between those of classes: votes, of which some are 0 or 1."""
         names = list(self._columns.names)
         first, last = names.index(classes[0]), names.index(classes[-1])
         for name in names[max(first - 1, 0) : last + 2]:
             facts = self._columns.facts.get(name)
-            if facts and self._columns.is_free(name) and not facts.is_binary:
+            if facts and self._columns.is_free(name) and not facts.is_binary and normalized(name) not in _NO_VOTES:
                 spellings = facts.spellings - {""}
                 if "0" in spellings and len(spellings) > 1 and all(re.fullmatch("[0-9]", text) for text in spellings):
                     raise UsageError(
@@ -348,6 +365,9 @@ def _class_names(columns: Sequence[str]) -> dict[str, str]:
     choices = [match for name in columns if (match := _CHOICE.fullmatch(name))]
     if len(choices) == len(columns) and len({match[1] for match in choices}) == 1:
         return {match[0]: match[2].strip() for match in choices}
+    answers = [_ANSWER.fullmatch(name) for name in columns]
+    if all(answers):
+        return {match[0]: match[1] for match in answers if match}
     first = starts[0]
     if first and all(start and start[0] == first[0] for start in starts) and is_label_word(first[1]):
         return {name: name[len(first[0]) :].strip() for name in columns}

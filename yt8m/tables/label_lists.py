@@ -23,6 +23,7 @@ _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\
 _NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
 _FROZEN_SET = re.compile(r"frozenset\((\{.*\})?\)", re.DOTALL)
 _TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
+_PROBABILITY = re.compile(r"0?\.\d+(e-?\d+)?|[01](\.0*)?|\d(\.\d+)?e-\d+", re.ASCII)
 _BARE_PAIR = re.compile(r"""\s*['"]?([^:='"{}\[\]]+?)['"]?\s*[:=]\s*['"]?([^:='"{}\[\]]*?)['"]?\s*""")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
@@ -188,11 +189,25 @@ def is_vector(items: Sequence[Any]) -> bool:
     return len(items) > 1 and all(str(item) in ONES | _ZEROS for item in items)
 
 
+def refuse_probabilities(items: Sequence[Sequence[Any]], source: str) -> None:
+    """Refuses lists of one size of numbers from 0 to 1, which may be the probabilities of classes."""
+    sizes = {len(pieces) for pieces in items}
+    numbers = [str(item) for pieces in items for item in pieces]
+    are_probabilities = len(sizes) == 1 and len(items) > 1 and all(map(_PROBABILITY.fullmatch, numbers))
+    has_fractions = any("." in text.rstrip("0.") or "e" in text for text in numbers)
+    if are_probabilities and max(sizes) > 1 and has_fractions:
+        raise UsageError(
+            f"{source}: each cell has {max(sizes)} numbers from 0 to 1, such as {str(list(items[0]))[:60]}, which may "
+            "be probabilities of classes: they do not say which of them a video has. Write 1 and 0, or lists of names."
+        )
+
+
 def refuse_odd_vectors(items: Sequence[Sequence[Any]], others: Sequence[str], source: str) -> None:
     """Refuses a column of which most cells are 0/1 vectors of one size, and some are not.
 
     A list of classes repeats none, so that such a column was never one of numbers of classes.
     """
+    refuse_probabilities(items, source)
     sizes = Counter(len(pieces) for pieces in items if is_vector(pieces) and len(set(map(str, pieces))) < len(pieces))
     ((size, count),) = sizes.most_common(1) or [(0, 0)]
     if 2 * count <= len(items) + len(others):

@@ -138,5 +138,10 @@ def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) 
     if classes:
         listed = " or ".join(f"--columns=labels={name} (type {controls[name]})" for name in sorted(classes))
         raise UsageError(f"{path}: the answers of several controls may be the labels; choose one by {listed}.")
-    listed = ", ".join(f"{name} (type {kind})" for name, kind in sorted(controls.items())) or "none"
+    if not controls:
+        raise UsageError(
+            f"{path}: no control of the export gives classes, since nobody has answered a task. Export it again after "
+            "tasks have been answered."
+        )
+    listed = ", ".join(f"{name} (type {kind})" for name, kind in sorted(controls.items()))
     raise UsageError(f"{path}: no control of the export gives classes; it has answers of: {listed}.")

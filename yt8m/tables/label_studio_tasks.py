@@ -34,6 +34,7 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
     answered: dict[int, Mapping[str, Any]] = {}
     ids, labels = [], []
+    undecided: dict[int, str] = {}  # {place: id} of videos of which no class has a majority
     for number, task in enumerate(tasks, 1):
         with refusing(functools.partial(_refusal, path, number)):
             if not latest_by_person(task["annotations"]):
@@ -42,13 +43,21 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         answered[number] = task
         ids.append(str(task["data"][key]))
         labels.append(list(combine_choices(choices).labels) if choices else [])
+        if any(choices) and not labels[-1]:
+            undecided[len(ids) - 1] = ids[-1]
     unanswered = len(tasks) - len(answered)
     remark = f"; tasks without an answer, whose videos are left out: {unanswered}" if unanswered else ""
     form = f'Label Studio\'s JSON, answers of the control "{chosen}"{remark}'
+    if undecided:
+        form += f"; videos left out, since people disagree and no class has a majority: {len(undecided)}, such as "
+        form += next(iter(undecided.values()))
     splits = _splits([task["data"] for task in answered.values()])
     cells: dict[str, list[Any]] = {"id": ids, "labels": labels}
     if splits:
         cells["split"] = splits
+    cells = {
+        name: [value for place, value in enumerate(values) if place not in undecided] for name, values in cells.items()
+    }
     source = MemorySource(path, cells, form, {name: name for name in cells})
     has_spans, source.means_spans = label_studio_spans.have_times(tasks, chosen)
     if has_spans:

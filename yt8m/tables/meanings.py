@@ -80,6 +80,7 @@ _OTHER_NAMES = {
 _MEANING_OF = {name: (meaning, rank) for meaning, names in _NAMES.items() for rank, name in enumerate(names)}
 # The last word of a column such as `movie genres` or `true_label` says that it holds labels.
 _LABEL_WORDS = frozenset(words("labels label tags tag classes class categories category genres genre"))
+_COUNT_WORDS = frozenset(words("n num nb no number count total"))  # how names such as `n_labels` begin
 _LAST_RANK = 1000
 VAGUE_RANK = _LAST_RANK - 1  # from this rank on, a part of the name alone says the meaning
 
@@ -125,6 +126,8 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     form = re.match(r"(?:input|output|answer)_(.+)", word)  # as crowdsourcing programs call questions and answers
     if form and form[1] in _MEANING_OF:
         return _MEANING_OF[form[1]][0], VAGUE_RANK
+    if word.partition("_")[0] in _COUNT_WORDS:
+        return None
     bare = re.sub(r"_?\d+$", "", word)  # label_1, label_2 and tag3 are columns of labels too
     last = bare.rpartition("_")[2]
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None

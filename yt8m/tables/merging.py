@@ -20,7 +20,8 @@ _BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "x
 _VERDICTS = frozenset(
     words(
         "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
-        "negative is_negative wrong is_wrong votes vote"
+        "negative is_negative wrong is_wrong votes vote deleted is_deleted removed is_removed excluded invalid "
+        "is_invalid valid is_valid_label keep"
     )
 )
 _SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])

@@ -32,6 +32,11 @@ _STAND_IN = re.compile(
 )
 
 
+_NUMBERED_NAMES = re.compile(r"\d+;#[^;]+(?:;#\d+;#[^;]+)*")
+# Labels within the signs of a language: <li>cat</li>, and lists as PHP stores them.
+_MARKUP = re.compile(r"<(\w+)[^<>]*>[^<>]*</\1>|^a:\d+:\{.*\}$", re.DOTALL)
+
+
 def refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:
     """Refuses labels that all have a score, as in `cat:0.9`."""
     if always or (names and all(map(_SCORED.fullmatch, names))):
@@ -74,6 +79,17 @@ def refuse_lost_labels(cells: Iterable[Sequence[str] | str], source: str) -> Non
                 f"{source}: {cell[:60]!r} is what a program wrote in place of a list, whose labels are not in the "
                 "file. Save the table again with the labels joined to one text, such as cat;dog."
             )
+        if isinstance(cell, str) and _MARKUP.search(cell):
+            raise UsageError(
+                f"{source}: {cell[:60]!r} is HTML, XML or a text of PHP around the labels. Save the table again with "
+                "the labels joined to one text, such as cat;dog."
+            )
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if texts and all(map(_NUMBERED_NAMES.fullmatch, texts)):
+        raise UsageError(
+            f"{source}: {texts[0][:60]!r} has a number before each label, as SharePoint writes the entries of a list. "
+            "Delete the numbers, and write ; between the labels."
+        )
     if short := _shortened(cells):
         raise UsageError(
             f"{source}: {short[:80]!r} was cut short, so that labels are missing. Save the whole lists: programs "

@@ -18,7 +18,7 @@ from yt8m.tables import fixed_places
 NONE = "none"  # the value of --label_separator for cells that hold one name each
 AUTO = "auto"
 # Separators that hardly ever belong to a name, then those that may, in the order in which they are tried.
-_STRONG = (";", "|", "\n", "\t")
+_STRONG = (";#", ";", "|", "\n", "\t")
 _WEAK = (
     ",",
     "\u3001",
@@ -132,6 +132,11 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
         if verdict.kind != "names":
             raise two_readings(source, separator, verdict.example, chosen)
     _refuse_unlisted(cells, known_names, source, chosen)
+    if not chosen and (example := fixed_places.find_joined(set(cells) - set(known_names))):
+        raise UsageError(
+            f"{source}: {example[0][:60]!r} may be one name, or the labels {' and '.join(map(repr, example[1:]))} "
+            f"without a separator. Choose by --label_separator={NONE} (one name), or write a separator between labels."
+        )
     return chosen
 
 
@@ -308,7 +313,7 @@ def _cut(text: str, separator: str) -> list[str]:
     if separator not in text:
         return [text]
     pieces = [part.strip() for part in (text.split() if separator == " " else text.strip().split(separator))]
-    if separator in (";", ",", "|", "\n", "\t"):
+    if separator in (";#", ";", ",", "|", "\n", "\t"):
         pieces = [part for part in pieces if part]
     return pieces if all(pieces) and pieces else [text]
 
