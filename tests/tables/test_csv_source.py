@@ -109,3 +109,18 @@ def test_only_further_labels_may_be_missing(header: str, width: int, tmp_path: p
     path.write_text("\n".join([header, *[",".join(filled)] * 3, ",".join(filled[:width])]))
     (rows,) = CsvSource(str(path)).batches(10)
     assert rows.bad == {}
+
+
+def test_a_quote_that_is_never_closed_is_reported_where_it_opens(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('id,labels\na,cat\nb,"dog\nc,cat\nd,dog\n')
+    with pytest.raises(RunError, match=r"line 3: this is not CSV"):
+        list(CsvSource(str(path)).batches(10, 0, ["id"]))
+
+
+@pytest.mark.parametrize("comment", ["# by ann", "#by ann", "# by ann, and bob", "# a, b, c"])
+def test_a_comment_below_the_header_is_no_row(comment: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"id,labels\n{comment}\na,cat\n#1,dog\n")
+    (rows,) = CsvSource(str(path)).batches(10, 0, ["id", "labels"])
+    assert (list(rows.cells["id"]), rows.bad) == (["a", "#1"], {})

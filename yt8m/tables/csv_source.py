@@ -129,20 +129,28 @@ class CsvSource:
         with encodings.open_text(self.path, self._encoding.name) as text:
             for _ in range(dialect.first_line):
                 text.readline()
-            lines = dialect.reader(iter(text))
+            lines, ends = dialect.reader(iter(text)), [0]
             try:
-                rows = filter(any, lines)  # rows without any text are no rows
+                rows = filter(any, _noting_ends(lines, ends))  # rows without any text are no rows
                 yield itertools.islice(self._without_comments(rows), dialect.skipped, None), lines
             except csv.Error as error:
-                number = lines.line_num + dialect.first_line
+                is_open = "unexpected end" in str(error)  # then a quote is open since the row began
+                number = (ends[0] + 1 if is_open else lines.line_num) + dialect.first_line
                 raise RunError(f"{self.path}, line {number}: this is not CSV ({error}).") from error
 
     def _without_comments(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
         if not self.dialect.has_comments:  # but a line such as `# by ann` alone in a table of several columns is one
             if len(self.dialect.header) < 2:
                 return rows
-            return itertools.filterfalse(lambda row: len(row) == 1 and row[0].startswith("# "), rows)
+            return itertools.filterfalse(lambda row: row[0].startswith("#" if len(row) == 1 else "# "), rows)
         return itertools.filterfalse(lambda row: row[0].startswith("#"), rows)
+
+
+def _noting_ends(lines: Any, ends: list[int]) -> Iterator[list[str]]:
+    """Yields the rows of a reader; `ends` holds the number of lines up to the end of the last one."""
+    for row in lines:
+        yield row
+        ends[0] = lines.line_num
 
 
 def _without_formula(cell: str) -> str:

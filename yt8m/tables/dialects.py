@@ -229,8 +229,9 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
         if count_known(list(row)) >= 2 or not known_names.isdisjoint(map(normalized, row)):
             return list(row), number + 1
     names = [name for name in rows[0] if name]
-    if len(set(names)) < len(names) and len(rows) > 2 and _names_ids_alone(rows[1:]):
-        return list(rows[1]), 2  # below names of groups, as pandas writes columns of two levels
+    has_groups = len(set(names)) < len(names) or len(names) < len(rows[0])
+    if has_groups and len(rows) > 2 and all(rows[1]) and _names_ids_alone(rows[1:]):
+        return list(rows[1]), 2  # below names of groups, as pandas writes columns of two levels, or in merged cells
     if _names_ids_alone(rows):
         return list(rows[0]), 1
     different = [

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
+from yt8m.tables import class_columns
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import Facts
@@ -19,13 +20,10 @@ _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by
 JOIN = "+"  # between the columns of labels in --columns
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
-_FEW_CLASSES = 12
 _NO_VOTES = frozenset(words("fold folds kfold cv_fold total sum n_labels num_labels n_classes count"))
 # How names of columns say that their labels are the corrected ones of another column.
 _REVISED = frozenset(words("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2"))
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
-_CHOICE = re.compile(r"([^\[\]]*)\[([^\[\]]*[^\[\]\d][^\[\]]*)\]")  # as in `What is shown? [cat]` of a form's answers
-_ANSWER = re.compile(r"Answer\.(.+?)(?:\.(?:on|true))?")  # as Mechanical Turk names the boxes of a form
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
 # Columns that programs for annotation add to those of the user.
 _BOOKKEEPING = frozenset(
@@ -149,7 +147,7 @@ class LabelFinder:
         """These columns as columns of labels, or as a column for each class if all say yes or no."""
         facts = [self._columns.facts[name] for name in names if name in self._columns.facts]
         if len(names) > 1 and all(column_facts.is_binary for column_facts in facts):
-            return LabelColumns(classes=_class_names(names))
+            return LabelColumns(classes=class_columns.class_names(names))
         for name, column_facts in zip(names, facts, strict=False):
             if (
                 len(names) > 1
@@ -350,25 +348,3 @@ def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any,
         f"hardly classes. Choose the column of the classes by --columns=labels=COLUMN, which may be {name}; it has: "
         f"{', '.join(source.columns)[:300]}."
     )
-
-
-def describe_classes(names: Sequence[str]) -> str:
-    """The columns of classes for the summary: all of them if they are few, so that one that is no class is seen."""
-    if len(names) > _FEW_CLASSES:
-        return f'a column for each class, from "{names[0]}" to "{names[-1]}"'
-    return "a column for each class: " + ", ".join(f'"{name}"' for name in names)
-
-
-def _class_names(columns: Sequence[str]) -> dict[str, str]:
-    """{column: class}; a beginning such as `label_`, which all columns share, is no part of the names."""
-    starts = [re.match(r"([A-Za-z]+)[ _.:=/\-]+(?=.)", name) for name in columns]
-    choices = [match for name in columns if (match := _CHOICE.fullmatch(name))]
-    if len(choices) == len(columns) and len({match[1] for match in choices}) == 1:
-        return {match[0]: match[2].strip() for match in choices}
-    answers = [_ANSWER.fullmatch(name) for name in columns]
-    if all(answers):
-        return {match[0]: match[1] for match in answers if match}
-    first = starts[0]
-    if first and all(start and start[0] == first[0] for start in starts) and is_label_word(first[1]):
-        return {name: name[len(first[0]) :].strip() for name in columns}
-    return {name: name.strip() for name in columns}

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import label_studio_spans, merging, separators, span_rows
+from yt8m.tables import class_columns, label_studio_spans, merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, NameCleaner, is_nothing
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import Facts, examine, refuse_types
-from yt8m.tables.label_columns import describe_classes, refuse_remarks
+from yt8m.tables.label_columns import refuse_remarks
 from yt8m.tables.label_forms import LabelForm, find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
@@ -364,7 +364,7 @@ class UnderstoodTable:
     def _describe_labels(self) -> list[str]:
         roles = self._roles
         if roles.classes:
-            return [describe_classes(list(roles.classes))]
+            return [class_columns.describe_classes(list(roles.classes))]
         if not roles.labels:
             return []
         columns = " and ".join(f'"{name}"' for name in roles.labels)
