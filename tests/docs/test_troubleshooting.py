@@ -36,9 +36,10 @@ def literals() -> list[str]:
 
 def is_there(message: str) -> bool:
     """Whether one text of the package has the parts of the message, in their order."""
-    parts = [re.escape(part.strip()) for part in message.split("...")]
-    pattern = re.compile(".*".join(parts), re.DOTALL)
-    return any(pattern.search(text) for text in literals())
+    parts = [part.strip() for part in message.split("...")]
+    pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+    # Nearly all texts lack the first part, which is soon seen.
+    return any(parts[0] in text and pattern.search(text) for text in literals())
 
 
 @pytest.mark.parametrize("message", messages())
