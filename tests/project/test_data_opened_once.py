@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import collections
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sources
@@ -19,6 +21,7 @@ LISTS_ITS_OWN = {
     *("bulk/jobs.py", "datasets/extract/extract_config.py", "datasets/make_records/classes.py"),
     *("datasets/make_records/output.py", "datasets/sample_data/__init__.py", "labels/folds.py"),
     *("runs/best_checkpoint.py", "runs/trained_model.py"),
+    "extractors/video_paths.py",  # looks for hidden files beside the videos
     "records/data_folders.py",  # finds the splits in a folder of records
     "training/splits.py",  # looks for the split beside the training files
 }
@@ -44,22 +47,22 @@ def test_one_module_lists_shards_and_looks_for_manifests() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
-    """How often each pattern is listed and each file is read, and manifests and vocabularies are looked for."""
+    """How often each pattern is listed, each file is read, the manifest of each folder and vocabularies are looked for."""
     counts = collections.Counter[str]()
 
-    def count(module: object, name: str, key: str = "") -> None:
+    def count(module: object, name: str, key: Callable[[Any], str] = str) -> None:
         call = getattr(module, name)
 
         def counted(*arguments: object, **named: object) -> object:
-            counts[key or str(arguments[0])] += 1
+            counts[key(arguments[0])] += 1
             return call(*arguments, **named)
 
         monkeypatch.setattr(module, name, counted)
 
     count(storage, "named_files")
-    count(manifest, "find", "manifests")
+    count(manifest, "find", lambda files: f"manifest of {pathlib.Path(files[0]).parent}")
     count(storage, "read_bytes")
-    count(opened_data, "_find_nearest", "looks")
+    count(opened_data, "_find_nearest", lambda _: "looks")
     return counts
 
 
@@ -74,5 +77,6 @@ def test_a_start_of_a_training_lists_once_and_reads_one_manifest_and_one_vocabul
     words = [f"--train_data_pattern={shards}", f"--train_dir={tmp_path}/run", "--batch_size=8", "--max_steps=1"]
     assert train.main(words) == 0
     files = (f"{tmp_path}/data/video/train/{manifest.NAME}", f"{tmp_path}/data/{vocabulary.NAME}")
-    once = (shards, "manifests", "looks", *files)
+    folders = [f"manifest of {tmp_path}/data/video/{split}" for split in ("train", "validate")]
+    once = (shards, *folders, "looks", *files)
     assert {name: asked[name] for name in once} == dict.fromkeys(once, 1)
