@@ -47,7 +47,7 @@ def test_one_module_lists_shards_and_looks_for_manifests() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
-    """How often each pattern is listed, each file is read, the manifest of each folder and vocabularies are looked for."""
+    """How often a pattern is listed, a file read, the manifest of a folder and a vocabulary looked for."""
     counts = collections.Counter[str]()
 
     def count(module: object, name: str, key: Callable[[Any], str] = str) -> None:
