@@ -8,7 +8,6 @@ cannot be detected in them.
 from __future__ import annotations
 
 import io
-import itertools
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -38,7 +37,8 @@ _MP4_FIRST = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"s
 _ASF_HEADER = bytes.fromhex("3026b2758e66cf11")
 _ASF_FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 _PACK, _PROGRAM_END = b"\x00\x00\x01\xba", b"\x00\x00\x01\xb9"
-_TRANSPORT = ((188, 0), (192, 4), (204, 0))  # (size of a packet in bytes, offset of the byte 0x47 in each packet)
+TRANSPORT_SYNC = 0x47  # the byte with which each packet of a transport stream begins
+_TRANSPORT = ((188, 0), (192, 4), (204, 0))  # (size of a packet in bytes, offset in it of TRANSPORT_SYNC)
 _HEAD = 1 << 16  # number of bytes at the start that are searched for lengths and durations
 _TAIL = 1 << 18  # number of bytes at the end that contain the last packs of a program stream
 
@@ -252,14 +252,21 @@ def _asf_length(content: _Content) -> Length:
 
 def _transport_stream_length(content: _Content) -> Length:
     """MPEG transport stream: no length is stated, but all packets have the same size, so a part of one shows a cut."""
-    packet = next(packet for packet, offset in _TRANSPORT if _is_transport(content.head, packet, offset))
+    packet, _ = transport_packets(content.head)
     return Length(-(-content.size // packet) * packet, False)
 
 
-def _is_transport(head: bytes, packet: int, offset: int) -> bool:
-    """Whether the first packets, of `packet` bytes each, have the byte 0x47 at `offset`, as in a transport stream."""
-    marks = head[offset : offset + 5 * packet : packet]
-    return len(marks) > 1 and set(marks) == {0x47}
+def transport_packets(head: bytes) -> tuple[int, int]:
+    """The size of the packets of a transport stream, and the offset in each of `TRANSPORT_SYNC`; 0, 0 for other files.
+
+    Args:
+      head: the first bytes of the file, five packets of the largest size or more.
+    """
+    for packet, offset in _TRANSPORT:
+        marks = head[offset : offset + 5 * packet : packet]
+        if len(marks) > 1 and set(marks) == {TRANSPORT_SYNC}:
+            return packet, offset
+    return 0, 0
 
 
 def _flac_length(content: _Content) -> Length:
@@ -290,8 +297,5 @@ _LENGTHS: tuple[tuple[Callable[[bytes], bool], Callable[[_Content], Length]], ..
     (lambda head: head[:4] == _PACK, _program_stream_length),
     (lambda head: head[:8] == _ASF_HEADER, _asf_length),
     (lambda head: head[:4] == b"fLaC", _flac_length),
-    (
-        lambda head: any(itertools.starmap(lambda *packet: _is_transport(head, *packet), _TRANSPORT)),
-        _transport_stream_length,
-    ),
+    (lambda head: any(transport_packets(head)), _transport_stream_length),
 )

@@ -71,7 +71,7 @@ class VideoDecoder:
         self._intervals = [float("inf"), 0.0]  # the shortest and the longest time between two successive pictures
         self._last_time: float | None = None  # of the last picture
         self._blocked: set[int] = set()  # after a seek, the indices of the streams of which no packet was decoded yet
-        self._damage = DamageCount(request.max_bad_packets, self._rule.closes_pauses, self._origin)
+        self._damage = DamageCount(request.path, request.max_bad_packets, self._rule.closes_pauses, self._origin)
         self._errors = decoding_errors()
         # In AVI, packets have decoding times only. For codecs whose frames the demuxer cannot sort, it guesses other
         # times; but the k-th frame that is shown has the k-th of the decoding times.
