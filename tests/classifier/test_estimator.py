@@ -99,7 +99,9 @@ def test_a_saved_run_names_no_folder_of_the_training(fitted: yt8m.Classifier, tm
     fitted.save(tmp_path / "mine")
     config = (tmp_path / "mine/config.json").read_text()
     assert "(arrays in memory)" in config
-    assert "data/train" not in config
+    texts = [path.read_text() for path in (tmp_path / "mine").rglob("*") if path.suffix in (".json", ".jsonl", ".md")]
+    assert [text for text in texts if "yt8m-classifier-" in text] == []
+    assert json.loads(config)["config"]["train_dir"] == str(tmp_path / "mine")
     table = yt8m.list_runs(str(tmp_path / "mine"))
     assert "yt8m-classifier-" not in str(list(table))
     assert run_dir.is_own(str(tmp_path / "mine"))
@@ -127,6 +129,55 @@ def test_a_saved_classifier_is_a_run(fitted: yt8m.Classifier, tmp_path: pathlib.
         fitted.save(tmp_path / "mine")
     with pytest.raises(ValueError, match="gs://films/mine"):
         fitted.save("gs://films/mine")
+
+
+def test_a_loaded_classifier_gives_the_same_scores_tags_and_thresholds(
+    fitted: yt8m.Classifier, tmp_path: pathlib.Path
+) -> None:
+    x, y = make_videos(60, seed=5)
+    fitted.save(tmp_path / "mine")
+    with yt8m.load(tmp_path / "mine") as model:
+        np.testing.assert_allclose(model.predict_proba(x), fitted.predict_proba(x), atol=1e-6)
+        assert model.tags(x) == fitted.tags(x)
+        assert model.thresholds == dict(zip(NAMES, fitted.thresholds_.tolist(), strict=True))
+        report = model.evaluate(x, names_of(y), intervals=True)
+        assert report["mAP"] == pytest.approx(fitted.score(x, y), abs=1e-6)
+        own_report = copy.deepcopy(fitted).evaluate(x, names_of(y))
+        assert {**own_report, "checkpoint": ""} == {**report, "checkpoint": ""}
+        assert own_report.intervals == report.intervals
+        assert yt8m.evaluate(model, x, pd.DataFrame(y, columns=NAMES)) == report
+        assert yt8m.evaluate(model, x, pd.DataFrame(y[:, ::-1], columns=NAMES[::-1])) == report
+        assert model.evaluate(x, y, intervals=True) == report
+    os.remove(tmp_path / "mine/eval/thresholds.csv")
+    with yt8m.load(tmp_path / "mine") as model:
+        assert model.thresholds == {}
+        with pytest.raises(yt8m.UsageError, match="has no thresholds"):
+            model.tags(x)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        (None, "arrays have no labels"),
+        ([["ant"]], "the data have 60 videos, but labels has 1"),
+        ([["newt"]] * 60, r"labels\[0\] has the class 'newt'"),
+        (["ant;bee"] * 60, r"labels\[0\] has the class 'ant;bee'"),
+        (np.full((60, 3), 2), "other values than 0 and 1"),
+        (np.ones((60, 2)), r"labels is float64 \[60, 2\]"),
+        ([[0, 1, 0], [1]], "for each video"),
+        (pd.DataFrame({"newt": [0] * 60}), "labels has the class 'newt'"),
+    ],
+)
+def test_labels_of_an_evaluation_that_do_not_fit_are_refused(
+    fitted: yt8m.Classifier, labels: Any, problem: str
+) -> None:
+    with pytest.raises(yt8m.UsageError, match=problem):
+        fitted._run.model.evaluate(make_videos(60)[0], labels)
+
+
+def test_a_notebook_shows_what_was_trained(fitted: yt8m.Classifier) -> None:
+    assert "not yet" in yt8m.Classifier()._repr_html_()
+    assert "LogisticModel" in fitted._repr_html_()
 
 
 def test_pickles_and_copies_have_the_model(fitted: yt8m.Classifier) -> None:

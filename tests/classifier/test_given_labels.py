@@ -243,12 +243,13 @@ def test_data_errors_are_usage_errors_and_value_errors() -> None:
     assert issubclass(DataError, ValueError)
 
 
-@pytest.mark.parametrize("name", [0, "target", "outcome"])
-def test_one_column_of_0_and_1_without_the_name_of_a_class_is_refused(name: object) -> None:
+@pytest.mark.parametrize("name", [0, "target", "cat"])
+def test_one_column_of_the_numbers_0_and_1_is_refused_with_both_readings(name: object) -> None:
     frame = pd.DataFrame({name: [0, 1, 1]})
-    with pytest.raises(DataError, match="of 0 and 1: either"):
+    with pytest.raises(DataError, match=rf"either the number of .* class {name!r}.*y\[{name!r}\].*astype\(bool\)"):
         labels_of(frame)
-    assert labels_of(pd.DataFrame({"cat": [0, 1, 1]})).matrix.tolist() == [[False], [True], [True]]
+    assert labels_of(frame[name]).is_single
+    assert labels_of(frame.astype(bool)).matrix.tolist() == [[False], [True], [True]]
     assert labels_of(pd.DataFrame({name: [0, 1, 2]})).is_single
 
 

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import pytest
+from golden_data import golden
 from small_run import ROOT
 
 _FIT = """
@@ -77,6 +78,7 @@ folder = RunFolder()
 os.mkdir(folder.path)
 for name in "abc":
     pathlib.Path(folder.path, name).write_text(name)
+pathlib.Path(folder.path, "config.json").write_bytes(pathlib.Path(sys.argv[3]).read_bytes())
 copied = []
 def kill(event, words):
     if event == "shutil.copyfile":
@@ -92,8 +94,9 @@ def test_a_killed_save_leaves_nothing_once_it_is_repeated(tmp_path: pathlib.Path
     environment: Any = {**os.environ, "TMPDIR": str(tmp_path / "system"), "PYTHONPATH": str(ROOT)}
     (tmp_path / "system").mkdir()
     (tmp_path / "saved").mkdir()
+    config = str(golden("run_format_1") / "config.json")
     for kill_at, status in (("2", -signal.SIGKILL), ("0", 0)):
-        words = [sys.executable, "-c", _SAVE, str(tmp_path / "saved/mine"), kill_at]
+        words = [sys.executable, "-c", _SAVE, str(tmp_path / "saved/mine"), kill_at, config]
         assert subprocess.run(words, env=environment, check=False).returncode == status
         assert len(os.listdir(tmp_path / "saved")) == 1  # what was begun, and then what is whole
-    assert sorted(os.listdir(tmp_path / "saved/mine")) == ["a", "b", "c"]
+    assert sorted(os.listdir(tmp_path / "saved/mine")) == ["a", "b", "c", "config.json", "model_flags.json"]

@@ -27,3 +27,15 @@ def test_a_prediction_is_refused_with_arguments_in_place_of_flags(
         with pytest.raises(yt8m.UsageError, match=rf"^spans_from='{tmp_path}/nowhere': ") as refused:
             model.spans(DATA, spans_from=tmp_path / "nowhere")
     assert "--" not in str(refused.value).replace("`yt8m eval --spans`", "")
+
+
+def test_records_and_batches_say_in_one_line_what_they_are() -> None:
+    records = yt8m.read_records(DATA, batch_size=4)
+    assert repr(records) == "<records of 1 files: video level, mean_audio of 8 and mean_rgb of 16, 3862 classes>"
+    batch = next(iter(records))
+    assert repr(batch) == ("<batch of 4 videos: mean_audio float32 [4, 8], mean_rgb float32 [4, 16]; labels [4, 3862]>")
+
+
+def test_labels_beside_records_are_refused() -> None:
+    with yt8m.load(golden("run_format_1")) as model, pytest.raises(yt8m.UsageError, match="labels of their own"):
+        model.evaluate(DATA, [["a"]])

@@ -13,6 +13,7 @@ from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.span_joining import JoinRule
+from yt8m.python_api.labelled_arrays import with_labels
 from yt8m.records.shards import SEGMENT_SIZE
 from yt8m.records.span_files import FoundSpan
 from yt8m.scoring import span_finder
@@ -22,6 +23,7 @@ from yt8m.scoring.table_input import column_difference
 
 if TYPE_CHECKING:
     from yt8m.classifier.classifier_training import FittedInput
+    from yt8m.python_api.results import EvaluationReport
 
 
 def scores(run: RunFolder, takes: FittedInput, X: Any, name: str) -> NDArray[np.float32]:
@@ -40,6 +42,21 @@ def scores(run: RunFolder, takes: FittedInput, X: Any, name: str) -> NDArray[np.
     videos = videos_of(X, tuple(takes.sizes))
     _refuse_other_features(videos, takes, name)
     return scores_of_videos(run.model._scorer, videos)
+
+
+def report(run: RunFolder, takes: FittedInput, X: Any, name: str, labels: NDArray[np.bool_]) -> EvaluationReport:
+    """The figures on videos with these labels, bool [N, C]; the other arguments are those of `scores`."""
+    if paths_of(X) is not None:
+        raise DataError(
+            "evaluate takes no paths of videos: give their features, or make records by `yt8m extract`, which "
+            "yt8m.evaluate takes."
+        )
+    videos = videos_of(X, tuple(takes.sizes))
+    _refuse_other_features(videos, takes, name)
+    if len(videos) != len(labels):
+        raise DataError(f"X has {len(videos)} videos, but y has {len(labels)}: give the labels of each.")
+    batches = with_labels([batch for batch, _ in videos.batches()], labels, range(labels.shape[1]))
+    return run.model.evaluate(batches, intervals=True)
 
 
 def spans(run: RunFolder, takes: FittedInput, X: Any, name: str, thresholds: Floats64) -> list[Sequence[FoundSpan]]:

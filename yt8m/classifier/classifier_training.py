@@ -105,7 +105,7 @@ def train(
     try:
         training_data.write(run.data, training, held_out, extractors)
         _run_training(settings, run, training.videos, keeps_validation=validation is not None)
-        _note_arrays(run.path)
+        _note_arrays(run)
         thresholds_of_classes = _thresholds(run, held_out)
     except BaseException:
         run.remove()
@@ -118,14 +118,13 @@ def train(
     return Fitted(run, input_of_run, thresholds_of_classes)
 
 
-def _note_arrays(folder: str) -> None:
-    """Says in the config of a run that its data were arrays, in place of a folder that is removed."""
-    saved = run_dir.read(folder, trust_code=True)
-    assert saved is not None
-    config = replace(saved.config, data=replace(saved.config.data, data_pattern=_ARRAYS))
-    if config.validation.eval_data_pattern:
-        config = replace(config, validation=replace(config.validation, eval_data_pattern=_ARRAYS))
-    run_dir.write(folder, config, is_own=True)
+def _note_arrays(run: RunFolder) -> None:
+    """Says in the files of a run that its data were arrays, in place of a folder that is removed."""
+    texts = {f"{run.data}/{split}/*.tfrecord": _ARRAYS for split in ("train", "validate")}
+    run.replace_texts({",".join(texts): _ARRAYS, **texts, f"--vocabulary={run.data}/vocabulary.csv\n": ""})
+    config = run.config()
+    config = replace(config, data=replace(config.data, vocabulary=""))
+    run_dir.write(run.path, config, is_own=True)
 
 
 def _flag_of(option: str) -> str:

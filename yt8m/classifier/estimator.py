@@ -18,6 +18,7 @@ from yt8m.classifier.data_errors import DataError, not_fitted, refusing_argument
 from yt8m.classifier.given_labels import GivenLabels, labels_of
 from yt8m.classifier.given_videos import paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
+from yt8m.python_api.results import EvaluationReport, html_of
 
 
 class Classifier:
@@ -233,6 +234,25 @@ class Classifier:
         is_right = truth.matrix[np.arange(len(truth)), self.predict_proba(X).argmax(axis=1)]
         return float(np.average(is_right, weights=weights))
 
+    def evaluate(self, X: Any, y: Any) -> EvaluationReport:
+        """All figures of the classifier on some videos, as `yt8m.evaluate` gives them of a run.
+
+        Args:
+          X: as for `predict_proba`, but no paths of videos.
+          y: their labels, in the forms that `fit` takes.
+
+        Returns:
+          GAP, mAP, Hit@1 and PERR with their 95 % confidence intervals, and the figures of each class. `to_frame()`
+          makes a DataFrame of the classes.
+
+        Raises:
+          ValueError: the classifier is not trained, or X or y do not fit it.
+        """
+        run, takes = self._fitted()
+        truth = labels_of(y, self.classes_, self.label_separator)
+        with refusing_arguments():
+            return classifier_scores.report(run, takes, X, type(self).__name__, truth.matrix)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copies the run into a new folder, which `yt8m.load` and every command take.
 
@@ -302,6 +322,11 @@ class Classifier:
             if not _is_same(value, defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def _repr_html_(self) -> str:
+        if "_run" not in vars(self):
+            return html_of({"trained": "not yet: call fit(X, y)"}, repr(self))
+        return html_of({**self._run.facts(), "classes": len(self.classes_)}, repr(self))
 
 
 def _is_same(value: Any, default: Any) -> bool:

@@ -12,9 +12,6 @@ from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.label_texts import is_missing, shown
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import meaning_of
-
-_OF_ANY_LABELS = ("target", "targets", "outcome", "outcomes", "y", "y_true", "response", "result")  # no name of a class
 
 
 def class_columns(frame: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
@@ -27,9 +24,11 @@ def class_columns(frame: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
         raise DataError("y is a DataFrame without columns: expected the labels of each video.")
     array = frame.to_numpy()
     if len(names) == 1:
-        if not _is_zero_or_one(array[:, 0].tolist()):
+        values = array[:, 0].tolist()
+        if not _is_zero_or_one(values):
             return None
-        _refuse_labels_column(names[0])
+        if not all(isinstance(value, bool | np.bool_) for value in values):
+            _refuse_numbers(names[0])
     truths = [_truths(array[:, place], name) for place, name in enumerate(names)]
     classes = np.empty(len(names), object)
     classes[:] = names
@@ -40,14 +39,13 @@ def _is_zero_or_one(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float | np.bool_) and value in (0, 1) for value in values)
 
 
-def _refuse_labels_column(name: Any) -> None:
-    """Refuses a single column of 0 and 1 whose name is of no class, as the 0 of `pd.DataFrame(y)`."""
-    meaning = meaning_of(str(name))
-    if isinstance(name, int) or str(name).lower() in _OF_ANY_LABELS or (meaning and meaning[0] == "labels"):
-        raise DataError(
-            f"y is one column {name!r} of 0 and 1: either the number of the class of each video, or whether it has "
-            f"the class {name!r}. Give y[{name!r}] for the numbers, or call the column as the class."
-        )
+def _refuse_numbers(name: Any) -> NoReturn:
+    """Refuses a single column of the numbers 0 and 1, which have two readings whatever the name of the column is."""
+    raise DataError(
+        f"y is one column {name!r} of 0 and 1: either the number of the class of each video, or whether it has the "
+        f"class {name!r}. Give y[{name!r}] for the numbers, or the column as True and False, y.astype(bool), for the "
+        "class."
+    )
 
 
 def _truths(column: NDArray[Any], name: Any) -> NDArray[np.bool_]:

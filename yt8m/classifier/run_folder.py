@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import shutil
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yt8m import storage
 from yt8m.classifier.data_errors import DataError
+from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
+from yt8m.eval_util.named_figures import NamedFigures
 from yt8m.storage import copies, temporary
 from yt8m.storage.local import LocalStore
 
@@ -48,6 +52,28 @@ class RunFolder:
                 self._loaded.append(load(self.path, trust_code=True))
         return self._loaded[0]
 
+    def config(self) -> TrainConfig:
+        """The config of the run."""
+        saved = run_dir.read(self.path, trust_code=True)
+        assert saved is not None
+        return saved.config
+
+    def replace_texts(self, texts: Mapping[str, str]) -> None:
+        """Replaces texts in the files of the run that people read, and removes the state of a choice that has ended."""
+        pathlib.Path(self.path, run_dir.SEARCH).unlink(missing_ok=True)
+        for path in pathlib.Path(self.path).rglob("*"):
+            if path.suffix in (".json", ".jsonl", ".md"):
+                content = path.read_text("utf-8")
+                for former, new in texts.items():
+                    content = content.replace(former, new)
+                path.write_text(content, "utf-8")
+
+    def facts(self) -> dict[str, Any]:
+        """{what: value} of the trained model for a notebook; the figures are those of the held out videos."""
+        config = self.config()
+        figures = NamedFigures(config.search.quoted).spelled()
+        return {"trained": config.model.model, **{f"{name} of the choice": figures[name] for name in figures}}
+
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Copies the run into a new folder."""
         target = storage.absolute(storage.expanded(os.fspath(path)))
@@ -57,6 +83,8 @@ class RunFolder:
             raise DataError(f"{target} exists already: name a new folder.")
         with LocalStore().replaced_folder(target) as part:
             shutil.copytree(self.path, part, dirs_exist_ok=True)
+            config = dataclasses.replace(self.config(), train_dir=target)
+            run_dir.write(part, config, is_own=run_dir.is_own(self.path))
 
     def packed(self) -> dict[str, bytes]:
         """{path in the run: content} of its files."""

@@ -172,6 +172,7 @@ def _build_value(kind: Any, value: Any, key: str, path: str) -> Any:
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
+SEARCH = "search.json"  # the trials of a choice of the model that have ended
 ADDED_CLASSES = "added_classes.json"  # the comparison of a run with added classes and the run that it was made from
 INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of its files, as in the published code
 SEGMENT_MODEL = "segment_inference_model"  # the prefix that the published code uses after an evaluation of segments
@@ -181,7 +182,7 @@ RUNS = "runs"  # the folder in which a training without --train_dir makes the fo
 # Patterns of the names of the files and folders that trainings, evaluations and predictions write into a run's folder,
 # except `LOCK` and `CURVES`. `start_new_model` moves these files and folders aside, and `yt8m runs` lists none of these
 # folders as a run.
-_STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json", "search.json")
+_STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json", SEARCH)
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")

@@ -78,13 +78,19 @@ def inspect(data: Path | Sequence[Path], **options: Any) -> ResultRows:
 
 
 def evaluate(
-    model: Path | Model, data: Data, *, checkpoint: str | int = "", trust_code: bool = False, **options: Any
+    model: Path | Model,
+    data: Data,
+    labels: Any = None,
+    *,
+    checkpoint: str | int = "",
+    trust_code: bool = False,
+    **options: Any,
 ) -> EvaluationReport:
     """Evaluates a model on data with labels; nothing is written.
 
     Args:
       model: the path of anything that `load` takes, or a loaded model.
-      data: as for `Model.evaluate`.
+      data: as for `Model.evaluate`; so are `labels`.
       checkpoint: as for `load`.
       trust_code: as for `load`.
       **options: further arguments of `Model.evaluate`. Unlike there, `intervals` is True by default.
@@ -98,9 +104,9 @@ def evaluate(
     """
     arguments = {"intervals": True, **options}
     if isinstance(model, Model):
-        return model.evaluate(data, **arguments)
+        return model.evaluate(data, labels, **arguments)
     with load(model, checkpoint=checkpoint, trust_code=trust_code) as loaded:
-        return loaded.evaluate(data, **arguments)
+        return loaded.evaluate(data, labels, **arguments)
 
 
 def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:

@@ -20,10 +20,12 @@ from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.python_api.call_scope import call_scope, in_words_of_python, local_path, name_list, video_path
+from yt8m.python_api.labelled_arrays import with_labels
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
-from yt8m.records import data_folders, label_check, thresholds
+from yt8m.records import data_folders, label_check
 from yt8m.records.batches import Records
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.thresholds import Tagger
 from yt8m.scoring import (
     EvaluationSettings,
     Scorer,
@@ -81,15 +83,69 @@ class Model(Closing):
         self._refuse_closed()
         if top_k < 1:
             raise UsageError(f"top_k is {top_k}; it must be at least 1.")
+        return Predictions(self._predict_batches(self._checked_batches(data), top_k))
+
+    def _checked_batches(self, data: Data) -> Iterator[Videos]:
         data = self._scorer.takes.by_name(data)
         batches = self._scorer.batches(data)
         if isinstance(data, Mapping | NumpyBatch):
             for videos in batches:
                 refuse_nan_in(videos)
-            batches = self._scorer.batches(data)
-        elif not isinstance(data, str | os.PathLike | Records):
-            batches = _with_checked_first(batches)
-        return Predictions(self._predict_batches(batches, top_k))
+            return self._scorer.batches(data)
+        return batches if isinstance(data, str | os.PathLike | Records) else _with_checked_first(batches)
+
+    @in_words_of_python()
+    def predict_proba(self, data: Data) -> NDArray[np.float32]:
+        """The scores of all classes, for data whose scores fit into memory; `predict` gives the ids too.
+
+        Args:
+          data: as in `predict`.
+
+        Returns:
+          float32 [videos, classes], from 0 to 1, in the order of the data and of `vocabulary`.
+
+        Raises:
+          UsageError: for the reasons of `predict`.
+          RunError: a record is damaged, or there is no video.
+        """
+        self._refuse_closed()
+        scores = [self._scorer.scores(videos)[1] for videos in self._checked_batches(data)]
+        if not scores:
+            raise RunError("there is no video in these data.")
+        return np.concatenate(scores)
+
+    @in_words_of_python()
+    def tags(self, data: Data) -> list[list[str]]:
+        """The names of the classes that reach their thresholds, of the 20 best classes of each video.
+
+        Args:
+          data: as in `predict`.
+
+        Returns:
+          For each video, in the order of the data, the names of its tags, best first.
+
+        Raises:
+          UsageError: for the reasons of `predict`; or the model has no thresholds.
+          RunError: a record is damaged, or there is no video.
+        """
+        self._refuse_closed()
+        if (tagger := self._tagger) is None:
+            raise UsageError(
+                f"{self.path} has no thresholds, which say from which score on a class is a tag: `yt8m eval --report` "
+                "writes those of a run, on data with labels; `predict` needs none."
+            )
+        return [[self.vocabulary.name(index) for index, _ in tags(row, tagger)] for row in self.predict_proba(data)]
+
+    @functools.cached_property
+    def thresholds(self) -> dict[str, float]:
+        """{name of a class: the score from which on a video gets it as a tag}; empty if the model has none.
+
+        A training that chooses its model writes them, and so does an evaluation with --report. The threshold of a class
+        that is never a tag is infinite.
+        """
+        if self._tagger is None:
+            return {}
+        return {self.vocabulary.name(index): value for index, value in enumerate(self._tagger.thresholds.tolist())}
 
     def _predict_batches(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
         with in_words_of_python():
@@ -128,6 +184,7 @@ class Model(Closing):
     def evaluate(
         self,
         data: Data,
+        labels: Any = None,
         *,
         top_k: int = 20,
         segment_labels: bool = False,
@@ -137,8 +194,9 @@ class Model(Closing):
         """Computes the same metrics as eval.py for these data; nothing is written.
 
         Args:
-          data: as in `predict`, but with labels, so no arrays. Of a folder of records, the split `test`, or else
-            `validate`, is read.
+          data: as in `predict`. Of a folder of records, the split `test`, or else `validate`, is read.
+          labels: of arrays, the labels of the videos: for each a list of the names of its classes; or 0 and 1, [videos,
+            classes], as an array or as a DataFrame with the names of the classes. Records and batches have labels.
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
           metrics: custom metrics in addition to the built-in ones, as `package.module:Class`.
@@ -150,12 +208,12 @@ class Model(Closing):
           classes; a DataFrame of the classes. An export gives no `loss`, since it does not contain the loss function.
 
         Raises:
-          UsageError: for the reasons of `predict`; or the data are arrays; or a metric is wrong.
+          UsageError: for the reasons of `predict`; or the data have no labels, or other ones; or a metric is
+            wrong.
           RunError: for the reasons of `predict`; or the data have no example.
         """
         self._refuse_closed()
-        if isinstance(self._scorer.takes.by_name(data), Mapping):
-            raise UsageError("arrays have no labels; give a yt8m.NumpyBatch, or files.")
+        data = self._with_labels(data, labels)
         settings = EvaluationSettings(top_k, segment_labels, intervals)
         with call_scope("give trust_code=True to yt8m.load"):
             metrics = name_list("metrics", metrics)
@@ -169,6 +227,18 @@ class Model(Closing):
         return EvaluationReport(
             content, self._intervals_of(result, content) if intervals else None, _thresholds_of(result)
         )
+
+    def _with_labels(self, data: Data, labels: Any) -> Data:
+        """The data as batches with labels, if they are arrays; else as they are."""
+        arrays = self._scorer.takes.by_name(data)
+        if isinstance(arrays, Mapping):
+            if labels is None:
+                raise UsageError("arrays have no labels: give the labels of the videos too, evaluate(data, labels).")
+            batches = cast(list[NumpyBatch], list(self._scorer.batches(arrays)))
+            return list(with_labels(batches, labels, list(map(self.vocabulary.name, range(self.num_classes)))))
+        if labels is not None:
+            raise UsageError("labels are given, but these data have labels of their own: leave them out.")
+        return data
 
     def _intervals_of(self, result: EvaluationResult, content: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         """{figure: (low, high)} of the figures that have an interval."""
@@ -290,7 +360,7 @@ class Model(Closing):
             return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
 
     @functools.cached_property
-    def _tagger(self) -> thresholds.Tagger | None:
+    def _tagger(self) -> Tagger | None:
         return self._scorer.tagger()
 
     def _tags(self, scores: NDArray[np.float32]) -> tuple[ScoredClass, ...] | None:

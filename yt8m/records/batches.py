@@ -33,7 +33,7 @@ BLOCK = 4  # number of consecutive records that a shuffled epoch reads from a fi
 _FILES_IN_TURN = 8  # number of files that a shuffled epoch reads in turns
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Records:
     """Batches of the records of some files; each iteration over this object (`for batch in records`) is one epoch.
 
@@ -73,6 +73,11 @@ class Records:
         if not (isinstance(self.worker, tuple) and len(self.worker) == 2 and 0 <= self.worker[0] < self.worker[1]):
             raise UsageError(f"worker is {self.worker}; expected (i, n) with i from 0 to n - 1.")
         self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames, allows_unfit=self.allows_unfit)
+
+    def __repr__(self) -> str:
+        sizes = " and ".join(f"{name} of {size}" for name, size in self.format.sizes().items())
+        classes = f", {self.format.num_classes} classes" if self.format.num_classes else ""
+        return f"<records of {len(self.files)} files: {self.format.level} level, {sizes}{classes}>"
 
     @property
     def data(self) -> OpenedData:

@@ -21,7 +21,7 @@ from yt8m.records.shards import DamagedError, id_text
 Raw = tuple[bytes, str, int]  # a serialized record, its file, and its number in that file
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NumpyBatch:
     """A batch of B videos.
 
@@ -44,6 +44,10 @@ class NumpyBatch:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        features = ", ".join(f"{name} {value.dtype} {list(value.shape)}" for name, value in self.features.items())
+        return f"<batch of {len(self)} videos: {features}; labels {list(self.labels.shape)}>"
 
     def dequantize(self) -> NumpyBatch:
         """The same batch with bytes converted to float32; the padding after the end of a video stays 0."""

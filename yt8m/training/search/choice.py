@@ -33,7 +33,6 @@ from yt8m.training.search.started_trial import StartedTrial
 from yt8m.training.search.trials import CandidateTrial
 from yt8m.training.search.videos_in_memory import Fold
 
-_NAME = "search.json"  # the file in the folder of the run with the trials that have ended
 _MIN_POSITIVES = EvalConfig.min_positives
 _MOST_BYTES_IN_FOLDS = 1 << 28  # of the training videos; each fold has a copy of its own
 
@@ -94,7 +93,7 @@ class _Search:
         most_folds = max(rung.folds for rung in self._plan.rungs)
         self._folds = videos_in_memory.folds(Fold(training, held_out), most_folds)
         fingerprint = _fingerprint(self._plan, config, opened.files, self._validation)
-        self._rows = _SavedRows(storage.join(config.train_dir, _NAME), fingerprint)
+        self._rows = _SavedRows(storage.join(config.train_dir, run_dir.SEARCH), fingerprint)
         self._scores: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
     def completed(self) -> TrainConfig:
