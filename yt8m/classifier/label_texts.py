@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from yt8m.classifier.data_errors import DataError, refusing_arguments
 from yt8m.tables import label_lists, separators
 from yt8m.tables.class_names import clean_name, is_nothing
-from yt8m.tables.label_forms import LabelForm, find_form, hashable
+from yt8m.tables.label_forms import find_form
+from yt8m.tables.splitting import LabelForm, hashable
 
 _MOST_SHOWN = 60  # characters of a value in a message
 # Keys of an object such as {"label": 3}, whose value may be the number of a class.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
-from yt8m.tables import label_programs
+from yt8m.tables import json_names, label_programs, labelbox
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.sources import MemorySource, Source
@@ -22,8 +22,8 @@ _Attributes = tuple[str, Mapping[str, Any]]  # of a file of VIA
 
 
 def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
-    """The rows of a JSON object: COCO, ActivityNet, Datumaro, FiftyOne, VIA, LabelMe; None for others."""
-    for reader in (_coco, _activitynet, _datumaro, _fiftyone, _fiftyone_samples, _via3, _via, _single):
+    """The rows of a JSON object: COCO, COIN, ActivityNet, Datumaro, VoTT, FiftyOne, VIA, LabelMe; None for others."""
+    for reader in (_coco, _coin, _activitynet, _datumaro, _vott, _fiftyone, _fiftyone_samples, _via3, _via, _single):
         with refusing(functools.partial(_refusal, path, reader.__name__.strip("_"))):
             source = reader(path, value)
         if source:
@@ -39,9 +39,9 @@ def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource
         if vertex := _vertex(path, values):
             return vertex
         if all("data_row" in value and "projects" in value for value in values):
-            return _labelbox(path, values)
+            return _source(path, "Labelbox", labelbox.read_rows(values))
         if all("Label" in value and "External ID" in value for value in values):
-            return _old_labelbox(path, values)
+            return _source(path, "Labelbox", labelbox.read_old_rows(values))
     return None
 
 
@@ -76,6 +76,17 @@ def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     if len(set(files.values())) < len(files):
         raise UsageError(f"{path}: two of the {kind} have the same file name; give each its own.")
     return _source(path, "COCO", {files[number]: names for number, names in labels.items()})
+
+
+def _coin(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    """COIN: {"database": {id: {"class", "subset", "annotation": the steps of its task}}}; the class is the label."""
+    videos = value.get("database")
+    if not isinstance(videos, dict) or not videos:
+        return None
+    if not all(isinstance(video.get("class"), str) and "annotations" not in video for video in videos.values()):
+        return None
+    labels = {name: [video["class"]] for name, video in videos.items()}
+    return _source(path, "COIN, tasks", labels, split=[str(video.get("subset", "")) for video in videos.values()])
 
 
 def _activitynet(path: str, value: Mapping[str, Any]) -> MemorySource | None:
@@ -184,7 +195,9 @@ def _fiftyone(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     names, answers = value.get("classes"), value.get("labels")
     if not isinstance(names, list) or not isinstance(answers, dict):
         return None
-    lists = {name: answer if isinstance(answer, list) else [answer] for name, answer in answers.items()}
+    numbers = json_names.ClassNames("classes", dict(enumerate(map(str, names))))
+    cells = dict(zip(answers, numbers.of_cells(path, list(answers.values())), strict=True))
+    lists = {name: answer if isinstance(answer, list) else [answer] for name, answer in cells.items()}
     labels = {name: [_class_of(names, item) for item in items if item is not None] for name, items in lists.items()}
     return _source(path, "FiftyOne", labels)
 
@@ -196,6 +209,11 @@ def _fiftyone_samples(path: str, value: Mapping[str, Any]) -> MemorySource | Non
         return None
     labels, splits = labels_and_splits
     return _source(path, "FiftyOne", labels, **({"split": splits} if splits else {}))
+
+
+def _vott(path: str, value: Mapping[str, Any]) -> MemorySource | None:
+    labels = label_programs.read_vott(path, value)
+    return None if labels is None else _source(path, "VoTT", labels)
 
 
 def _via3(path: str, value: Mapping[str, Any]) -> MemorySource | None:
@@ -329,45 +347,6 @@ def _names_of_attributes(all_attributes: Iterable[Mapping[str, Any]]) -> list[st
     return sorted(
         {name for attributes in all_attributes for name, answer in attributes.items() if answer not in ("", {})}
     )
-
-
-def _labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource:
-    """Labelbox: the answers to the classifications of a data row, in each of its projects."""
-    labels: _Labels = {}
-    for value in values:
-        row = value["data_row"]
-        name = str(row.get("external_id") or row.get("global_key") or row["id"])
-        answers = labels.setdefault(name, [])
-        for project in value["projects"].values():
-            for label in project["labels"]:
-                answers += _labelbox_answers(label["annotations"].get("classifications", ()))
-    return _source(path, "Labelbox", labels)
-
-
-def _old_labelbox(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource:
-    """Labelbox before 2023: a column `Label` with the classifications."""
-    labels: _Labels = {}
-    for value in values:
-        label = value["Label"]
-        label = json.loads(label) if isinstance(label, str) and label.startswith("{") else label
-        classes = label.get("classifications", ()) if isinstance(label, dict) else ()
-        labels.setdefault(str(value["External ID"]), []).extend(_labelbox_answers(classes))
-    return _source(path, "Labelbox", labels)
-
-
-def _labelbox_answers(classifications: Iterable[Mapping[str, Any]]) -> list[str]:
-    names = []
-    for entry in classifications:
-        answers = (
-            entry.get("checklist_answers")
-            or entry.get("answers")
-            or entry.get("radio_answer")
-            or entry.get("answer")
-            or []
-        )
-        for answer in answers if isinstance(answers, list) else [answers]:
-            names.append(str(answer.get("name") or answer.get("title") or answer["value"]))
-    return names
 
 
 def read_cvat(path: str) -> MemorySource:

@@ -40,6 +40,7 @@ class ArrowSource:
         self.columns: Sequence[str] = schema.names
         refuse_repeated_columns(path, self.columns)
         self.arrays: Sequence[str] = [field.name for field in schema if self._is_list_of_numbers(field.type)]
+        self._maps = {field.name for field in schema if pyarrow.types.is_map(field.type)}
         self.hints = _hints(self.columns)
         self._class_names = _class_names(schema.metadata or {})
 
@@ -75,6 +76,8 @@ class ArrowSource:
 
     def _convert_cells(self, name: str, column: Any) -> list[Any]:
         values = list(map(as_cell, column.to_pylist()))
+        if name in self._maps:
+            return [dict(value) if value else value for value in values]
         names = self._class_names.get(name)
         return [_name_classes(value, names) for value in values] if names else values
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from yt8m.errors import UsageError
 from yt8m.tables.class_names import NO_MARKS, WHOLE_FLOAT, WORD_PAIRS, YES_MARKS, is_nothing
-from yt8m.tables.label_forms import hashable
 from yt8m.tables.meanings import words
 from yt8m.tables.sources import Source
+from yt8m.tables.splitting import hashable
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
 _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further

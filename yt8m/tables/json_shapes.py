@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import UsageError
-from yt8m.tables.meanings import SPLIT_WORDS, meaning_of, normalized, words
+from yt8m.tables.meanings import SPLIT_WORDS, meaning_of
 
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.
 _TYPES = frozenset(("S", "N", "SS", "NS", "L", "M", "BOOL", "NULL", "$oid", "$date", "$numberInt", "$numberLong"))
-_NAMES_BESIDE = frozenset(
-    words(
-        "classes categories label_names class_names names id2label label2id label_map class_map labels ontology "
-        "class_to_idx idx_to_class"
-    )
-)
 
 
 def is_by_split(value: Mapping[str, Any]) -> bool:
@@ -70,39 +63,3 @@ def _plain(cell: Any) -> Any:
     if name == "M":
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
-def with_names(path: str, value: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows of an object with the names of the classes that stand beside them in place of their numbers.
-
-    The names are a list, or an object {number: name} or {name: number}.
-    """
-    beside = [key for key, names in value.items() if normalized(key) in _NAMES_BESIDE and _names_by_number(names)]
-    columns = {name for row in rows for name in row if (meaning_of(name) or ("",))[0] == "labels"}
-    cells = [row[name] for row in rows for name in columns if row.get(name) not in (None, [])]
-    numbers = [item for cell in cells for item in (cell if isinstance(cell, list) else [cell])]
-    if len(beside) != 1 or len(columns) != 1 or not numbers or not all(type(number) is int for number in numbers):
-        return rows
-    names = _names_by_number(value[beside[0]])
-    if unnamed := next((number for number in numbers if number not in names), None):
-        raise UsageError(f'{path}: "{beside[0]}" has no name for the class {unnamed}, which a row has.')
-    return [
-        {
-            name: ([names[item] for item in cell] if isinstance(cell, list) else names[cell])
-            if name in columns and cell is not None
-            else cell
-            for name, cell in row.items()
-        }
-        for row in rows
-    ]
-
-
-def _names_by_number(names: Any) -> dict[int, str]:
-    """{number: name} of a list of names, of {number: name} or of {name: number}; empty for anything else."""
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        return dict(enumerate(names))
-    if not isinstance(names, dict):
-        return {}
-    if all(isinstance(name, str) and key.isdecimal() for key, name in names.items()):
-        return {int(key): name for key, name in names.items()}
-    return {number: name for name, number in names.items()} if all(type(x) is int for x in names.values()) else {}

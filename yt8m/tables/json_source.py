@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.tables import annotators, encodings, json_shapes, label_studio_tasks, nested_spans
+from yt8m.tables import annotators, encodings, json_names, json_shapes, label_studio_tasks, nested_spans
 from yt8m.tables.meanings import count_known, meaning_of
 from yt8m.tables.sources import MemorySource
 
@@ -17,6 +18,7 @@ ENDINGS = (".json", *_LINES_ENDINGS)
 SPLIT = "split of the file"  # the name of the column of the split, in an object {split: rows}
 _ALL = 1 << 62
 KEY, VALUE = "key", "value"  # the names of the columns of a JSON object {id: labels}
+_VALUE_START = re.compile(r"[^\s,]")
 _LIST_NAMES = ("videos", "images", "clips", "data", "records", "items", "rows", "samples", "entries", "results")
 
 
@@ -65,9 +67,32 @@ def _parse(path: str, text: str) -> tuple[Any, list[int]]:
                 values.append(storage.parse_json(line))
             except ValueError as error:
                 if not values:
-                    raise RunError(f"{path} is not JSON: {whole_error}.") from error
+                    return _parse_chain(path, text, whole_error)
                 raise RunError(f"{path}, line {number}: this is not JSON: {error}.") from error
             numbers.append(number)
+    return values, numbers
+
+
+def _parse_chain(path: str, text: str, whole_error: ValueError) -> tuple[list[Any], list[int]]:
+    """(the values that stand one after another, over several lines each; the lines in which they begin).
+
+    The items of lists that stand so are taken one by one.
+    """
+    decoder = json.JSONDecoder()
+    values, numbers, end, line = list[Any](), list[int](), 0, 1
+    while match := _VALUE_START.search(text, end):
+        line += text.count("\n", end, match.start())
+        try:
+            value, end = decoder.raw_decode(text, match.start())
+            value = storage.parse_json(text[match.start() : end])
+        except (ValueError, RecursionError) as error:
+            if not values:
+                raise RunError(f"{path} is not JSON: {whole_error}.") from error
+            raise RunError(f"{path}, line {line}: this is not JSON: {error}.") from error
+        items = value if isinstance(value, list) else [value]
+        values += items
+        numbers += [line] * len(items)
+        line += text.count("\n", match.start(), end)
     return values, numbers
 
 
@@ -82,6 +107,8 @@ def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[i
     form = "JSON lines" if lines else "JSON"
     values = json_shapes.without_types(values)
     if values and all(isinstance(value, dict) for value in values):
+        if pairs := _pairs_of(values):
+            return _from_value(path, pairs, control)
         if export := label_studio_tasks.read_tasks(path, values, control) or annotators.from_records(path, values):
             return export
         if spans := nested_spans.from_videos(path, values):
@@ -94,6 +121,12 @@ def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[i
     if values and all(isinstance(value, list) for value in values):
         return _from_lists(path, values, form, lines)
     return None
+
+
+def _pairs_of(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The object {id: labels} of a list of objects such as {"clip 1": ["cat"]}, each with a key of its own; else {}."""
+    pairs = {name: item for value in values if len(value) == 1 for name, item in value.items()}
+    return pairs if len(pairs) == len(values) > 1 and not any(map(meaning_of, pairs)) else {}
 
 
 def _from_lists(path: str, rows: Sequence[list[Any]], form: str, lines: Sequence[int]) -> MemorySource | None:
@@ -135,6 +168,8 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
         return export
     if json_shapes.is_by_split(value):
         return _by_split(path, value, control)
+    if (rows := json_names.rows_with_names(path, value)) is not None:
+        return _from_value(path, rows, control)
     if spans := nested_spans.from_object(path, value):
         return spans
     if inner := json_shapes.inside(value, _LIST_NAMES):
@@ -148,7 +183,7 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
     }
     list_names = [name for name in _LIST_NAMES if name in lists] or list(lists if len(lists) == 1 else ())
     if list_names:
-        return _from_list(path, json_shapes.with_names(path, value, lists[list_names[0]]), control)
+        return _from_list(path, lists[list_names[0]], control)
     return _by_id(path, value) if value and not lists else None
 
 

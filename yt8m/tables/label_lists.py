@@ -7,7 +7,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
@@ -32,6 +32,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 _ANSWERS = [{"1", "1.0", "0", "0.0"}, {"x"}, *({yes, no} for yes, no in WORD_PAIRS)]
 ONES = frozenset(("1", "1.0", "1.", "True"))  # how a vector of 0 and 1 writes that a video has the class
 _ZEROS = frozenset(("0", "0.0", "0.", "False"))
+_PADDING = "-1"  # what fills lists of numbers of classes up to one length
 
 
 class NotAListError(ValueError):
@@ -218,6 +219,30 @@ def refuse_odd_vectors(items: Sequence[Sequence[Any]], others: Sequence[str], so
             f"{source}: most cells are 0/1 vectors of {size} values, and {odd[0][:60]!r} is none; write each cell as "
             "such a vector, or leave it empty."
         )
+
+
+def is_padded(items: Sequence[Sequence[Any]], source: str) -> bool:
+    """Whether lists of numbers of classes are filled up to one length by -1 at their ends.
+
+    Refuses lists in which -1 stands elsewhere, or beside 1 alone, since it may then say that a class is missing.
+    """
+    numbers = {str(item) for pieces in items for item in pieces if item is not None}
+    if not {_PADDING} < numbers or not all(text == _PADDING or text.isdecimal() for text in numbers):
+        return False
+    for pieces in items:
+        texts = list(map(str, pieces))
+        filled = texts[: texts.index(_PADDING)] if _PADDING in texts else texts
+        if numbers == {_PADDING, "1"} or set(texts[len(filled) :]) - {_PADDING}:
+            raise UsageError(
+                f"{source}: -1 in {str(list(pieces))[:60]} may say that a video does not have a class, or that there "
+                "is no label. Write 1 and 0 for each class, or the numbers of the classes that a video has."
+            )
+    return True
+
+
+def without_padding(split: Callable[[Any], Sequence[Any]]) -> Callable[[Any], Sequence[Any]]:
+    """A function that gives the labels of a cell without the -1 at their end."""
+    return lambda cell: [item for item in split(cell) if str(item) != _PADDING]
 
 
 def on_places(items: Sequence[Any]) -> list[str]:

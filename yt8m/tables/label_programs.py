@@ -1,6 +1,6 @@
 """Exports of programs that label pictures and videos one by one, known by their keys; see also `annotators`.
 
-Prodigy, SageMaker Ground Truth, LabelMe, V7 Darwin, FiftyOne and VIA 3.
+Prodigy, Kili, SageMaker Ground Truth, LabelMe, V7 Darwin, VoTT, FiftyOne and VIA 3.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
+from yt8m.tables import kili
 from yt8m.tables.meanings import SPLIT_WORDS, words
 
 Labels = dict[str, list[str]]
@@ -22,7 +23,8 @@ _SPAN_KEYS = words("audio_spans spans")
 def read_tasks(path: str, tasks: Sequence[Task]) -> tuple[str, Labels] | None:
     """(the name of the program, {id: classes}) of a list of JSON objects; None if no program is known by their keys."""
     readers: tuple[tuple[str, Callable[[Task], Any], Callable[[str, Sequence[Task]], Labels]], ...] = (
-        ("Prodigy", lambda task: task.get("answer") in _ANSWERS and "_task_hash" in task, _prodigy),
+        ("Prodigy", _is_of_prodigy, _prodigy),
+        ("Kili", kili.fits, kili.read),
         ("SageMaker Ground Truth", lambda task: "source-ref" in task, _ground_truth),
         ("LabelMe", lambda task: {"imagePath", "shapes"} <= task.keys(), _labelme),
         ("V7 Darwin", lambda task: isinstance(task.get("item"), Mapping) and "annotations" in task, _darwin),
@@ -33,6 +35,10 @@ def read_tasks(path: str, tasks: Sequence[Task]) -> tuple[str, Labels] | None:
     return None
 
 
+def _is_of_prodigy(task: Task) -> bool:
+    return task.get("answer") in _ANSWERS and ("_task_hash" in task or {"accept", "options"} <= task.keys())
+
+
 def _prodigy(path: str, tasks: Sequence[Task]) -> Labels:
     """The accepted choices, or the labels that were accepted one by one. What was ignored is left out."""
     key = _media_key(path, tasks)
@@ -41,12 +47,19 @@ def _prodigy(path: str, tasks: Sequence[Task]) -> Labels:
         name, answer = str(task[key]), task["answer"]
         if "accept" in task:
             if answer == "accept":  # to reject or to ignore a choice says nothing of its classes
-                labels[name] = list(map(str, task["accept"]))
+                texts = _texts_of_options(task)
+                labels[name] = [texts.get(option, str(option)) for option in task["accept"]]
         elif answer != "ignore":
             chosen = labels.setdefault(name, [])
             names = [task["label"]] if "label" in task else [span["label"] for span in _spans(task)]
             chosen += [label for label in map(str, names) if answer == "accept" and label not in chosen]
     return labels
+
+
+def _texts_of_options(task: Task) -> dict[Any, str]:
+    """{id: text} of the choices that Prodigy has shown; pictures have no text."""
+    options = [option for option in task.get("options") or () if isinstance(option, Mapping)]
+    return {option.get("id"): str(option["text"]) for option in options if option.get("text")}
 
 
 def _media_key(path: str, tasks: Sequence[Task]) -> str:
@@ -100,6 +113,25 @@ def _darwin(_: str, tasks: Sequence[Task]) -> Labels:
         ]
         for task in tasks
     }
+
+
+def read_vott(path: str, value: Task) -> Labels | None:
+    """{file: tags} of a project of VoTT, {"assets": {id: {"asset", "regions"}}}, or of one asset; None for others.
+
+    The pictures of a video have its labels together.
+    """
+    assets = list(value["assets"].values()) if isinstance(value.get("assets"), Mapping) else [value]
+    if not assets or not all(isinstance(item, Mapping) and {"asset", "regions"} <= item.keys() for item in assets):
+        return None
+    labels: Labels = {}
+    paths: dict[str, str] = {}
+    for item in assets:
+        file = item["asset"].get("parent") or item["asset"]
+        name, address = str(file["name"]), str(file.get("path", ""))
+        if paths.setdefault(name, address) != address:
+            raise UsageError(f"{path}: two files are called {name[:60]!r}; give each a name of its own.")
+        labels.setdefault(name, []).extend(str(tag) for region in item["regions"] for tag in region["tags"])
+    return labels
 
 
 def read_fiftyone_samples(path: str, value: Task) -> tuple[Labels, list[str]] | None:

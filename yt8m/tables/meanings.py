@@ -46,6 +46,7 @@ _LABELS_NAMES = words(
     "labels label tags tag classes class class_name classname class_names categories category genres genre "
     "label_name labelname label_names label_s display_name display_names targets target positive_labels "
     "class_label class_labels topics topic keywords keyword concepts concept species actions action "
+    "tag_ids tag_id genre_ids genre_id topic_ids "
     "activities activity attribute_ids label_ids label_id category_id category_ids class_ids class_id classid "
     "choices choice annotations annotation ground_truth gt truth multi_label multilabel event_label "
     "event_labels sound_class behavior behaviour y "

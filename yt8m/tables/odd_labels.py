@@ -58,7 +58,7 @@ def refuse_odd_names(names: Collection[str], known_names: Collection[str], sourc
         )
     for name in sorted(names - set(known_names)):
         stem = next(filter(None, match.groups())) if (match := _DOUBTFUL.fullmatch(name)) else ""
-        if stem in names:
+        if stem and stem in names:
             raise UsageError(
                 f"{source}: {name[:60]!r} may be a class of its own, or say that somebody was not sure of "
                 f"{stem[:60]!r}. Delete such labels or write them as the class; or name all classes by "

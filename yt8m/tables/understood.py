@@ -20,12 +20,13 @@ from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import Facts, examine, refuse_types
 from yt8m.tables.label_columns import refuse_remarks
-from yt8m.tables.label_forms import LabelForm, find_form
+from yt8m.tables.label_forms import find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
 from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source, odd_table
+from yt8m.tables.splitting import LabelForm
 from yt8m.tables.text_columns import TextColumn
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept

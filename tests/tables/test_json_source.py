@@ -1,0 +1,74 @@
+"""JSON and Parquet whose rows are written in unusual ways: pairs, objects one after another, maps."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from table_files import NAMES, read, truth, write_json
+
+from yt8m.errors import RunError, UsageError
+
+TRUTH = truth(fewest=0)
+EXPECTED = {name: sorted(labels) for name, labels in TRUTH.items()}
+RECORDS = [{"id": name, "labels": labels} for name, labels in TRUTH.items()]
+
+
+def text(path: pathlib.Path, content: str) -> pathlib.Path:
+    path.write_text(content)
+    return path
+
+
+def test_lines_of_pairs(tmp_path: pathlib.Path) -> None:
+    pairs = [{name: labels} for name, labels in TRUTH.items()]
+    assert read(text(tmp_path / "t.jsonl", "\n".join(map(json.dumps, pairs)))) == EXPECTED
+    assert read(write_json(tmp_path / "t.json", pairs)) == EXPECTED
+
+
+@pytest.mark.parametrize("between", ["\n", "", ",\n", "\n\n"])
+@pytest.mark.parametrize("name", ["t.json", "t.jsonl"])
+def test_objects_one_after_another(between: str, name: str, tmp_path: pathlib.Path) -> None:
+    objects = [json.dumps(record, indent=2) for record in RECORDS]
+    assert read(text(tmp_path / name, between.join(objects))) == EXPECTED
+
+
+def test_lists_one_after_another(tmp_path: pathlib.Path) -> None:
+    lists = [json.dumps(records, indent=1) for records in (RECORDS[:20], RECORDS[20:])]
+    assert read(text(tmp_path / "t.json", "\n".join(lists))) == EXPECTED
+
+
+def test_damage_after_whole_objects_names_the_line(tmp_path: pathlib.Path) -> None:
+    objects = "\n".join(json.dumps(record, indent=2) for record in ({"id": "a", "labels": "x"}, RECORDS[1]))
+    with pytest.raises(RunError, match="line 5: this is not JSON"):
+        read(text(tmp_path / "t.json", objects[:-2]))
+
+
+def map_table(path: pathlib.Path, cells: list[Mapping[Any, Any]], kind: Any) -> pathlib.Path:
+    column = pyarrow.array([list(cell.items()) for cell in cells], kind)
+    pyarrow.parquet.write_table(pyarrow.table({"id": list(TRUTH), "labels": column}), path)
+    return path
+
+
+@pytest.mark.parametrize("number", [bool, float])
+@pytest.mark.parametrize("has_all", [True, False])
+def test_maps_of_classes(number: Any, has_all: bool, tmp_path: pathlib.Path) -> None:
+    kind = pyarrow.map_(pyarrow.string(), pyarrow.bool_() if number is bool else pyarrow.float64())
+    cells = [{name: number(name in x) for name in NAMES if has_all or name in x} for x in TRUTH.values()]
+    assert read(map_table(tmp_path / "t.parquet", cells, kind)) == EXPECTED
+
+
+def test_maps_of_scores_are_refused(tmp_path: pathlib.Path) -> None:
+    kind = pyarrow.map_(pyarrow.string(), pyarrow.float64())
+    with pytest.raises(UsageError, match="such as scores and counts"):
+        read(map_table(tmp_path / "t.parquet", [dict.fromkeys(x, 0.5) for x in TRUTH.values()], kind))
+
+
+def test_lists_of_one_size_with_empty_texts(tmp_path: pathlib.Path) -> None:
+    column = pyarrow.array([(x + ["", "", ""])[:3] for x in TRUTH.values()], pyarrow.list_(pyarrow.string(), 3))
+    pyarrow.parquet.write_table(pyarrow.table({"id": list(TRUTH), "labels": column}), tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet") == EXPECTED
