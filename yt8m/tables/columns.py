@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import meaning_of, normalized, words
+from yt8m.tables.meanings import JOIN, meaning_of, normalized, words
 from yt8m.tables.sources import Source
 
 FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))
@@ -29,14 +29,25 @@ class TableColumns:
     Args:
       chosen: {meaning: column} as the user or the form of the file names them.
       reserved: columns that are used otherwise.
+      known_names: the names of the vocabulary, if there is one.
+
+    Attributes:
+      set_aside: the columns that the user says mean nothing.
     """
 
     def __init__(
-        self, source: Source, facts: Mapping[str, Facts], chosen: Mapping[str, str], reserved: Collection[str]
+        self,
+        source: Source,
+        facts: Mapping[str, Facts],
+        chosen: Mapping[str, str],
+        reserved: Collection[str],
+        known_names: Collection[str] = (),
     ) -> None:
         self.source, self.facts, self.chosen = source, facts, {**source.hints, **chosen}
         self.names, self.path = source.columns, source.path
-        self._reserved = set(reserved)
+        self._reserved, self.known_names = set(reserved), known_names
+        unused = self.chosen.get("unused", "")
+        self.set_aside = [unused] if unused in self.names else [name for name in unused.split(JOIN) if name]
         self.taken: set[str] = set()
 
     def is_free(self, name: str) -> bool:

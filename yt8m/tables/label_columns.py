@@ -12,12 +12,12 @@ from yt8m.tables import class_columns
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import SPLIT_WORDS, VAGUE_RANK, is_label_word, is_remark, meaning_of, normalized, words
+from yt8m.tables.meanings import JOIN, SPLIT_WORDS, VAGUE_RANK, is_label_word, is_remark, meaning_of, normalized, words
+from yt8m.tables.side_columns import is_constant, is_of_program, refuse_side_columns
 from yt8m.tables.sources import Source
 
 _FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
-JOIN = "+"  # between the columns of labels in --columns
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
 _NO_VOTES = frozenset(words("fold folds kfold cv_fold total sum n_labels num_labels n_classes count"))
@@ -67,7 +67,7 @@ class LabelFinder:
             sure = [name for name in candidates if normalized(name) in _SURE_NAMES]
             if sure or (len(columns) == 2 and all(map(NUMBERED.fullmatch, columns))):
                 raise self._class_or_number((sure or columns)[0], columns)
-            return self._chosen(columns)
+            return self._chosen(self._surely_classes(columns))
         if candidates and not binary:
             self._refuse_classes_beside(candidates[0])
         self._refuse_revised(candidates)
@@ -78,7 +78,7 @@ class LabelFinder:
         columns = self._class_columns()
         if len(columns) > 1:
             self._refuse_counts(columns)
-            return self._chosen(columns)
+            return self._chosen(self._surely_classes(columns))
         columns = [name for name in self._columns.names if self._repeats_its_name(name)]
         if len(columns) > 1:
             return LabelColumns(tuple(columns))
@@ -165,7 +165,7 @@ class LabelFinder:
         columns_found = []
         for name in self._columns.names:
             facts = self._columns.facts.get(name)
-            if not facts or not self._columns.is_free(name) or _UNNAMED.fullmatch(name):
+            if not facts or not self._columns.is_free(name) or _UNNAMED.fullmatch(name) or is_of_program(name):
                 continue
             if not is_remark(name) and self._is_class(name, facts):
                 if normalized(name) in SPLIT_WORDS:
@@ -175,7 +175,15 @@ class LabelFinder:
                         f"of the classes, as in --columns=labels=COLUMN{JOIN}COLUMN."
                     )
                 columns_found.append(name)
+        if all(is_constant(self._columns.facts[name]) for name in columns_found):
+            return []  # all that says yes of each video is a fact of the table
         return columns_found
+
+    def _surely_classes(self, names: Sequence[str]) -> Sequence[str]:
+        """The columns of classes; refused if some may be none, unless the user has said which."""
+        if "unused" not in self._columns.chosen:
+            refuse_side_columns(self._columns.source, names, self._columns.facts, self._columns.known_names)
+        return names
 
     def _repeats_its_name(self, name: str) -> bool:
         """Whether the cells of a column have its name or are empty, so that each says that the video has the class."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
@@ -25,7 +26,10 @@ CLASS_TYPES = words(
     "polygonlabels ellipselabels keypointlabels brushlabels videorectangle"
 )
 
-MEANINGS = ("id", "path", "labels", "split", "start", "end")
+# The values of --columns: what a column means; `present` says whether the video has the label of the row, and `unused`
+# names the columns that mean nothing.
+MEANINGS = ("id", "path", "labels", "split", "start", "end", "present", "unused")
+JOIN = "+"  # between several columns of one meaning in --columns
 
 _ID_NAMES = words(
     "id video_id videoid vid video video_name clip_id clip clip_name youtube_id ytid yt_id file_name filename "
@@ -56,7 +60,8 @@ _LABELS_NAMES = words(
     "метка метки теги класс 标签 类别 ラベル タグ 라벨"
 )
 _SPLIT_NAMES = words(
-    "split subset is_valid is_validation valid is_val is_test is_train partition usage phase data_split "
+    "split subset is_valid is_validation valid is_val is_test is_train in_valid in_validation in_val in_test in_train "
+    "partition usage phase data_split "
     "dataset_split split_name set tvt data_type"
 )
 _NAMES = {"id": _ID_NAMES, "path": _PATH_NAMES, "labels": _LABELS_NAMES, "split": _SPLIT_NAMES}
@@ -95,9 +100,9 @@ _SPELLINGS = {
 SPLIT_WORDS = {word: name for name, spellings in _SPELLINGS.items() for word in spellings}
 # {name of a column of true and false: (the split of true, the split of false)}
 _SPLIT_FLAGS = {
-    **dict.fromkeys(words("is_valid is_validation valid is_val"), (VALIDATE, TRAIN)),
-    "is_test": (TEST, TRAIN),
-    "is_train": (TRAIN, VALIDATE),
+    **dict.fromkeys(words("is_valid is_validation valid is_val in_valid in_validation in_val"), (VALIDATE, TRAIN)),
+    **dict.fromkeys(words("is_test in_test"), (TEST, TRAIN)),
+    **dict.fromkeys(words("is_train in_train"), (TRAIN, VALIDATE)),
 }
 # Columns of true and false about a file, or about the work on a table, which are no classes.
 _REMARKS = frozenset(
@@ -107,7 +112,14 @@ _REMARKS = frozenset(
         "private downloaded licensed monetized labeled labelled annotated"
     )
 )
-_REMARK = re.compile(r"(?:is|has)(?:_.*)?|(?:verified|checked|reviewed|flagged|skipped)_(?:by|at|on|for|in)_.*")
+_REMARK = re.compile(r"(?:verified|checked|reviewed|flagged|skipped)_(?:by|at|on|for|in)_.*")
+# What a file has or is, after `has_` and `is_`, beside splits and remarks: `has_audio`, `is_valid`.
+_OF_FILES = frozenset(
+    words(
+        "audio sound video subtitle subtitles caption captions metadata thumbnail license label labels tag tags "
+        "annotation annotations valid complete available occluded truncated group_of depiction inside"
+    )
+)
 
 
 def normalized(name: str) -> str:
@@ -134,6 +146,12 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None
 
 
+def columns_flag(meaning: str, columns: Sequence[str]) -> str:
+    """The flag that says which columns have a meaning, as a shell takes it."""
+    value = f"{meaning}={JOIN.join(columns)}"
+    return f"--columns={value}" if re.fullmatch(r"[\w.+/:=-]*", value) else f"--columns='{value}'"
+
+
 def other_names(name: str) -> tuple[str, ...]:
     """Further names of a column of a small table, such as `url` for `address`, as `normalized` writes them."""
     return _OTHER_NAMES.get(name.lower(), ())
@@ -147,7 +165,9 @@ def is_label_word(text: str) -> bool:
 def is_remark(name: str) -> bool:
     """Whether a column of true and false says something about the row, and is no class: `is_cc`, `verified`."""
     word = normalized(name)
-    return word in _REMARKS or _REMARK.fullmatch(word) is not None
+    prefix, _, fact = word.partition("_")
+    is_fact = prefix in ("is", "in", "has", "was") and fact in _REMARKS | _OF_FILES | SPLIT_WORDS.keys() | {""}
+    return word in _REMARKS or is_fact or _REMARK.fullmatch(word) is not None
 
 
 def count_known(names: list[str]) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.class_names import TRUE_WORDS
-from yt8m.tables.meanings import normalized, words
+from yt8m.tables import denials
+from yt8m.tables.meanings import columns_flag, normalized, words
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
 
@@ -100,7 +100,8 @@ class Merger:
         others = [roles.path, roles.split, roles.start, roles.end, *roles.clock_times, *extra_columns]
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
         self._person = next((name for name in roles.unused if normalized(name) in _PEOPLE), "")
-        self._verdict = next((name for name in roles.unused if normalized(name) in _VERDICTS), "")
+        others = [name for name in roles.unused if name not in roles.set_aside]
+        self._verdict = next((name for name in others if normalized(name) in _VERDICTS), "")
         self._verdicts: set[str] = set()
         read = [roles.id, *self._others, *roles.labels, *filter(None, [roles.value, self._person, self._verdict])]
         self.columns = list(dict.fromkeys(read))
@@ -127,13 +128,19 @@ class Merger:
             if number in rows.bad:
                 continue
             place = self.find_place(name, number, cells, index)
-            counts = str(value).strip().lower() in TRUE_WORDS
+            counts = self._is_present(value, number)
             answer = self._answers[place].setdefault(cells[self._person][index] if self._person else "", set())
             for label in (label for cell in row if counts and cell not in (None, "") for label in split_cell(cell)):
                 self._is_mistake |= label in answer and not self._repeats_labels
                 answer.add(label)
                 self._labels[place][label] = None
             self._last, self._rows = name, self._rows + 1
+
+    def _is_present(self, cell: Any, number: int) -> bool:
+        """Whether the cell of the column that says it says that the video has the label of the row."""
+        if (counts := denials.says_yes(cell)) is None:
+            raise denials.unclear_answer(self._source, self._roles.value, cell, self.where(number))
+        return counts
 
     def find_place(self, name: str, number: int, cells: Mapping[str, Sequence[Any]], index: int) -> int:
         """The place of the video of a row; a new one if the row is its first."""
@@ -185,11 +192,12 @@ class Merger:
         is_form = self._roles.value or not self._is_scattered or self._repeats >= _FEW * self._rows
         if self._is_mistake or not is_form:
             return None
-        scores = [name for name in self._roles.unused if normalized(name) in _SCORES]
+        others = [name for name in self._roles.unused if name not in self._roles.set_aside]
+        scores = [name for name in others if normalized(name) in _SCORES]
         if scores and self._repeats:
             raise UsageError(
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '
-                "only the rows whose labels count, and leave out this column."
+                f"only the rows whose labels count, and then add {columns_flag('unused', scores)}."
             )
         if self._repeats:
             self._refuse_verdicts()
@@ -203,7 +211,8 @@ class Merger:
             raise UsageError(
                 f'{self._source.path} has several rows for a video, and "{self._verdict}" may say which labels are '
                 f"right, as in {' and '.join(map(repr, sorted(self._verdicts)[:3]))}. Keep only the rows whose labels "
-                "count, and delete this column."
+                f"count; or choose {columns_flag('present', [self._verdict])} if its words mean yes and no, or "
+                f"{columns_flag('unused', [self._verdict])} if all labels count."
             )
 
     def _refuse_several_answers(self) -> None:

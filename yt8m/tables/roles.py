@@ -9,8 +9,8 @@ from typing import Any
 
 from yt8m.errors import UsageError, suggestion
 from yt8m.tables.columns import INVENTED, NUMBERED, TableColumns
-from yt8m.tables.label_columns import JOIN, LabelFinder
-from yt8m.tables.meanings import MEANINGS, SPLIT_WORDS, is_label_word, meaning_of, normalized, words
+from yt8m.tables.label_columns import LabelFinder
+from yt8m.tables.meanings import JOIN, MEANINGS, SPLIT_WORDS, columns_flag, is_label_word, meaning_of, normalized, words
 from yt8m.tables.time_columns import END, FRAMES, START, divided, is_duration, matching_pair, meaning_in_spans
 from yt8m.tables.times import are_times
 
@@ -41,6 +41,8 @@ class Roles:
       classes: {column: class}, if there is a column for each class instead.
       families: {feature: its columns}, of features with a column for each value.
       has_durations: whether the column `end` has the lengths of spans instead.
+      value: the column that says whether the video has the label of a row.
+      set_aside: the columns that the user says mean nothing; they are among the unused ones.
       clock_times: columns that may be starts and ends; they are not used, but rows that differ in them are not merged.
     """
 
@@ -57,6 +59,7 @@ class Roles:
     unused: Sequence[str] = ()
     clock_times: Sequence[str] = ()
     has_durations: bool = False
+    set_aside: Sequence[str] = ()
 
     @property
     def cell_columns(self) -> list[str]:
@@ -74,7 +77,8 @@ def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> 
             raise UsageError(
                 f"--columns={','.join(words)}: {word!r} is not MEANING=COLUMN; the meanings are {', '.join(MEANINGS)}."
             )
-        names = [column] if column in columns else column.split(JOIN) if meaning == "labels" else [column]
+        is_whole = column in columns or meaning not in ("labels", "unused")
+        names = [column] if is_whole else column.split(JOIN)
         for name in filter(None, names):
             if name not in columns:
                 listed = ", ".join(columns)[:300]
@@ -107,7 +111,9 @@ class RoleFinder:
 
     def find(self, needs_labels: bool = True) -> Roles:
         """The roles of all columns."""
-        columns, roles = self._columns, self._take(Roles(), "split", self._find_split())
+        columns = self._columns
+        columns.taken.update([*columns.set_aside, columns.chosen.get("present", "")])
+        roles = self._take(Roles(set_aside=columns.set_aside), "split", self._find_split())
         for meaning, column in zip((START, END), self._find_times(), strict=True):
             roles = self._take(roles, meaning, column)
         if self._are_spans and roles.start and not roles.end and "end" not in columns.chosen:
@@ -121,10 +127,10 @@ class RoleFinder:
         labels, classes = LabelFinder(columns).find(needs_labels)
         roles = replace(roles, labels=labels, classes=classes)
         columns.taken.update([*labels, *classes])
-        roles = self._take(roles, "value", self._find_value() if labels else "")
+        roles = self._take(roles, "value", self._find_value(bool(labels)))
         lists = [name for name in columns.unused() if columns.has_numbers(name)]
         columns.taken.update(lists)
-        return replace(roles, lists=lists, unused=columns.unused())
+        return replace(roles, lists=lists, unused=[*columns.unused(), *columns.set_aside])
 
     def _take(self, roles: Roles, meaning: str, column: str) -> Roles:
         self._columns.taken.update({column} - {""})
@@ -137,7 +143,7 @@ class RoleFinder:
         words = set(SPLIT_WORDS) | {name.lower() for name in self._split_names}
         for name in self._columns.with_meaning("split"):
             values = self._columns.facts[name].spellings - {""} if name in self._columns.facts else set()
-            is_flag = normalized(name).startswith("is_") or normalized(name) == "valid"
+            is_flag = normalized(name).startswith(("is_", "in_")) or normalized(name) == "valid"
             fits = self._columns.facts[name].is_binary if is_flag and name in self._columns.facts else values <= words
             if normalized(name) in ("split", "subset") or (values and fits):
                 return name
@@ -315,7 +321,16 @@ class RoleFinder:
             return False
         return not any(map(_NO_NAME.search, texts))
 
-    def _find_value(self) -> str:
+    def _find_value(self, has_labels: bool) -> str:
+        if column := self._columns.chosen.get("present", ""):
+            if not has_labels:
+                raise UsageError(
+                    f"{self._columns.path} has a column for each class, whose cells say themselves whether a video has "
+                    f"it; {columns_flag('present', [column])} is for tables with a row for each label."
+                )
+            return column
+        if "present" in self._columns.chosen or not has_labels:
+            return ""
         for name in self._columns.names:
             facts = self._columns.facts.get(name)
             if facts and self._columns.is_free(name) and normalized(name) in _VALUE_NAMES and facts.is_binary:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.class_names import TRUE_WORDS
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
@@ -118,9 +117,7 @@ class _SpanMerger(Merger):
         self._bad |= rows.bad
         self._verdicts.update(map(str, cells[self._verdict]) if self._verdict else ())
         labels = zip(*(cells[name] for name in self._roles.labels), strict=True)
-        counts = (
-            [_says_yes(cell) for cell in cells[self._value]] if self._value else [True] * len(cells[self._roles.id])
-        )
+        values = cells[self._value] if self._value else [1] * len(cells[self._roles.id])
         for index, (cell_id, row, *times) in enumerate(
             zip(cells[self._roles.id], labels, *(cells[name] for name in self._times), strict=True)
         ):
@@ -136,7 +133,7 @@ class _SpanMerger(Merger):
                 self._add_length(place, cells[self._length][index])
             if self._fps and (self._frame_rate or self._columns_of_frames):
                 self._use_rate(cells[self._fps][index], number)
-            is_span = counts[index]
+            is_span = self._is_present(values[index], number)
             names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
             self._labels[place].update(dict.fromkeys(names))
             if self._person and is_span:
@@ -245,10 +242,6 @@ class _SpanMerger(Merger):
 def told_by(source: Source) -> tuple[Mapping[str, Sequence[tuple[float, float]]], Mapping[str, float]]:
     """({video: the parts of it that alone people have looked at}, {video: its seconds}), as an export says them."""
     return getattr(source, "seen_parts", {}), getattr(source, "lengths", {})
-
-
-def _says_yes(cell: Any) -> bool:
-    return str(cell).strip().lower() in TRUE_WORDS
 
 
 def rate_of(source: Source, frame_rate: float) -> float:

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import class_columns, label_studio_spans, merging, separators, span_rows
+from yt8m.tables import class_columns, denials, label_studio_spans, merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
-from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, NameCleaner, is_nothing
+from yt8m.tables.class_names import NameCleaner
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.facts import Facts, examine, refuse_types
@@ -104,10 +104,11 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     facts = examine(source, left_out=features)
     if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
         label_studio_spans.refuse_small_exports(path, facts)
-    columns = TableColumns(source, facts, chosen, flags.extra_columns)
+    columns = TableColumns(source, facts, chosen, flags.extra_columns, flags.vocabulary)
     finder = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS, flags.frame_rate > 0)
     roles = finder.find(flags.needs_labels)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
+    denials.refuse_named_denials(source, roles, facts)
     return UnderstoodTable(source, roles, facts, flags)
 
 
@@ -198,6 +199,8 @@ class UnderstoodTable:
             )
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
             self.are_clips = spans.are_clips
+            if not spans.are_clips:  # those that `yt8m select` has chosen have a value each
+                denials.refuse_denials(source, self._roles, self._facts)
             return spans.source
         facts = self._facts.get(self._roles.id)
         is_repeated = facts is not None and len(facts.counts) < facts.rows
@@ -209,6 +212,8 @@ class UnderstoodTable:
         if merged is None:
             return source
         self.is_scattered, self._rows_of_one_video = merged.is_scattered, merged.rows
+        if is_repeated:
+            denials.refuse_denials(source, self._roles, self._facts)
         return merged.source
 
     def _label_names(self, cell: Any) -> tuple[str, ...]:
@@ -253,7 +258,11 @@ class UnderstoodTable:
         roles, bad = self._roles, dict(rows.bad)
         cells: dict[str, Sequence[Any]] = {"id": rows.cells[roles.id]}
         if roles.labels or roles.classes:
-            cells["labels"] = self._read_classes(rows, bad) if roles.classes else self._read_labels(rows, bad)
+            cells["labels"] = (
+                class_columns.read_classes(rows, roles.classes, self._facts, bad)
+                if roles.classes
+                else self._read_labels(rows, bad)
+            )
         if roles.path:
             cells["path"] = rows.cells[roles.path]
         if roles.split:
@@ -319,22 +328,6 @@ class UnderstoodTable:
 
     def _expected(self) -> str:
         return f"labels as {self.form.description}" if self.form.description else "the name of a class"
-
-    def _read_classes(self, rows: Rows, bad: dict[int, str]) -> list[tuple[str, ...]]:
-        """The classes whose columns say yes."""
-        labels_of_rows: list[list[str]] = [[] for _ in range(rows.size)]
-        for column, name in self._roles.classes.items():
-            is_marked = self._facts[column].spellings & FALSE_WORDS
-            for place, cell in enumerate(rows.cells[column]):
-                word = "" if cell is None else str(cell).strip().lower()
-                if word in TRUE_WORDS:
-                    labels_of_rows[place].append(name)
-                elif word not in FALSE_WORDS and (is_marked or not is_nothing(cell)):
-                    number = rows.first + place
-                    bad.setdefault(
-                        number, f"the cell of {column} is {str(cell)[:40]!r}; expected yes or no, as 1 and 0"
-                    )
-        return list(map(tuple, labels_of_rows))
 
     def _array(self, rows: Rows, name: str) -> NDArray[Any]:
         if name in rows.arrays:

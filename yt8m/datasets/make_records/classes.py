@@ -73,7 +73,9 @@ class DataSetFlags(SpanFlags):
     )
     _: KW_ONLY
     columns: tuple[str, ...] = option(
-        (), "MEANING=COLUMN: which column is id, path, labels, split, start or end [by their names]"
+        (),
+        "MEANING=COLUMN: which column is id, path, labels, split, start or end; present says whether the label of a "
+        "row is there, and unused=A+B are columns that mean nothing [by their names]",
     )
     label_separator: str = option(
         AUTO, "text between two labels of a video; auto finds it from the cells, none takes each cell as one name"

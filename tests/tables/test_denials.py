@@ -1,0 +1,114 @@
+"""A column that says no of the labels of some rows: it is read by its name or the user's word, or refused."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from typing import Any
+
+import pytest
+from table_files import NAMES, read, truth, write
+
+from yt8m.errors import UsageError
+from yt8m.tables.understood import TableFlags, understand
+
+MADE = {video: sorted(labels) for video, labels in truth().items()}
+ASKED = [(video, name, name in labels) for video, labels in MADE.items() for name in NAMES]  # each about each class
+POSITIVE = [(video, name) for video, labels in MADE.items() for name in labels]
+SPELLINGS: list[tuple[Any, Any]] = [
+    *((1, 0), (1, -1), ("1.0", "0.0"), ("+1", "-1"), ("yes", "no"), ("ja", "nein"), ("oui", "non"), ("sí", "no")),
+    *(("True", "False"), ("T", "F"), ("y", "n"), ("x", ""), ("✓", ""), ("✓", "✗"), ("on", "off"), ("+", "-"), (3, 0)),
+    *(("accept", "reject"), ("correct", "incorrect"), ("present", "absent"), ("visible", "not visible")),
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("name", ["mark", "detected", "in clip"])
+def test_rows_that_deny_are_refused_or_read_as_the_user_says(
+    name: str, spelling: tuple[Any, Any], tmp_path: pathlib.Path
+) -> None:
+    yes, no = spelling
+    rows = [(video, label, yes if is_there else no) for video, label, is_there in ASKED]
+    path = write(tmp_path / "t.csv", [("id", "label", name), *rows])
+    with pytest.raises(UsageError, match=rf"a column \"{name}\" with .*present={name}.*unused={name}"):
+        read(path)
+    assert read(path, columns=[f"present={name}"]) == MADE
+    assert read(path, columns=[f"unused={name}"]) == {video: sorted(NAMES) for video in MADE}
+
+
+@pytest.mark.parametrize("cells", [("yes", "no", "unsure"), ("1", "0", "?"), ("agree", "disagree", "unclear")])
+def test_doubts_are_no_answer(cells: tuple[str, str, str], tmp_path: pathlib.Path) -> None:
+    rows = [(v, x, cells[0] if y else cells[1 + (n % 5 == 0)]) for n, (v, x, y) in enumerate(ASKED)]
+    path = write(tmp_path / "t.csv", [("id", "label", "mark"), *rows])
+    with pytest.raises(UsageError, match="columns=present=mark"):
+        read(path)
+    with pytest.raises(UsageError, match=r"expected yes or no|may mean no or not known"):
+        read(path, columns=["present=mark"])
+
+
+@pytest.mark.parametrize("cells", [[0.9, 0.2], [0.55, 1.0, 0.05]])
+def test_scores_of_any_name_are_no_answer(cells: list[float], tmp_path: pathlib.Path) -> None:
+    rows = [(v, x, cells[n % len(cells)]) for n, (v, x, _) in enumerate(ASKED)]
+    path = write(tmp_path / "t.csv", [("id", "label", "p"), *rows])
+    with pytest.raises(UsageError, match="write 1 or 0 in place of the scores"):
+        read(path)
+
+
+def _facts() -> dict[str, tuple[str, list[Any]]]:
+    draw = random.Random(2)
+    return {
+        "of the video": ("hd", [int(video[1:]) % 2 for video, _ in POSITIVE]),
+        "of the label": ("tame", ["yes" if name in ("cat", "dog") else "no" for _, name in POSITIVE]),
+        "number of the label": ("code", [NAMES.index(name) for _, name in POSITIVE]),
+        "number of the row": ("k", [MADE[video].index(name) for video, name in POSITIVE]),
+        "a box": ("xmin", [draw.choice([0, 0.25, 0.5]) for _ in POSITIVE]),
+        "where": ("camera_id", [draw.randint(0, 1) for _ in POSITIVE]),
+        "two words": ("colour", [draw.choice(["red", "blue"]) for _ in POSITIVE]),
+        "always the same": ("kind", [1 for _ in POSITIVE]),
+        "large numbers": ("bytes", [draw.randint(0, 99999) for _ in POSITIVE]),
+    }
+
+
+@pytest.mark.parametrize("form", _facts())
+def test_what_cannot_deny_is_no_answer(form: str, tmp_path: pathlib.Path) -> None:
+    name, cells = _facts()[form]
+    rows = [(*row, cell) for row, cell in zip(POSITIVE, cells, strict=True)]
+    assert read(write(tmp_path / "t.csv", [("id", "label", name), *rows])) == MADE
+
+
+def test_a_column_that_the_user_names_otherwise_is_no_answer(tmp_path: pathlib.Path) -> None:
+    rows = [(video, name, len(name) % 2, "") for video, name in POSITIVE]
+    path = write(tmp_path / "t.csv", [("id", "label", "site 2", "note"), *rows])
+    table = understand("--table", str(path), TableFlags(columns=["unused=site 2+note"]))
+    assert 'not used: "site 2"' in ", ".join(table.describe())
+
+
+def test_answers_of_one_question_a_video(tmp_path: pathlib.Path) -> None:
+    """Ids are not repeated, but the name says that the column is about the label."""
+    rows = [(f"v{n}", NAMES[n % 5], ["yes", "no"][n % 3 == 0]) for n in range(20)]
+    with pytest.raises(UsageError, match=r"columns=present=observed.*columns=unused=observed"):
+        read(write(tmp_path / "t.csv", [("id", "label", "observed"), *rows]))
+    expected = {video: [] if answer == "no" else [name] for video, name, answer in rows}
+    assert read(tmp_path / "t.csv", columns=["present=observed"]) == expected
+
+
+def test_rejected_answers_of_mechanical_turk(tmp_path: pathlib.Path) -> None:
+    header = ["HITId", "HITTypeId", "AssignmentStatus", "Input.video_url"]
+    for end, cells in (("Answer.label", [0]), ("Answer.cat.on", range(2))):
+        columns = [end, "Answer.dog.on"][: len(list(cells))]
+        answers = [[NAMES[n % 5]] if len(columns) == 1 else [["true", "false"][n % 2], "false"] for n in range(12)]
+        answers[3][-1:] = [answers[3][-1]] if len(columns) == 1 else ["true"]
+        rows = [(f"H{n}", "T", "Approved" if n else "Rejected", f"v{n}", *answers[n]) for n in range(12)]
+        path = write(tmp_path / "t.csv", [[*header, *columns], *rows])
+        with pytest.raises(
+            UsageError, match=r"were rejected, by \"AssignmentStatus\".*columns=unused=AssignmentStatus"
+        ):
+            read(path)
+        found = read(path, columns=["unused=AssignmentStatus"])
+        assert found["v2"] == (["bird"] if len(columns) == 1 else ["cat"])
+
+
+def test_the_column_of_answers_needs_rows_of_labels(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "t.csv", [("id", "cat", "dog", "ok"), *((f"v{n}", n % 2, n % 3 // 2, 1) for n in range(8))])
+    with pytest.raises(UsageError, match="--columns=present=ok is for tables with a row for each label"):
+        read(path, columns=["present=ok"])
