@@ -121,11 +121,16 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
     ],
     "TwoWayLoss": [{"two_way_positive_temperature": 0.01, "two_way_negative_temperature": 0.01}],
 }
+GRIDS: dict[str, list[dict[str, float]]] = {
+    "HillLoss": [{"hill_gamma": gamma, "hill_margin": margin} for gamma in (0.0, 0.5, 1.0) for margin in (-2.0, 40.0)],
+    "SPLCLoss": [{"splc_gamma": gamma, "splc_start_step": step} for gamma in (0.0, 0.5, 1.0) for step in (0, 1)],
+}
 
 
-def test_value_and_gradient_are_finite_at_certain_predictions(name: str) -> None:
+@pytest.mark.parametrize("settings", [SETTINGS, pytest.param(GRIDS, marks=pytest.mark.heavy)], ids=["some", "grids"])
+def test_value_and_gradient_are_finite_at_certain_predictions(name: str, settings: dict[str, Any]) -> None:
     """A sigmoid gives exactly 0 and 1 for large logits; a NaN gradient there would end the training."""
-    made = [losses.create(name), *(losses.create(name, fields) for fields in SETTINGS.get(name, ()))]
+    made = [losses.create(name), *(losses.create(name, fields) for fields in settings.get(name, ()))]
 
     def values() -> Any:
         predictions, logits = tf.constant(EXTREMES), tf.constant(EXTREME_LOGITS)
