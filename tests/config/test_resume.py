@@ -180,8 +180,8 @@ def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
     """Added to a section by one line, it has a flag, is saved, and takes effect when it is changed."""
     create = training_workload.create_training
 
-    def create_scaled(config: Any) -> Workload:
-        parts = create(config)
+    def create_scaled(config: Any, *opened: Any) -> Workload:
+        parts = create(config, *opened)
         build, scale = parts.modeler.build, config.devices.loss_scale
 
         def build_scaled(*args: Any, **given: Any) -> Any:
