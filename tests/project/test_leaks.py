@@ -62,6 +62,33 @@ def test_a_process_that_runs_or_was_not_waited_for_is_reported(before: leaks.Sta
         assert before.left_since() == [f"process {process.pid}"]
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_process_that_a_thread_started_is_reported(before: leaks.State, ends: bool) -> None:
+    """Linux has a list of children for each thread."""
+    started: list[subprocess.Popen[bytes]] = []
+    begun, over = threading.Event(), threading.Event()
+
+    def start() -> None:
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        process.stdin.write(b"x")
+        process.stdout.read(1)
+        started.append(process)
+        begun.set()
+        assert ends or over.wait(60)
+
+    thread = threading.Thread(target=start, name="starts")
+    thread.start()
+    assert begun.wait(60)
+    if ends:
+        thread.join()
+    left = before.left_since()
+    over.set()
+    thread.join()
+    with started[0] as process:
+        process.kill()
+    assert left == [*([] if ends else ["thread starts"]), f"process {process.pid} cat"]
+
+
 def test_a_signal_handler_is_reported(before: leaks.State) -> None:
     signal.signal(signal.SIGUSR1, lambda *_: None)
     (said,) = before.left_since()
