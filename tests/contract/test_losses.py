@@ -102,26 +102,25 @@ def test_weights_are_honoured(name: str) -> None:
 # Two equal rows: in the first no class is a label, in the second each is.
 EXTREMES = np.array([[0.0, 1.0, 0.5, 1e-39, 0.05, 1 - 2.0**-24]] * 2, np.float32)
 EXTREME_LOGITS = np.array([[-200.0, 200.0, 0.0, -90.0, -17.0, 17.0]] * 2, np.float32)
+# Powers below 1 have no finite slope at 0, and a margin of 40 is beyond every logit.
 SETTINGS: dict[str, list[dict[str, float]]] = {
-    "FocalLoss": [{"focal_gamma": gamma} for gamma in (0.0, 0.5, 1.0, 1.5)],
+    "FocalLoss": [{"focal_gamma": 0.5}],
     "AsymmetricLoss": [
         {"asymmetric_positive_gamma": positive, "asymmetric_negative_gamma": negative, "asymmetric_margin": margin}
-        for positive, negative, margin in ((0, 4, 0.05), (0.5, 0.5, 0), (1, 0, 0.05), (0, 0.5, 0.05), (0.5, 0, 0))
+        for positive, negative, margin in ((0.5, 0.5, 0), (0, 0.5, 0.05))
     ],
-    "LogitAdjustmentLoss": [
-        {"class_counts": (1, 5, 0, 3, 100, 2)},
-        {"class_counts": (1, 10**9, 0, 3, 10**5, 10**9), "adjustment_strength": 4.0},
-    ],
-    "HillLoss": [
-        {"hill_gamma": gamma, "hill_margin": margin} for gamma, margin in ((0.0, 40.0), (0.5, -2.0), (1.0, 40.0))
-    ],
-    "SPLCLoss": [
-        *({"splc_gamma": gamma, "splc_start_step": step} for gamma, step in ((0.0, 0), (0.5, 1), (1.0, 0))),
-        {"splc_margin": 40.0},
-    ],
+    "LogitAdjustmentLoss": [{"class_counts": (1, 10**9, 0, 3, 10**5, 10**9), "adjustment_strength": 4.0}],
+    "HillLoss": [{"hill_gamma": 0.0, "hill_margin": 40.0}, {"hill_gamma": 0.5, "hill_margin": -2.0}],
+    "SPLCLoss": [{"splc_gamma": 0.5, "splc_start_step": 1}, {"splc_margin": 40.0}],
     "TwoWayLoss": [{"two_way_positive_temperature": 0.01, "two_way_negative_temperature": 0.01}],
 }
 GRIDS: dict[str, list[dict[str, float]]] = {
+    "FocalLoss": [{"focal_gamma": gamma} for gamma in (0.0, 1.0, 1.5)],
+    "AsymmetricLoss": [
+        {"asymmetric_positive_gamma": positive, "asymmetric_negative_gamma": negative, "asymmetric_margin": margin}
+        for positive, negative, margin in ((0, 4, 0.05), (1, 0, 0.05), (0.5, 0, 0))
+    ],
+    "LogitAdjustmentLoss": [{"class_counts": (1, 5, 0, 3, 100, 2)}],
     "HillLoss": [{"hill_gamma": gamma, "hill_margin": margin} for gamma in (0.0, 0.5, 1.0) for margin in (-2.0, 40.0)],
     "SPLCLoss": [{"splc_gamma": gamma, "splc_start_step": step} for gamma in (0.0, 0.5, 1.0) for step in (0, 1)],
 }
