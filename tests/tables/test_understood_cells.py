@@ -119,7 +119,7 @@ def test_cells_with_two_readings_or_scores(
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
 
 
-@pytest.mark.parametrize(("most", "message"), [(3, '"bird" has counts up to 2'), (1, "numbers such as 0, 2, 3, 5")])
+@pytest.mark.parametrize(("most", "message"), [(3, '"bird" has numbers such as 2'), (1, "numbers such as 0, 2, 3, 5")])
 def test_votes_are_no_classes(most: int, message: str, tmp_path: pathlib.Path) -> None:
     """For `most` 3, some classes have no more than one vote."""
     votes = (
@@ -130,6 +130,21 @@ def test_votes_are_no_classes(most: int, message: str, tmp_path: pathlib.Path) -
     rows = [(video, *(votes[name] * (name in x) for name in SHORT)) for video, x in truth(SHORT).items()]
     with pytest.raises(UsageError, match=message):
         read(write(tmp_path / "t.csv", [("id", *SHORT), *rows]))
+
+
+@pytest.mark.parametrize("doubt", ["-1", "-1.0", "0.5"])
+def test_doubts_beside_columns_of_classes_are_refused(doubt: str, tmp_path: pathlib.Path) -> None:
+    """As in CheXpert, whose header also has a name that consists of cells."""
+    rows = [
+        (f"{video}.jpg", "AP" if k % 2 else "PA", *(int(name in x) for name in SHORT), doubt if k % 5 == 0 else k % 2)
+        for k, (video, x) in enumerate(truth(SHORT).items())
+    ]
+    table = write(tmp_path / "t.csv", [("Path", "AP/PA", *SHORT, "bat"), *rows])
+    with pytest.raises(UsageError, match=rf'"bat" has numbers such as {doubt}\. .*--columns=labels={SHORT[0]}\+'):
+        read(table)
+    rows = [row[:-1] for row in rows]
+    found = read(write(table, [("Path", "AP/PA", *SHORT), *rows]))
+    assert {key: sorted(x) for key, x in found.items()} == {f"{k}.jpg": sorted(x) for k, x in truth(SHORT).items()}
 
 
 def test_remarks_are_no_classes(tmp_path: pathlib.Path) -> None:

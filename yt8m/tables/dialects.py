@@ -255,10 +255,12 @@ def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
 
     The first field may also have the shape of most others: `v00` above `v01` and `v02`.
     """
+    names_are_known = bool(count_known(list(rows[0])))
     for column, field in enumerate(map(str.strip, rows[0])):
         others = {row[column].strip() for row in rows[1:] if column < len(row)} - {""}
         pieces = [part for part in _PARTS.split(field) if part]
-        if field and (field in others or (len(pieces) > 1 and others.issuperset(pieces))):
+        is_joined = len(pieces) > 1 and others.issuperset(pieces) and not names_are_known  # such as `AP/PA`
+        if field and (field in others or is_joined):
             return True
         shapes = [_shape(other) for other in others] if column == 0 and re.search(r"\d", field) else []
         if shapes and shapes.count(_shape(field)) > len(shapes) / 2:

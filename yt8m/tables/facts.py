@@ -91,6 +91,18 @@ class Facts:
         spellings = self.spellings
         return bool(spellings - {""}) and any(spellings <= yes | no for yes, no in _PAIRS)
 
+    @property
+    def votes_or_doubts(self) -> list[str]:
+        """The numbers beside 0 and 1, if these are votes or doubts on a class, the largest first; else none."""
+        texts = [text for text in self.spellings if text]
+        if not all(re.fullmatch(r"-?\d(\.\d+)?", text) for text in texts):
+            return []
+        numbers = {float(text): text for text in texts}
+        are_shares = numbers.keys() <= {-1.0, 0.0, 0.5, 1.0}
+        if 0.0 not in numbers or not (are_shares or all(map(float.is_integer, numbers))):
+            return []
+        return [numbers[number] for number in sorted(numbers.keys() - {0.0, 1.0}, key=abs, reverse=True)]
+
     def describe_odd_ids(self) -> list[str]:
         """Remarks on ids that are taken as they are, but will hardly match those in other files."""
         blank = [value for value in self.counts if isinstance(value, str) and value != value.strip()]

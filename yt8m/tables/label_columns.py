@@ -97,19 +97,18 @@ class LabelFinder:
                 )
 
     def _refuse_counts(self, classes: Sequence[str]) -> None:
-        """Refuses counts such as 0, 2 and 3 in a column between those of classes: votes, of which some are 0 or 1."""
+        """Refuses other numbers in a column between those of classes: votes such as 0, 2 and 3, doubts such as -1."""
         names = list(self._columns.names)
         first, last = names.index(classes[0]), names.index(classes[-1])
         for name in names[max(first - 1, 0) : last + 2]:
             facts = self._columns.facts.get(name)
-            if facts and self._columns.is_free(name) and not facts.is_binary and normalized(name) not in _NO_VOTES:
-                spellings = facts.spellings - {""}
-                if "0" in spellings and len(spellings) > 1 and all(re.fullmatch("[0-9]", text) for text in spellings):
-                    raise UsageError(
-                        f'{self._where}: beside the columns of 0 and 1, "{name}" has counts up to {max(spellings)}. '
-                        "Write 1 or 0 into all of them, or name the columns of the classes, as in "
-                        f"--columns=labels={JOIN.join(classes[:3])}."
-                    )
+            is_known = not facts or not self._columns.is_free(name) or facts.is_binary or normalized(name) in _NO_VOTES
+            if facts and not is_known and (others := facts.votes_or_doubts):
+                raise UsageError(
+                    f'{self._where}: beside the columns of 0 and 1, "{name}" has numbers such as {others[0]}. Write 1 '
+                    "or 0 into all of them, or name the columns of the classes, as in "
+                    f"--columns=labels={JOIN.join(classes[:3])}."
+                )
 
     def _refuse_classes_beside(self, name: str) -> None:
         """Refuses a column of labels beside columns of 0 and 1 that may be classes: many, or named as its labels."""
