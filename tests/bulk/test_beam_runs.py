@@ -7,6 +7,7 @@ import pathlib
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -46,6 +47,22 @@ def test_workers_can_print_where_the_disk_is_full() -> None:
         for target, source in zip((1, 2), saved, strict=True):
             os.dup2(source, target)
             os.close(source)
+
+
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_a_job_goes_on_where_its_own_output_is_lost(tmp_path: pathlib.Path, descriptor: int) -> None:
+    from yt8m.bulk import beam_runs
+
+    saved, full = os.dup(descriptor), os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, descriptor)
+    try:
+        with beam_runs._log_of_workers(beam_runs.BeamJob("DirectRunner", 1, (), "", str(tmp_path))):
+            (sys.stdout if descriptor == 1 else sys.stderr).write("a line that is written when the block ends")
+    finally:
+        os.dup2(saved, descriptor)
+        os.close(saved)
+        os.close(full)
+    assert os.listdir(tmp_path) == []
 
 
 def test_an_error_of_ours_in_a_worker_is_told_as_it_is() -> None:

@@ -5,212 +5,28 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shutil
 from collections.abc import Iterator
 
 import cases
 import fault_shards
 import made_videos
-import npm
 import numpy as np
 import pytest
-import tiny_networks
 from datasets.download import shard_server
-from faults.kill_points import EACH_KIND, Command, Killer, chosen, killer, problems
+from faults.kill_points import EACH_KIND, Killer, chosen, killer, problems
+from faults.killed_commands import DATA, MODELS, MORE_MODELS, REMOTE, REMOTE_MODELS, Models
 from faults.power_cuts import build
-from golden_data import golden
 from reader_records import frame_record
-from small_run import FEATURES, evaluate, train_words
 
-from yt8m import inference
+from yt8m.bulk import bulk_config
 from yt8m.command_line import cli
-from yt8m.records import vocabulary
 
-POINTS = [3, pytest.param(0, marks=[pytest.mark.heavy, pytest.mark.long], id="all")]
-_EXTRACT = ("extract", "--videos={videos}", "--labels=folder", "--extractors=own_extractors:Colours", "--jobs=1")
-_RECORDS = ("make-records", "--table={table}", "--array={array}", "--shards=2", "--out=made")
-_FEATURES = ("--feature_names=mean_rgb,mean_audio", "--feature_sizes=3,2", "--num_classes=10")
-DATA = {
-    "make-records": Command(_RECORDS),
-    "make-records of answers": Command([*_RECORDS, "--labels={answers}"]),
-    "make-records --overwrite": Command(
-        [*_RECORDS[:3], "--shards=3", "--out=made", "--overwrite"], [*_RECORDS[:3], "--shards=2", "--out=made"]
-    ),
-    "extract": Command([*_EXTRACT, "--level=video,frame", "--shards=2", "--out=made"]),
-    "extract of learned ranges": Command([*_EXTRACT, "--level=frame", "--shards=2", "--ranges=learned", "--out=made"]),
-    "extract --overwrite": Command(
-        [*_EXTRACT, "--shards=2", "--out=made", "--overwrite"], [*_EXTRACT, "--shards=1", "--out=made"]
-    ),
-    "download": Command(
-        ["download", "--partition=2/frame/train", "--dest=shards", "--plan_url={url}", "--mirror_url={url}"]
-    ),
-    "verify": Command(["verify", "{shards}/*.tfrecord", "--manifest=manifest.json"]),
-    "cache": Command(["cache", "--data={shards}/*.tfrecord", "--out=cache", "--jobs=1", *_FEATURES]),
-    "sample-data": Command(
-        ["sample-data", "--out=made", "--train=6", "--validate=2", "--test=2", "--shards=2", "--num_classes=20"]
-    ),
-    "from-mediapipe": Command(["from-mediapipe", "--data={protos}/*.pb", "--out=made/a.tfrecord"]),
-    "json-to-csv": Command(["json-to-csv", "--predictions={json}/*.json", "--out=p.csv"]),
-    "bulk extract": Command(
-        [
-            *("bulk", "extract", "--videos={videos}", "--labels=folder", "--extractors=own_extractors:Colours"),
-            *("--level=video", "--shards=2", "--workers=1", "--out=made"),
-        ]
-    ),
-}
+# Some commands make more than a hundred calls, and two or three runs of a few seconds belong to each.
+ALL = pytest.param(0, marks=[pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(7200)], id="all")
+POINTS = [3, ALL]
+SOME_OR_ALL = [pytest.param(EACH_KIND, marks=pytest.mark.timeout(7200), id="each kind"), ALL]
 # The others replace what is there, learn ranges, or write as one of these: heavy tests kill them at all of their calls.
 QUICK_DATA = ["make-records", "extract", "download", "verify"]
-
-_RUN = ("--train_dir={run}",)
-MODELS = {
-    "export": Command(["export", *_RUN, "--out=exported"], unstable=r"exported/.*"),
-    "average-checkpoints": Command(["average-checkpoints", *_RUN, "--last=2", "--out=averages"]),
-}
-_SELECT = ("select", "--model={run}", "--data={test}", "--labelled={starter}/../train.tfrecord", "--count=5")
-_GRAPHS = r".*\.(meta|pb)"
-MORE_MODELS = {
-    "train": Command(
-        ["train", *train_words(pathlib.Path("run"), "--save_checkpoint_steps=2", "--max_steps=4")], unstable=_GRAPHS
-    ),
-    "export --format=onnx": Command(["export", *_RUN, "--format=onnx", "--out=a.onnx"], unstable=r"a\.onnx"),
-    "ensemble": Command(["ensemble", "--train_dir={run},{run}", "--out=joined"], unstable=r"joined/.*"),
-    "import-checkpoint": Command(
-        [
-            *("import-checkpoint", "--from=google", "--checkpoint={starter}", "--out=imported"),
-            *("--model=LogisticModel", FEATURES[0], FEATURES[1]),
-        ],
-        unstable=_GRAPHS,
-    ),
-    "inference": Command(
-        ["inference", *_RUN, "--input_data_pattern={test}", "--output_file=p.csv", "--output_model_tgz=m.tgz"],
-        unstable=r"m\.tgz",
-    ),
-    "inference of an archive": Command(
-        [
-            *("inference", "--input_model_tgz={archive}", "--untar_model_dir=model"),
-            *("--input_data_pattern={test}", "--output_file=p.csv"),
-        ]
-    ),
-    "eval": Command(
-        ["eval", "--train_dir=run", "--eval_data_pattern={test}", "--run_once", "--report"],
-        copied="run",
-        unstable=r".*\.html",
-    ),
-    "report": Command(["report", "{evaluated}", "--output=page.html"], unstable=r"page\.html"),
-    "bulk infer": Command(["bulk", "infer", "--model={run}", "--input={test}", "--output=scores", "--resume"]),
-    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out=figures"]),
-    "bulk rank": Command(["bulk", "rank", "--model={frames}", "--data={segments}/segment/validate/*", "--out=ranked"]),
-    "select": Command([*_SELECT, "--out=chosen.csv"]),
-    "select of tasks": Command([*_SELECT, "--out=tasks.json", "--format=label-studio"]),
-    "count": Command(["count", "--model={run}", "--data={starter}/../train.tfrecord", "--labelled={test}"]),
-    "export --format=npz": Command(["export", *_RUN, "--format=npz", "--out=a.npz"]),
-    "export --format=web": Command(
-        ["export", *_RUN, "--format=web", "--out=page", "--onnxruntime_web={web}/package"], unstable=r".*\.onnx"
-    ),
-    "eval --calibrated_run": Command(
-        [
-            *("eval", "--train_dir=run", "--eval_data_pattern={test}", "--run_once", "--report"),
-            "--calibrated_run=calibrated",
-        ],
-        copied="run",
-        unstable=rf".*\.html|{_GRAPHS}",
-    ),
-    "add-classes": Command(
-        [
-            *("add-classes", "--model={own}/run", "--data={own}/more/video/train/*", "--out=grown"),
-            *("--num_epochs=1", "--batch_size=8"),
-        ],
-        unstable=_GRAPHS,
-    ),
-    "from-text": Command(
-        ["from-text", "--classes={texts}/classes.csv", "--extractor=hf:{texts}/SigLIP", "--out=zero"], unstable=_GRAPHS
-    ),
-    "train with a search": Command(
-        [
-            *("train", "--data={own}/first/video/train/*", "--out=chosen", "--budget=4", "--norefit"),
-            "--export_model_steps=0",
-        ],
-        unstable=r".*",  # the clock says how many candidates are tried
-    ),
-}
-
-
-def _write_own(folder: pathlib.Path) -> None:
-    """Two data sets, the second of which has a class more, and a run of the first."""
-    draw = np.random.default_rng(0)
-    for name, classes in (("first", 3), ("more", 4)):
-        labels = [f"class {number % classes}" for number in range(48)]
-        arrays = draw.normal(size=(48, 4)).astype(np.float32) + np.arange(48)[:, None] % classes
-        np.savez(folder / f"{name}.npz", id=[f"{name}{row}" for row in range(48)], labels=labels, clip=arrays)
-        vocabulary.write(f"{folder}/{name}.csv", vocabulary.of_names([f"class {place}" for place in range(classes)]))
-        words = [f"--table={folder}/{name}.npz", f"--vocabulary={folder}/{name}.csv", f"--out={folder}/{name}"]
-        assert cli.main(["make-records", *words, "--splits=train:0.7,validate:0.3"]) == 0
-    words = [f"--data={folder}/first/video/train/*", f"--out={folder}/run", "--model=LogisticModel"]
-    assert cli.main(["train", *words, "--batch_size=8", "--max_steps=4"]) == 0
-
-
-def _write_texts(folder: pathlib.Path) -> None:
-    pytest.importorskip("torch")
-    (folder / "classes.csv").write_text("name\nred thing\nmoving disc\n")
-    tiny_networks.write(folder / "SigLIP", "SigLIP")
-
-
-def _copy_runtime(folder: pathlib.Path) -> None:
-    shutil.copytree(npm.install(folder / "npm"), folder / "package")
-
-
-def _write_segments(folder: pathlib.Path) -> None:
-    """Segments of some frame records."""
-    words = ["--level=segment", "--train=4", "--validate=2", "--test=2", "--num_classes=10", "--shards=1"]
-    assert cli.main(["sample-data", *words, "--min_frames=10", "--max_frames=20", f"--out={folder}"]) == 0
-
-
-def _write_frames_run(folder: pathlib.Path) -> None:
-    """A run that takes frames."""
-    words = ["--level=frame", "--train=4", "--validate=2", "--test=2", "--num_classes=10", "--shards=1"]
-    assert cli.main(["sample-data", *words, "--min_frames=10", "--max_frames=20", f"--out={folder}/data"]) == 0
-    data = f"--train_data_pattern={folder}/data/frame/train/*"
-    words = [data, f"--train_dir={folder}", "--frame_features", "--feature_names=rgb,audio", "--num_classes=10"]
-    words += ["--feature_sizes=1024,128", "--model=FrameLevelLogisticModel", "--batch_size=2", "--max_steps=1"]
-    assert cli.main(["train", *words]) == 0
-
-
-_MAKERS = {
-    "own": _write_own,
-    "web": _copy_runtime,
-    "texts": _write_texts,
-    "segments": _write_segments,
-    "frames": _write_frames_run,
-}
-
-
-class Models(dict[str, str]):
-    """What the commands read: a run, the same with its evaluation, an archive, records and a published checkpoint.
-
-    What is made of the run is made at its first use.
-    """
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        starter, test = (golden(f"checkpoint_logistic/{name}") for name in ("train_dir", "test.tfrecord"))
-        super().__init__(starter=str(starter), test=str(test), run=str(folder / "run"))
-        self._folder = folder
-        shutil.copytree(golden("run_format_1"), folder / "run")
-        for path in (folder / "run").glob("model.ckpt-6.*"):  # a second checkpoint, to be averaged with the first
-            shutil.copy(path, path.with_name(path.name.replace("-6", "-4")))
-
-    def __missing__(self, name: str) -> str:
-        made = self._folder / {"archive": "m.tgz"}.get(name, name)
-        if name in _MAKERS:
-            made.mkdir()
-            _MAKERS[name](made)
-        elif name == "evaluated":
-            shutil.copytree(self._folder / "run", made)
-            evaluate(made, "--report")
-        else:
-            run = [f"--train_dir={self._folder}/run", f"--input_data_pattern={self['test']}"]
-            assert inference.main([*run, f"--output_model_tgz={made}"]) == 0
-        self[name] = str(made)
-        return self[name]
 
 
 @pytest.fixture(scope="module")
@@ -285,19 +101,10 @@ def test_what_is_made_of_models(heavy: Killer, models: Models, command: str, cou
 @pytest.mark.promise("C12")
 @pytest.mark.heavy
 @pytest.mark.long
-@pytest.mark.timeout(7200)  # each run of a command takes seconds, and some make a hundred calls
+@pytest.mark.parametrize("count", SOME_OR_ALL)
 @pytest.mark.parametrize("command", MORE_MODELS)
-def test_what_else_is_made_of_models(heavy: Killer, models: Models, command: str) -> None:
-    assert problems(heavy, MORE_MODELS[command], models, 0) == []
-
-
-REMOTE = {
-    "make-records": Command([*_RECORDS[:3], "--shards=2", "--out={out}"]),
-    "make-records --overwrite": Command(
-        [*_RECORDS[:3], "--shards=3", "--out={out}", "--overwrite"], [*_RECORDS[:3], "--shards=2", "--out={out}"]
-    ),
-    "extract": Command([*_EXTRACT, "--level=video,frame", "--shards=2", "--out={out}"]),
-}
+def test_what_else_is_made_of_models(heavy: Killer, models: Models, command: str, count: int) -> None:
+    assert problems(heavy, MORE_MODELS[command], models, count) == []
 
 
 # The others take up to 46 s. `make-records` in a bucket, and those in a folder, show their branches.
@@ -311,73 +118,10 @@ def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket:
     assert problems(plain, REMOTE[command], places, count, bucket) == []
 
 
-_NAMES_ITS_FOLDER = rf"{_GRAPHS}|.*config\.json"
-REMOTE_MODELS = {
-    "train": Command(
-        ["train", *train_words(pathlib.Path("{out}"), "--save_checkpoint_steps=2", "--max_steps=4")],
-        unstable=rf"{_GRAPHS}|gs://config\.json",  # which names its folder
-    ),
-    "export": Command(["export", *_RUN, "--out={out}/exported"], unstable=r".*exported/.*"),
-    "average-checkpoints": Command(
-        ["average-checkpoints", *_RUN, "--last=2", "--out={out}/averages"], unstable=r".*averages/config\.json"
-    ),  # which names its folder
-    "inference": Command(["inference", *_RUN, "--input_data_pattern={test}", "--output_file={out}/p.csv"]),
-    "from-text": Command(
-        ["from-text", "--classes={texts}/classes.csv", "--extractor=hf:{texts}/SigLIP", "--out={out}/zero"],
-        unstable=_NAMES_ITS_FOLDER,
-    ),
-    "import-checkpoint": Command(
-        [
-            *("import-checkpoint", "--from=google", "--checkpoint={starter}", "--out={out}/imported"),
-            *("--model=LogisticModel", FEATURES[0], FEATURES[1]),
-        ],
-        unstable=_NAMES_ITS_FOLDER,
-    ),
-    "ensemble": Command(["ensemble", "--train_dir={run},{run}", "--out={out}/joined"], unstable=r".*joined/.*"),
-    "export --format=npz": Command(["export", *_RUN, "--format=npz", "--out={out}/a.npz"]),
-    "export --format=onnx": Command(["export", *_RUN, "--format=onnx", "--out={out}/a.onnx"], unstable=r".*onnx"),
-    "add-classes": Command(
-        [
-            *("add-classes", "--model={own}/run", "--data={own}/more/video/train/*", "--out={out}/grown"),
-            *("--num_epochs=1", "--batch_size=8"),
-        ],
-        unstable=_NAMES_ITS_FOLDER,
-    ),
-    "eval": Command(
-        ["eval", *_RUN, "--eval_data_pattern={test}", "--run_once", "--report", "--eval_dir={out}/figures"],
-        unstable=r".*\.html",
-    ),
-    "select": Command([*_SELECT, "--out={out}/chosen.csv"]),
-    "count": Command(
-        [
-            *("count", "--model={run}", "--data={starter}/../train.tfrecord", "--labelled={test}"),
-            "--out={out}/count.csv",
-        ]
-    ),
-    "bulk infer": Command(["bulk", "infer", "--model={run}", "--input={test}", "--output={out}/scores", "--resume"]),
-    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out={out}/figures"]),
-    "audit": Command(
-        [
-            *("audit", "--data={own}/first/video/train/*", "--out={out}/audit", "--folds=2", "--max_steps=2"),
-            *("--model=LogisticModel", "--batch_size=8"),
-        ],
-        unstable=r".*",
-    ),
-    "train with a search": Command(
-        [
-            *("train", "--data={own}/first/video/train/*", "--out={out}/chosen", "--budget=2", "--norefit"),
-            "--export_model_steps=0",
-        ],
-        unstable=r".*",  # the clock says how many candidates are tried
-    ),
-}
-
-
 @pytest.mark.promise("C12")
 @pytest.mark.heavy
 @pytest.mark.long
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("count", [pytest.param(EACH_KIND, id="each kind"), pytest.param(0, id="all")])
+@pytest.mark.parametrize("count", SOME_OR_ALL)
 @pytest.mark.parametrize("command", REMOTE_MODELS)
 def test_what_is_made_of_models_in_a_bucket(
     heavy: Killer, models: Models, bucket: str, command: str, count: int
@@ -392,3 +136,18 @@ def test_what_is_made_of_models_in_a_bucket(
 def test_which_calls_a_command_is_killed_at(count: int, expected: list[int]) -> None:
     assert chosen("sUssUn", count) == expected
     assert chosen("ssssss", EACH_KIND) == [1, 4, 6]
+
+
+# Commands that write nothing that a later start reads.
+_WITHOUT_OUTPUT = {"bulk", "cloud-job", "completion", "doctor", "inspect", "runs", "score", "serve", "vocabulary"}
+_ON_THIS_MACHINE_ALONE = {"cache", "download"}  # which refuse an --out in a bucket
+
+
+def test_every_command_that_writes_is_killed_in_a_folder_and_in_a_bucket() -> None:
+    writing = {*cli.COMMANDS, *(f"bulk {name}" for name in bulk_config.COMMANDS)} - _WITHOUT_OUTPUT
+    for expected, tables in (
+        (writing, (DATA, MODELS, MORE_MODELS)),
+        (writing - _ON_THIS_MACHINE_ALONE, (REMOTE, REMOTE_MODELS)),
+    ):
+        words = [command.words for table in tables for command in table.values() if command.words[0] != "python"]
+        assert {" ".join(each[: 1 + (each[0] == "bulk")]) for each in words} == expected

@@ -6,6 +6,8 @@ import errno
 import os
 import pathlib
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -86,6 +88,32 @@ def test_each_folder_that_cannot_be_made_names_tmpdir(
     with pytest.raises(RunError, match="TMPDIR"):
         call()
     assert not os.path.exists("never")
+
+
+_LIBRARIES = """
+import errno, tempfile
+from yt8m.errors import RunError
+from yt8m.reports import report_writer
+def none_is_usable():
+    raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+tempfile._get_default_tempdir = none_is_usable
+try:
+    report_writer.require_libraries()
+except RunError as error:
+    print(error)
+"""
+
+
+def test_a_report_without_a_home_names_tmpdir(tmp_path: pathlib.Path) -> None:
+    """Before the evaluation: matplotlib keeps what it knows of fonts in a folder."""
+    environment = {**os.environ, "HOME": "/proc/none", "PYTHONPATH": str(ROOT)}
+    for name in ("MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        environment.pop(name, None)
+    command = [sys.executable, "-c", _LIBRARIES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "TMPDIR" in done.stdout
+    done = subprocess.run(command, env={**environment, "MPLCONFIGDIR": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_a_submitted_job_names_tmpdir(

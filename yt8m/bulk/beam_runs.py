@@ -215,7 +215,8 @@ def _log_of_workers(job: BeamJob) -> Iterator[None]:
         os.remove(path)
     finally:
         for stream in (sys.stdout, sys.stderr):
-            stream.close()
+            with contextlib.suppress(OSError):  # the end of the output is lost, for example on a full disk
+                stream.close()
         sys.stdout, sys.stderr = streams
         for target, source in zip((1, 2), saved, strict=True):
             os.dup2(source, target)

@@ -33,6 +33,7 @@ from yt8m.reports.measures import ENOUGH_LABELS, UNDEFINED, ClassFigure, ClassRo
 from yt8m.reports.run_list import RunsConfig
 from yt8m.reports.slices import ClassCounts, Division
 from yt8m.reports.worst_videos import WorstVideo
+from yt8m.storage import temporary
 
 __all__ = ["ReportConfig", "require_libraries", "run", "write"]
 
@@ -62,10 +63,14 @@ def run(config: ReportConfig, folders: Sequence[str]) -> None:
 
 
 def require_libraries() -> None:
-    """Checks that the libraries of the report are installed."""
+    """Checks that the libraries of the report are installed, and that matplotlib finds a folder that it can write."""
     for name in ("matplotlib", "jinja2"):
         if importlib.util.find_spec(name) is None:
             raise missing_extra("the report", name, "reports")
+    with temporary.naming_tmpdir():  # without a home folder, matplotlib makes a temporary one
+        import matplotlib
+
+        matplotlib.get_cachedir()
 
 
 def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
