@@ -125,7 +125,7 @@ def test_a_run_scores_by_the_formula(run: str) -> None:
     np.testing.assert_allclose(scores(run, run), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["saved_model", "onnx", "onnx int8"])
+@pytest.mark.parametrize("form", cases.all_of(["saved_model", "onnx"], heavy=["onnx int8"]))
 def test_an_export_gives_the_scores_of_the_run(run: str, tmp_path: pathlib.Path, form: str) -> None:
     out = tmp_path / ("m.onnx" if "onnx" in form else "out")  # the page of a model scores by such a file too
     words = ["--weights=int8"] if "int8" in form else []  # of few weights; what the transform needs stays as it is

@@ -45,7 +45,10 @@ def run(folder: pathlib.Path) -> pathlib.Path:
     return folder / "models/sample_model"
 
 
-@pytest.mark.parametrize("segments", [[], ["--segment_labels"]], ids=["videos", "segments"])
+@pytest.mark.parametrize(
+    "segments",
+    [pytest.param([], id="videos", marks=pytest.mark.heavy), pytest.param(["--segment_labels"], id="segments")],
+)
 def test_an_evaluation_takes_the_flags_of_the_training(
     folder: pathlib.Path, run: pathlib.Path, segments: list[str]
 ) -> None:

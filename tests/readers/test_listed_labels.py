@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import cases
 import numpy as np
 import pytest
 from hypothesis import given
@@ -157,7 +158,7 @@ def trained(pattern: str, deployment: deploy.DeploymentConfig, packs: bool, pref
     return values | {"labels": labels}
 
 
-@pytest.mark.parametrize(("towers", "prefetch"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("towers", "prefetch"), cases.all_of([(2, True)], heavy=[(1, False)]))
 def test_training_is_the_same_to_the_last_bit(towers: int, prefetch: bool, tmp_path: pathlib.Path) -> None:
     pattern, deployment = write(tmp_path, "video"), DevicesOfTowers(towers, variables_on_clone=towers == 1)
     plain, packed = (trained(pattern, deployment, packs, prefetch) for packs in (False, True))

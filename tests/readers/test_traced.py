@@ -71,7 +71,9 @@ def batches(reader: Reader, path: str, **settings: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("shuffle", [False, True], ids=["in order", "shuffled"])
+@pytest.mark.parametrize(
+    "shuffle", [pytest.param(False, id="in order", marks=pytest.mark.heavy), pytest.param(True, id="shuffled")]
+)
 @pytest.mark.parametrize("level", ["video", pytest.param("frame", marks=pytest.mark.heavy), "segments"])
 def test_a_second_graph_has_the_trace_of_the_first(
     level: str, shuffle: bool, shards: dict[str, str], parsed: list[str]
