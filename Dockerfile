@@ -16,7 +16,7 @@ ARG EXTRA=gpu
 # and the files of the checkout are older than the image.
 WORKDIR /opt/yt8m
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
-RUN mkdir yt8m && touch yt8m/__init__.py && \
+RUN mkdir yt8m && touch yt8m/__init__.py && echo '__version__ = "0"' > yt8m/version.py && \
   pip install --no-cache-dir --constraint constraints.txt ".${EXTRA:+[$EXTRA]}" && \
   rm -rf build yt8m.egg-info
 COPY yt8m ./yt8m

@@ -101,6 +101,14 @@ def test_the_extras_of_the_image_exist_and_the_code_comes_after_the_packages():
     assert text.index("--constraint constraints.txt") < text.index("COPY yt8m ./yt8m") < text.index("--no-deps")
 
 
+def test_the_empty_package_of_the_image_has_the_version() -> None:
+    """Setuptools reads it before the code is there."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["dynamic"]["version"]["attr"]
+    module, name = version.rsplit(".", 1)
+    (made,) = re.findall(r"^RUN mkdir yt8m (.*?)pip install", DOCKERFILE, re.DOTALL | re.MULTILINE)
+    assert re.search(rf"{name} = .* > {module.replace('.', '/')}\.py", made)
+
+
 def environment_with_pip(folder: pathlib.Path) -> pathlib.Path:
     """Makes an environment whose pip installs no dependencies and builds by our setuptools, so it needs no index."""
     venv.create(folder)
