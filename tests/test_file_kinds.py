@@ -206,3 +206,27 @@ def test_what_cannot_be_read_has_no_kind(tmp_path: pathlib.Path) -> None:
     assert storage.kind_of(tmp_path / "missing") is None
     assert storage.kind_of("/dev/zero") is None
     assert storage.folder_kind(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "program", ["eval --data=KINDS/records --model=", "export --out=x --model=", "serve --port=0 --model=", "report "]
+)
+def test_a_folder_in_place_of_a_run_is_named(
+    program: str, kinds: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs/first").mkdir(parents=True)
+    (tmp_path / "runs/first/config.json").write_text("{}")
+    (tmp_path / "data/video/train").mkdir(parents=True)
+    (tmp_path / "data/video/train/a.tfrecord").write_bytes((kinds / "records").read_bytes())
+    for folder, said in (("runs", f"name one, such as {tmp_path}/runs/first"), ("data", "but of records")):
+        assert cli.main(f"{program}{tmp_path}/{folder}".replace("KINDS", str(kinds)).split()) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_an_export_has_no_report(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("saved_model", "inference_model"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config.json").write_text("{}")
+    assert storage.folder_kind(tmp_path) == file_kinds.EXPORT
+    assert cli.main(["report", str(tmp_path)]) == 2
+    assert "name the run that it was made from" in capsys.readouterr().err

@@ -44,7 +44,10 @@ _TABLE_REMEDY = "yt8m make-records --table=FILE takes tables"
 _MODEL_REMEDY = "yt8m predict, eval and other commands that use a model take it as --model"
 TEXT = FileKind("a text file", _TABLE_REMEDY)
 RECORDS = FileKind("a file of records (TFRecord)", "--data takes records")
-_ARRAY_REMEDY = "yt8m make-records --array=FILE, with a --table of labels, makes records of arrays"
+_ARRAY_REMEDY = (
+    "yt8m make-records --array=FILE, with a --table of labels, makes records of arrays, and yt8m predict FILE shows "
+    "the classes of new ones"
+)
 NPY = FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)
 NPZ = FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)
 OFFICE = FileKind("an Office document", _TABLE_REMEDY)
@@ -137,16 +140,19 @@ def is_text(start: bytes) -> bool:
     return is_readable and any(mark in text for mark in "\n\r,;\t{")
 
 
+EXPORT = FileKind("the folder of an exported model (SavedModel)", _MODEL_REMEDY)
+RUN = FileKind("the folder of a run", _MODEL_REMEDY)
 # The names of files by which a folder is known.
 _SAVED_MODEL, _OF_RUN = "saved_model.pb", frozenset(("config.json", "model_flags.json", "checkpoint"))
+_OF_EXPORT = frozenset(("saved_model", "inference_model"))  # the folders in what `yt8m export` writes
 
 
 def find_folder_kind(names: Collection[str], kinds: Iterable[FileKind | None]) -> FileKind | None:
     """What a folder is, by the names of its files and the kinds of some of these; None if they say nothing."""
-    if _SAVED_MODEL in names:
-        return FileKind("the folder of an exported model (SavedModel)", _MODEL_REMEDY)
+    if _SAVED_MODEL in names or set(names) >= _OF_EXPORT:
+        return EXPORT
     if not _OF_RUN.isdisjoint(names):
-        return FileKind("the folder of a run", _MODEL_REMEDY)
+        return RUN
     if any(kind is not None and kind.is_video for kind in kinds):
         return FileKind("a folder of videos", _VIDEO_REMEDY.replace("=FILE", "=FOLDER"))
     return None

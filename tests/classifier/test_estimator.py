@@ -287,6 +287,14 @@ def test_other_features_are_refused(fitted: yt8m.Classifier) -> None:
         fitted.score(X[:1], [["newt"]])
 
 
+def test_a_column_of_ids_and_too_few_labels_are_named(fitted: yt8m.Classifier) -> None:
+    frame = pd.DataFrame(X).assign(video=[f"v{row}" for row in range(len(X))])
+    with pytest.raises(ValueError, match=r"the column 'video' of X has 'v0' in row 0.*drop\(columns='video'\)"):
+        yt8m.Classifier(**QUICK).fit(frame, Y)
+    with pytest.raises(ValueError, match="X has 240 videos, but y has 3"):
+        fitted.score(X, Y[:3])
+
+
 def test_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
@@ -386,7 +394,10 @@ def test_neither_scikit_learn_nor_pandas_is_needed(tmp_path: pathlib.Path) -> No
         "print(classifier.fit(data['x'], data['y']).predict_proba(data['x']).shape)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["this Classifier is not trained yet: call fit first.", "(240, 3)"]
+    assert done.stdout.splitlines() == [
+        "this Classifier is not trained yet: call fit first; yt8m.load(path) loads one that was saved.",
+        "(240, 3)",
+    ]
     assert "INFO" not in done.stderr
 
 

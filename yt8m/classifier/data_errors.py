@@ -38,7 +38,7 @@ def in_python(message: str, extractor_settings: Collection[str] = ()) -> str:
 
 def not_fitted(name: str) -> Exception:
     """The error of a call before `fit`: scikit-learn's own one where it is installed."""
-    message = f"this {name} is not trained yet: call fit first."
+    message = f"this {name} is not trained yet: call fit first; yt8m.load(path) loads one that was saved."
     try:
         from sklearn.exceptions import NotFittedError
     except ImportError:

@@ -228,10 +228,13 @@ class Classifier:
         """
         self._fitted()
         truth: GivenLabels = labels_of(y, self.classes_, self.label_separator)
+        scores = self.predict_proba(X)
+        if len(scores) != len(truth):
+            raise DataError(f"X has {len(scores)} videos, but y has {len(truth)}: inconsistent numbers of samples.")
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
         if not self._is_single:
-            return classifier_scores.mean_average_precision(self.predict_proba(X), truth.matrix, weights)
-        is_right = truth.matrix[np.arange(len(truth)), self.predict_proba(X).argmax(axis=1)]
+            return classifier_scores.mean_average_precision(scores, truth.matrix, weights)
+        is_right = truth.matrix[np.arange(len(truth)), scores.argmax(axis=1)]
         return float(np.average(is_right, weights=weights))
 
     def evaluate(self, X: Any, y: Any) -> EvaluationReport:

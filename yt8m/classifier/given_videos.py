@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,9 +157,28 @@ def _of_frame(frame: Any) -> Any:
             other = next(name for name in columns if name not in arrays)
             raise DataError(f"the column {other!r} of X has no arrays, but {arrays[0]!r} has: leave one of them out.")
         return {name: frame[name].to_list() for name in columns}
+    _refuse_texts(frame)
     values = _values_of(frame.to_numpy(), "X")
     names = tuple(columns) if all(isinstance(name, str) for name in columns) else None
     return GivenVideos({FEATURE: values}, names)
+
+
+def _refuse_texts(frame: Any) -> None:
+    """Refuses columns of texts, such as the ids of the videos, by their names."""
+    for name in frame.columns:
+        texts = [cell for cell in frame[name].to_list()[:1] if isinstance(cell, str)]
+        if texts and not _is_number(texts[0]):
+            raise DataError(
+                f"the column {name!r} of X has {texts[0]!r} in row 0, which is no number: leave the column out, as in "
+                f"X.drop(columns={name!r}), or write its texts as numbers."
+            )
+
+
+def _is_number(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def _values_of(values: Any, name: str) -> Values:

@@ -26,7 +26,7 @@ from yt8m import formats, options, registry, storage
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, refusing, suggestion
-from yt8m.records import vocabulary
+from yt8m.records import data_folders, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import own_runs
 from yt8m.version import __version__
@@ -215,6 +215,17 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
 def is_run(folder: str) -> bool:
     """Whether the folder holds the config of a run, of this project or of the published code."""
     return any(storage.exists(storage.join(folder, name)) for name in (CONFIG, MODEL_FLAGS))
+
+
+def why_no_run(folder: str) -> str:
+    """Why a folder is not that of a run, and what it is, if its files say so: a message without the end."""
+    reason = f"{folder} holds neither {CONFIG} nor {MODEL_FLAGS}: it is not the folder of a run"
+    if runs := [path for path in (storage.join(folder, name) for name in storage.names_in(folder)) if is_run(path)]:
+        return f"{reason}, but runs are in it: name one, such as {runs[0]}"
+    if data_folders.shards_in(folder, whole=True):
+        return f"{reason}, but of records, which --data takes"
+    kind = storage.folder_kind(folder)
+    return f"{reason}, but {kind.description}; {kind.remedy}" if kind else reason
 
 
 def read_config(path: str, *, trust_code: bool = False) -> TrainConfig:

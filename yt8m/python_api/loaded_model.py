@@ -136,6 +136,11 @@ class Model(Closing):
             )
         return [[self.vocabulary.name(index) for index, _ in tags(row, tagger)] for row in self.predict_proba(data)]
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes, in the order of the scores."""
+        return list(map(self.vocabulary.name, range(self.num_classes)))
+
     @functools.cached_property
     def thresholds(self) -> dict[str, float]:
         """{name of a class: the score from which on a video gets it as a tag}; empty if the model has none.
@@ -145,7 +150,7 @@ class Model(Closing):
         """
         if self._tagger is None:
             return {}
-        return {self.vocabulary.name(index): value for index, value in enumerate(self._tagger.thresholds.tolist())}
+        return dict(zip(self.names, self._tagger.thresholds.tolist(), strict=True))
 
     def _predict_batches(self, batches: Iterator[Videos], top_k: int) -> Iterator[VideoPrediction]:
         with in_words_of_python():
@@ -235,7 +240,7 @@ class Model(Closing):
             if labels is None:
                 raise UsageError("arrays have no labels: give the labels of the videos too, evaluate(data, labels).")
             batches = cast(list[NumpyBatch], list(self._scorer.batches(arrays)))
-            return list(with_labels(batches, labels, list(map(self.vocabulary.name, range(self.num_classes)))))
+            return list(with_labels(batches, labels, self.names))
         if labels is not None:
             raise UsageError("labels are given, but these data have labels of their own: leave them out.")
         return data

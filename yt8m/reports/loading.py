@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import storage, terminal
+from yt8m import file_kinds, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
@@ -96,6 +96,7 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
     for folder in paths:
         if not storage.is_dir(folder):
             raise UsageError(f"{folder}: {storage.why_no_folder(folder)}; name the folders of runs.")
+        _refuse_no_run(folder)
         if paths.count(folder) > 1:
             raise UsageError(f"{folder} is named twice; name each run once.")
     evaluations = [eval_samples.read(folder) for folder in paths]
@@ -103,6 +104,16 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
     total = resamples * len(paths)
     bar = iter(terminal.with_progress(range(total), total, "resamples"))  # one bar for all runs
     return [_load_run(*each, resamples, seed, lambda numbers: (next(bar) for _ in numbers)) for each in arguments]
+
+
+def _refuse_no_run(folder: str) -> None:
+    """Refuses a folder without an evaluation that an evaluation with --report cannot give one."""
+    if storage.exists(eval_samples.path_in(folder)):
+        return
+    if (kind := storage.folder_kind(folder)) == file_kinds.EXPORT:
+        raise UsageError(f"{folder} is {kind.description}, which has no report: name the run that it was made from.")
+    if not run_dir.is_run(folder):
+        raise UsageError(f"{run_dir.why_no_run(folder)}. Name the folders of evaluated runs.")
 
 
 def _load_run(

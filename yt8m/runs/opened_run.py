@@ -249,10 +249,7 @@ def config_of(folder: str, flags: PassConfig, trust_code: bool) -> TrainConfig:
     """Reads the config of the run in `folder` and completes it by `flags`; see `open_run` for arguments and errors."""
     saved = run_dir.read(folder, trust_code=trust_code)
     if saved is None:
-        raise RunError(
-            f"{folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run. "
-            "Name the folder that was the --train_dir of a training."
-        )
+        raise UsageError(f"{run_dir.why_no_run(folder)}. Name the folder that was the --train_dir of a training.")
     config = saved.config
     if flags.hyper_parameters:  # without them the model's code need not be imported: a meta-graph may replace it
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, flags.hyper_parameters))

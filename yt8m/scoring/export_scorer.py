@@ -40,7 +40,7 @@ def find_export(folder: str) -> str:
             return candidate
     files = ", ".join(name for name in storage.names_in(folder) if name.endswith(".onnx"))
     name_other = f"name its ONNX file ({files})" if files else "name the folder of a run, or of an exported model"
-    raise UsageError(f"{folder} is not the folder of a run, and holds no {FILE}: {name_other}.")
+    raise UsageError(f"{run_dir.why_no_run(folder)}; and it holds no {FILE}: {name_other}.")
 
 
 def is_export(path: str) -> bool:

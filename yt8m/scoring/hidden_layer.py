@@ -25,7 +25,7 @@ def write_for_records(config: PredictConfig, data: OpenedData) -> int:
         records = scorer.records(data)
         rows = records.batch_size
         vectors = (scorer.hidden(videos, rows) for videos in scorer.batches(records))
-        _write(config.features, terminal.with_bar(vectors, "predicting"))
+        write(config.features, terminal.with_bar(vectors, "predicting"))
     return 0
 
 
@@ -54,13 +54,13 @@ def write_for_videos(config: PredictConfig, settings: Mapping[str, Any], ids: Ma
             yield [ids[path]], mean[np.newaxis].astype(np.float32)
 
     with video_predictions.opened(config, settings) as (scorer, source):
-        _write(config.features, terminal.with_bar(vectors(), "predicting"))
+        write(config.features, terminal.with_bar(vectors(), "predicting"))
     for line in bad:
         print(line, file=sys.stderr)
     return 1 if bad else 0
 
 
-def _write(path: str, batches: Iterable[_Batch]) -> None:
+def write(path: str, batches: Iterable[_Batch]) -> None:
     """Writes ids and vectors into a file of the format that its ending names, and prints their number."""
     write = _WRITERS[path.rpartition(".")[2].lower()]
     with storage.write_atomic(path, "w" if write is _write_csv else "wb") as file:

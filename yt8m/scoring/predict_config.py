@@ -1,4 +1,4 @@
-"""The options of `yt8m predict`, and what its two halves, for records and for videos, both show by them."""
+"""The options of `yt8m predict`, and what its two parts, for records, arrays and videos, all show by them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ class PredictConfig(options.Checked):
         aliases=("train_dir",),
         is_required=True,
     )
-    data: tuple[str, ...] = option((), "records, if no words after the flags name them", is_operand=True, is_path=True)
+    data: tuple[str, ...] = option(
+        (),
+        "records, or a .npy or .npz file of arrays, if no words after the flags name them",
+        is_operand=True,
+        is_path=True,
+    )
     videos: tuple[str, ...] = option(
         (), "video files or folders, if no words after the flags name them", is_operand=True, is_path=True
     )
@@ -50,7 +55,7 @@ class PredictConfig(options.Checked):
     )
     video_id: str = option("", "show this video only, wherever it is in the files")
     csv: str = path_option(
-        "for video files: write paths, classes and scores to this CSV file instead of showing them",
+        "for video files and arrays: write names, classes and scores to this CSV file instead of showing them",
         flag="out",
         aliases=("csv",),
     )

@@ -1,4 +1,4 @@
-"""`yt8m predict`: the best classes of a few records, or of videos."""
+"""`yt8m predict`: the best classes of a few records, of arrays, or of videos."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from yt8m.records import shards, thresholds, vocabulary
 from yt8m.records.film_windows import windows_for
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch, Raw
-from yt8m.scoring import hidden_layer
+from yt8m.scoring import array_predictions, hidden_layer
 from yt8m.scoring.film_scores import score_films
 from yt8m.scoring.predict_config import PredictConfig, describe_classes, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import best_classes, tags
@@ -52,22 +52,27 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
         from yt8m.scoring import video_predictions  # slow to import, and records do not need it
 
         return video_predictions.run(config, settings, ids)
-    video_options = (
-        ("extractors", config.extractors),
-        ("timeline", config.timeline),
-        ("out", config.csv),
-        ("max_bad_packets", config.max_bad_packets),
+    if array_predictions.are_arrays(data.files):
+        _refuse_options(config, settings, "arrays", ("spans", config.spans))
+        return array_predictions.run(config, data.files[0])
+    _refuse_options(
+        config, settings, "records", ("out", config.csv), "`yt8m inference` writes the predictions for records."
     )
-    for name, value in (*video_options, *settings.items()):
-        if value:
-            raise UsageError(
-                f"--{name} is for video files; these are records. `yt8m inference` writes the predictions for records."
-            )
     if config.features:
         return hidden_layer.write_for_records(config, data)
     if config.spans:
         return span_predictions.write_for_records(config, data)
     return _show_records(config, data, ", ".join(patterns))
+
+
+def _refuse_options(
+    config: PredictConfig, settings: Mapping[str, Any], files: str, other: tuple[str, str], remedy: str = ""
+) -> None:
+    """Refuses what only video files have: options, settings of extractors, and one more option, by name and value."""
+    options = [(name, getattr(config, name)) for name in ("extractors", "timeline", "max_bad_packets")]
+    for name, value in (*options, other, *settings.items()):
+        if value:
+            raise UsageError(f"--{name} is for video files; these are {files}.{f' {remedy}' if remedy else ''}")
 
 
 def _open_files(config: PredictConfig, patterns: Sequence[str]) -> OpenedData:

@@ -186,3 +186,16 @@ def test_checkpoints_are_compared_as_the_candidates_were(is_of_cells: bool, metr
     assert config.validation.best_metric == metric
     (origin,) = (row for row in config.search.origins if row["option"] == BATCH)
     assert origin["reason"] == f"240 {noun}"
+
+
+def test_the_table_of_a_later_start_says_what_its_flags_have_changed() -> None:
+    origins = (
+        {"option": BATCH, "value": 32, "reason": "246 videos"},
+        {"option": RATE, "value": 0.01, "reason": "best"},
+    )
+    config = TrainConfig(data=DataConfig(batch_size=64), search=ModelSearchConfig(origins=origins))
+    config = dataclasses.replace(config, optimizer=dataclasses.replace(config.optimizer, base_learning_rate=0.01))
+    assert list(outcome.origin_lines(config)) == [
+        "batch_size 32: 246 videos (64 in this start, by its flags)",
+        "base_learning_rate 0.01: best",
+    ]

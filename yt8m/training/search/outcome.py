@@ -336,8 +336,16 @@ def _kept_validation(config: TrainConfig, saved: TrainConfig) -> ValidationConfi
 
 def origin_lines(config: TrainConfig) -> Iterator[str]:
     """A line for each option that follows the data: its value and the reason."""
+    values = {
+        **config.model.hyper_parameters,
+        RATE: config.optimizer.base_learning_rate,
+        BATCH: config.data.batch_size,
+        STEPS: config.max_steps,
+    }
     for origin in config.search.origins:
-        yield f"{origin['option']} {_shown(origin['value'])}: {origin['reason']}"
+        value = values.get(origin["option"], origin["value"])
+        now = f" ({_shown(value)} in this start, by its flags)" if value != origin["value"] else ""
+        yield f"{origin['option']} {_shown(origin['value'])}: {origin['reason']}{now}"
 
 
 def lines(config: TrainConfig) -> Iterator[str]:
