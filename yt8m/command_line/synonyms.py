@@ -31,7 +31,7 @@ _WORDS_FOR = {
     "regularization_penalty": "l2 l1 penalty kernel_regularizer alpha",
     "weight_decay": "wd",
     "drop_rate": "dropout dropout_rate",
-    "clip_gradient_norm": "grad_clip clip_grad max_grad_norm gradient_clip_val",
+    "clip_gradient_norm": "clip grad_clip clip_grad max_grad_norm gradient_clip_val",
     "accumulate_steps": "grad_accum gradient_accumulation_steps gradient_accumulation accumulate_grad_batches",
     "moving_average_decay": "ema model_ema model_ema_decay swa",
     "precision": "amp fp16 bf16 half dtype use_amp bfloat16 fp32 mixed_precision tf32",
@@ -39,7 +39,7 @@ _WORDS_FOR = {
     "init_from": "pretrained finetune finetune_from pretrained_model initial_checkpoint warm_start",
     "train_only": "freeze",
     "init_from model checkpoint": "weights",
-    "checkpoint init_from": "ckpt",
+    "checkpoint init_from": "ckpt checkpoint",
     "checkpoint model train_dir": "checkpoint_path",
     "save_checkpoint_steps": "save_steps save_every save_interval save_period recovery_interval save_strategy",
     "log_every_n_steps": "log_every logging_steps log_interval logging_strategy",
@@ -118,7 +118,7 @@ _MEANT = {word: flags for flags, words in _WORDS_FOR.items() for word in words.s
 # Words of other programs for the place where results go. Only in a training this is --train_dir, elsewhere the model.
 _OUTPUT = (
     *("project", "name", "dir", "output", "output_dir", "out_dir", "save_dir", "run_name", "experiment", "exp", "save"),
-    *("save_path", "results_dir", "default_root_dir"),
+    *("save_path", "results_dir", "default_root_dir", "outdir", "savedir", "outputs"),
 )
 _OUTPUT_OF_TRAINING, _OUTPUT_ELSEWHERE = ("train_dir",), ("output_file", "eval_dir", "out")
 
@@ -163,6 +163,11 @@ _PAGE = (
     ("", "yt8m eval --report writes a page of figures"),
 )
 _ENSEMBLE = (("", "yt8m ensemble joins the predictions of several models"),)
+_LABELS = ((_OF_TRAINING, "labels are in the records: yt8m make-records --table=FILE writes them from a table"),)
+_LAYERS = ((_OF_TRAINING, "--model=NAME sets the layers; each model has options of its own, such as --hidden_sizes"),)
+_TAGS = ((_OF_TRAINING, "no flag is needed: thresholds are chosen by the videos held out, and by yt8m eval --report"),)
+_SPLIT = (("", "name the files of the split, such as --data='data/video/test/*.tfrecord'"),)
+_BATCH = (("", "no flag is needed: batches are as large as memory allows"),)
 _TABLE = "table"  # the flag that only commands which read a table have
 
 # {flag of other programs: (a flag, what to do in a command that has it) for each kind of command; "" stands for any}
@@ -199,7 +204,9 @@ _ADVICE = {
         ),
         _SEVERAL_MACHINES,
     ),
-    **dict.fromkeys(("val_split", "validation_split", "test_size", "train_size", "train_split", "stratify"), _SPLITS),
+    **dict.fromkeys(
+        ("val_split", "valid_split", "validation_split", "test_size", "train_size", "train_split", "stratify"), _SPLITS
+    ),
     **dict.fromkeys(("exist_ok", "force_new"), _SAME_FOLDER),
     **dict.fromkeys(("accelerator", "tpu", "mps", "use_cuda", "no_cuda"), _DEVICE),
     **dict.fromkeys(
@@ -235,6 +242,11 @@ _ADVICE = {
         ("push_to_hub", "hub_model_id", "upload"),
         (("", "nothing is uploaded: yt8m export writes a folder or a file that you can upload"),),
     ),
+    **dict.fromkeys(("labels", "annotations", "classes_file"), _LABELS),
+    **dict.fromkeys(("layers", "num_layers", "depth"), _LAYERS),
+    **dict.fromkeys(("threshold", "thresholds", "thresh"), _TAGS),
+    **dict.fromkeys(("batch", "batch_size", "bs"), _BATCH),
+    **dict.fromkeys(("split", "subset"), _SPLIT),
     "encoding": ((_TABLE, "no flag is needed: UTF-8, UTF-16 and cp1252 are told apart"),),
     "header": ((_TABLE, "no flag is needed: the header is found, and --columns names what it does not say"),),
     "sheet": ((_TABLE, "write the name of the sheet after the file: --table=FILE.xlsx#SHEET"),),
