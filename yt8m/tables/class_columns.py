@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
+from yt8m.tables.columns import TableColumns
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import is_label_word
+from yt8m.tables.meanings import is_label_word, normalized
 from yt8m.tables.sources import Rows
 
 _FEW_CLASSES = 12
 _CHOICE = re.compile(r"([^\[\]]*)\[([^\[\]]*[^\[\]\d][^\[\]]*)\]")  # as in `What is shown? [cat]` of a form's answers
+_ROWS_AT_ONCE, _MOST_ROWS = 8192, 50_000
 _ANSWER = re.compile(r"Answer\.(.+?)(?:\.(?:on|true))?")  # as Mechanical Turk names the boxes of a form
 
 
@@ -64,3 +67,33 @@ def read_classes(
                 problem = f"the cell of {column} is {str(cell)[:40]!r}; expected yes or no, as 1 and 0"
                 bad.setdefault(rows.first + place, problem)
     return list(map(tuple, labels_of_rows))
+
+
+def choices_of(table: TableColumns, name: str) -> dict[str, str]:
+    """{column: class} of columns such as `tags/cat` that say of each choice in the column `tags` whether it is there.
+
+    KoBo and other programs for forms write both. They are taken if they agree in all rows that are looked at.
+    """
+    start = re.compile(re.escape(name) + r"[/.:]")
+    columns = [column for column in table.names if start.match(column) and column in table.facts]
+    if len(columns) < 2 or not all(table.facts[column].is_binary for column in columns):
+        return {}
+    classes = {column: column[len(name) + 1 :] for column in columns}
+    for rows in table.source.batches(_ROWS_AT_ONCE, 0, [name, *columns]):
+        for text, *cells in zip(rows.cells[name], *(rows.cells[column] for column in columns), strict=True):
+            answers = zip(classes.values(), cells, strict=True)
+            if not _consists_of(text, [label for label, cell in answers if str(cell).strip().lower() in TRUE_WORDS]):
+                return {}
+        if rows.first > _MOST_ROWS:
+            break
+    return classes
+
+
+def _consists_of(text: Any, labels: Sequence[str]) -> bool:
+    """Whether a text consists of these labels alone, with any signs between them."""
+    remainder = normalized(str(text or ""))
+    for label in sorted(map(normalized, labels), key=len, reverse=True):
+        if label not in remainder:
+            return False
+        remainder = remainder.replace(label, "", 1)
+    return not remainder.strip("_")

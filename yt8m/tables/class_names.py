@@ -34,11 +34,38 @@ WORD_PAIRS = (
     *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("positive", "negative"), ("pos", "neg")),
     *(("present", "absent"), ("checked", "unchecked")),
     *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
+    *(("on", "off"), ("selected", "not selected"), ("mentioned", "not mentioned"), ("visible", "not visible")),
+    *(("ja", "nej"), ("ja", "nei"), ("já", "nei"), ("jah", "ei"), ("kyllä", "ei"), ("taip", "ne"), ("jā", "nē")),
+    *(("ano", "ne"), ("áno", "nie"), ("da", "ne"), ("da", "nu"), ("да", "не"), ("так", "ні"), ("igen", "nem")),
+    *(
+        ("evet", "hayir"),
+        ("evet", "hay\u0131r"),
+        ("\u03bd\u03b1\u03b9", "όχι"),
+        ("sì", "no"),
+        ("ya", "tidak"),
+        ("có", "không"),
+    ),
+    *(
+        ("はい", "いいえ"),
+        ("有", "无"),
+        ("有", "無"),
+        ("예", "아니오"),
+        ("예", "아니요"),
+        ("네", "아니요"),
+        ("네", "아니오"),
+    ),
+    *(("हाँ", "नहीं"), ("نعم", "لا"), ("כן", "לא"), ("j", "n")),
     *(("verdadero", "falso"), ("sim", "não"), ("vero", "falso"), ("tak", "nie"), ("да", "нет"), ("是", "否")),
 )
 YES_MARKS, NO_MARKS = frozenset("✓✔☑✅") | {"✔\ufe0f"}, frozenset("✗✘✕✖❌☐") | {"✖\ufe0f"}
-TRUE_WORDS = frozenset(["1", "1.0", "x", *YES_MARKS, *(yes for yes, _ in WORD_PAIRS)])
-FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *NO_MARKS, *(no for _, no in WORD_PAIRS)])
+# Circles and crosses of East Asia; alone, a circle may be an empty one.
+CIRCLES, CROSSES = frozenset("○◯◎⭕\u3007"), frozenset("✕✖✗❌\xd7\u2573")
+# What alone marks the classes of a video, whose other cells are empty.
+MARKS = frozenset(
+    ("x", "1", "1.0", "yes", "true", "y", "on", "selected", "checked", "[x]", "ja", "oui", "sí", "是", "はい", *"●•*+v")
+)
+TRUE_WORDS = frozenset([*MARKS, *CIRCLES, *YES_MARKS, *(yes for yes, _ in WORD_PAIRS)])
+FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *CROSSES, *NO_MARKS, *(no for _, no in WORD_PAIRS)])
 # Signs without a width, which texts from web pages and spreadsheets carry.
 _WITHOUT_WIDTH = re.compile("[\u200b\u200e\u200f\u2060\ufeff\u00ad]")
 WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones

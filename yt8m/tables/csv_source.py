@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError
-from yt8m.tables import dialects, encodings, plain_csv
+from yt8m.tables import dialects, encodings, footers, plain_csv
 from yt8m.tables.columns import NUMBERED
 from yt8m.tables.meanings import meaning_of
 from yt8m.tables.sources import Rows, refuse_repeated_columns
@@ -60,7 +60,7 @@ class CsvSource:
         self.form = self._describe()
 
     def _describe(self) -> str:
-        delimiter = self.dialect.delimiter
+        delimiter = self.dialect.sign
         separated = "" if delimiter == "," else f" separated by {dialects.NAMES.get(delimiter, repr(delimiter))}"
         header = " without a header" if self.dialect.is_headerless else ""
         return " ".join(filter(None, [f"CSV{separated}{header}", self._encoding.description]))
@@ -109,10 +109,7 @@ class CsvSource:
             elif len(row) < width and (self.pads_rows or self.dialect.is_headerless or len(row) >= self._fewest):
                 batch[number - first] = row + [""] * (width - len(row))
             elif len(row) != width:
-                bad[number] = (
-                    f"the row has {len(row)} fields, but the header has {width}; put a text with a "
-                    f"{_name_of(self.dialect.delimiter)} in quotes"
-                )
+                bad[number] = self._describe_bad_row(row)
                 batch[number - first] = [""] * width
         columns_of_cells: Iterable[tuple[str, ...]] = zip(*batch, strict=True)
         if self.dialect.skips_blanks:  # what has blanks after a delimiter may have them before it too
@@ -121,6 +118,14 @@ class CsvSource:
             columns_of_cells = (tuple(map(_without_formula, cells)) for cells in columns_of_cells)
         cells = dict(zip(self.dialect.header, columns_of_cells, strict=True))
         return Rows(first, {name: cells[name] for name in columns}, {}, bad)
+
+    def _describe_bad_row(self, row: list[str]) -> str:
+        if kind := footers.describe_footer(row):
+            return f"the row seems to be {kind} below the table and no video, {row[0][:60]!r}; delete it"
+        return (
+            f"the row has {len(row)} fields, but the header has {len(self.dialect.header)}; put a text with a "
+            f"{_name_of(self.dialect.sign)} in quotes"
+        )
 
     @contextlib.contextmanager
     def _open_rows(self) -> Iterator[tuple[Iterator[list[str]], Any]]:
@@ -139,6 +144,8 @@ class CsvSource:
                 raise RunError(f"{self.path}, line {number}: this is not CSV ({error}).") from error
 
     def _without_comments(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+        if len(self.dialect.header) > 1:  # what databases write below a table is no row
+            rows = itertools.filterfalse(lambda row: len(row) == 1 and footers.ROWS_BELOW.fullmatch(row[0]), rows)
         if not self.dialect.has_comments:  # but a line such as `# by ann` alone in a table of several columns is one
             if len(self.dialect.header) < 2:
                 return rows

@@ -13,18 +13,20 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
+from yt8m.tables import footers
+from yt8m.tables.headers import PARTS, PATH, find_header
 from yt8m.tables.meanings import SPLIT_WORDS, count_known, meaning_of, normalized
 
 _DELIMITERS = (",", ";", "\t", "|", " ")
+_DOUBLED, _STAND_IN = (
+    ("::", "||"),
+    "\x1f",
+)  # delimiters of two characters, and what stands for them while lines are read
 _DIRECTIVE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # the first line that Excel understands and may write
 _INVENTED = "column 1"  # the first column of a table that gives it no name
 _SETS = frozenset([*SPLIT_WORDS, "unassigned"])
-_MOST_TITLE_LINES = 10
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
-_PARTS = re.compile(r"[;,|/#+\s]+")
-_PATH = re.compile(r"[^\s/\\]\.[A-Za-z][A-Za-z0-9]{1,4}$|/")  # the name of a file, or a path
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
-_ROWS_BELOW = re.compile(r"\(\d+ rows?\)|\d+ rows? in set.*")  # what psql and mysql write below one
 _ID_AND_LABELS = {sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}\s*([^:=\"]+)") for sign in (":", "=")}
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
@@ -35,6 +37,7 @@ class Dialect(NamedTuple):
 
     Attributes:
       delimiter: the character between two fields.
+      doubled: a delimiter of two characters, such as `::`, for which `delimiter` stands in the lines that are read.
       is_drawn: whether lines are drawn around the cells, as Markdown and the programs of databases do.
       escape: the character before a quote in a field; None if such a quote is written twice.
     """
@@ -49,9 +52,19 @@ class Dialect(NamedTuple):
     has_comments: bool = False
     is_headerless: bool = False
     is_drawn: bool = False
+    doubled: str = ""
+
+    @property
+    def sign(self) -> str:
+        """The delimiter as it stands in the file."""
+        return self.doubled or self.delimiter
 
     def reader(self, lines: Iterator[str]) -> Any:
         """A reader of `csv` for lines of the file."""
+        if self.doubled:
+            return csv.reader(
+                (line.replace(self.doubled, _STAND_IN) for line in lines), delimiter=_STAND_IN, quoting=csv.QUOTE_NONE
+            )
         return csv.reader(
             map(_without_borders, lines) if self.is_drawn else lines,
             delimiter=self.delimiter,
@@ -72,7 +85,7 @@ def _is_drawn(text: str) -> bool:
 def _without_borders(line: str) -> str:
     """A line of a drawn table without the bars at its ends; an empty one for a border or a number of rows below."""
     text = line.strip()
-    if _BORDER.fullmatch(text) or _ROWS_BELOW.fullmatch(text):
+    if _BORDER.fullmatch(text) or footers.ROWS_BELOW.fullmatch(text):
         return "\n"
     if text.startswith("||"):  # the header of a table in a wiki
         text = text.replace("||", "|")
@@ -88,10 +101,24 @@ def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     fits = [sniffer.fit(delimiter) for delimiter in ([directive] if directive else _DELIMITERS)]
     fit, best = max(fits, key=lambda fit: fit[0])
     is_named = fit[0] and len(fit) > 1 and fit[1]
+    if doubled := "" if directive or is_named else _doubled_delimiter(body):
+        return sniffer.fit(doubled)[1]._replace(first_line=first, has_comments=bool(comments))
     sign = "" if directive or is_named or not body.strip() else _sign_after_ids(body)
     if sign:
         best = Dialect(sign, (_INVENTED, "column 2"), skips_blanks=True, is_headerless=True)
     return best._replace(first_line=first, has_comments=bool(comments))
+
+
+def _doubled_delimiter(text: str) -> str:
+    """The delimiter of two characters that all lines have as often, before any other; empty if there is none."""
+    lines = [line for line in text.splitlines()[:1000] if line.strip()]
+    for sign in _DOUBLED:
+        counts = {line.count(sign) for line in lines}
+        if len(lines) > 1 and len(counts) == 1 and counts != {0}:
+            starts = [line.partition(sign)[0] for line in lines]
+            if all(start and not any(other in start for other in ",;\t|") for start in starts):
+                return sign
+    return ""
 
 
 def _sign_after_ids(text: str) -> str:
@@ -101,7 +128,7 @@ def _sign_after_ids(text: str) -> str:
         pairs = [match.groups() for line in lines if (match := pattern.fullmatch(line))]
         if len(pairs) < len(lines) or len({first for first, _ in pairs}) < len(pairs):
             continue
-        labels = {part for _, labels_of_line in pairs for part in _PARTS.split(labels_of_line)}
+        labels = {part for _, labels_of_line in pairs for part in PARTS.split(labels_of_line)}
         if len(labels) < len(pairs) and not all(first.isdecimal() for first, _ in pairs):
             return sign
     return ""
@@ -148,6 +175,9 @@ class _Sniffer:
 
     def _parse(self, delimiter: str) -> tuple[Dialect, list[list[str]]]:
         """(the dialect without its header, the rows that have any text)."""
+        if delimiter in _DOUBLED:
+            doubled = Dialect(_STAND_IN, doubled=delimiter)
+            return doubled, [row for row in _rows(self._body, doubled)[0] if any(row)]
         pattern = re.escape(delimiter)
         if delimiter == "|" and _is_drawn(self._body):
             drawn = Dialect(delimiter, skips_blanks=True, is_drawn=True)
@@ -170,7 +200,7 @@ class _Sniffer:
     def _blanks_fit(self, dialect: Dialect, rows: Sequence[Sequence[str]]) -> bool:
         """Whether blanks are delimiters: all words of the header are known, or each line begins with a path."""
         if dialect.is_headerless:
-            return all(row and _PATH.search(row[0]) for row in rows)
+            return all(row and PATH.search(row[0]) for row in rows)
         return all(map(meaning_of, filter(None, dialect.header)))
 
     def _with_header(self, dialect: Dialect, rows: Sequence[Sequence[str]]) -> Dialect:
@@ -218,60 +248,6 @@ def _with_index_name(header: list[str], rows: Sequence[Sequence[str]]) -> list[s
     return [_INVENTED, *header[1:]] if are_ids else header
 
 
-def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = ()) -> tuple[list[str], int]:
-    """(the names of the columns, number of rows up to the header); ([], 0) if the first row is no header.
-
-    A header has names with a known meaning, perhaps below a few titles. Other names are a header too, unless the first
-    row looks like the others: it has a path, a field that another row has in the same column, or one like theirs.
-    """
-    known_names = set(map(normalized, column_names))
-    for number, row in enumerate(rows[:_MOST_TITLE_LINES]):
-        if count_known(list(row)) >= 2 or not known_names.isdisjoint(map(normalized, row)):
-            return list(row), number + 1
-    names = [name for name in rows[0] if name]
-    has_groups = len(set(names)) < len(names) or len(names) < len(rows[0])
-    if has_groups and len(rows) > 2 and all(rows[1]) and _names_ids_alone(rows[1:]):
-        return list(rows[1]), 2  # below names of groups, as pandas writes columns of two levels, or in merged cells
-    if _names_ids_alone(rows):
-        return list(rows[0]), 1
-    different = [
-        rows[0],
-        *(row for row in rows[1:] if row != rows[0]),
-    ]  # files that were joined have their header again
-    if _looks_like_others(different) or (not count_known(list(rows[0])) and any(map(_PATH.search, rows[0]))):
-        return [], 0
-    return list(rows[0]), 1
-
-
-def _names_ids_alone(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is a header such as `id,0,1,2`: a name for ids above others, and different names."""
-    meaning = meaning_of(rows[0][0])
-    is_alone = all(row[0] != rows[0][0] for row in rows[1:]) and len(set(rows[0])) == len(rows[0])
-    return meaning is not None and meaning[0] == "id" and is_alone and len(rows) > 1 and len(rows[0]) > 2
-
-
-def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a field of the first row is a field of another row in the same column, or consists of such fields.
-
-    The first field may also have the shape of most others: `v00` above `v01` and `v02`.
-    """
-    names_are_known = bool(count_known(list(rows[0])))
-    for column, field in enumerate(map(str.strip, rows[0])):
-        others = {row[column].strip() for row in rows[1:] if column < len(row)} - {""}
-        pieces = [part for part in _PARTS.split(field) if part]
-        is_joined = len(pieces) > 1 and others.issuperset(pieces) and not names_are_known  # such as `AP/PA`
-        if field and (field in others or is_joined):
-            return True
-        shapes = [_shape(other) for other in others] if column == 0 and re.search(r"\d", field) else []
-        if shapes and shapes.count(_shape(field)) > len(shapes) / 2:
-            return True
-    return False
-
-
-def _shape(text: str) -> str:
-    return re.sub(r"[^\W\d]", "a", re.sub(r"\d", "0", text))
-
-
 def invented_names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """The names of the columns of a table without a header. If rows have more fields than others, there are two.
 
@@ -280,7 +256,7 @@ def invented_names(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     filled = max((place for row in rows for place, field in enumerate(row, 1) if field.strip()), default=1)
     widths = {min(len(row), filled) for row in rows}
     width = widths.pop() if len(widths) == 1 else 2
-    if width > 1 and all(len(row) > 2 and row[0].lower() in _SETS and _PATH.search(row[1]) for row in rows):
+    if width > 1 and all(len(row) > 2 and row[0].lower() in _SETS and PATH.search(row[1]) for row in rows):
         # As Google's AutoML has it: TRAIN,gs://bucket/clip.mp4,label,label; of videos label,start,end.
         if width == 5 and all(_TIME.fullmatch(cell.strip()) for row in rows for cell in row[3:]):
             is_whole = all(row[4].strip().lower() == "inf" for row in rows)

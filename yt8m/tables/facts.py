@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.class_names import NO_MARKS, WHOLE_FLOAT, WORD_PAIRS, YES_MARKS, is_nothing
+from yt8m.tables import footers
+from yt8m.tables.class_names import CIRCLES, CROSSES, MARKS, NO_MARKS, WHOLE_FLOAT, WORD_PAIRS, YES_MARKS, is_nothing
 from yt8m.tables.meanings import words
 from yt8m.tables.sources import Source
 from yt8m.tables.splitting import hashable
@@ -17,14 +18,14 @@ MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows 
 _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further
 _MOST_VALUES = 30_000  # different values of a column that are kept
 _ROWS_AT_ONCE = 8192
-_HEADER_COLUMNS = 8  # so many columns of a row are compared with the header
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
 _PAIRS = [
     ({"1", "1.0"}, {"0", "0.0"}),
     ({"1", "1.0"}, {"-1", "-1.0"}),
     *(({yes}, {no}) for yes, no in WORD_PAIRS),
     (YES_MARKS, NO_MARKS | {""}),
-    *(({mark}, {""}) for mark in ("x", "1", "1.0", "yes", "true", "y")),
+    (CIRCLES, CROSSES | {""}),
+    *(({mark}, {""}) for mark in MARKS),
 ]
 
 
@@ -138,23 +139,8 @@ def examine(source: Source, left_out: Iterable[str] = ()) -> dict[str, Facts]:
             facts[name].add(rows.cells[name])
         if rows.first > MOST_ROWS or all(len(facts[name].counts) > _MOST_VALUES for name in names):
             break
-    _refuse_header_again(source, facts)
+    footers.refuse_odd_rows(source, {name: list(column.counts) for name, column in facts.items()})
     return facts
-
-
-def _refuse_header_again(source: Source, facts: Mapping[str, Facts]) -> None:
-    """Raises `UsageError` if a row is the header again, as in files that were joined."""
-    names = list(facts)[:_HEADER_COLUMNS]
-    if len(names) < 2 or not all(name in facts[name].counts for name in names):
-        return
-    for rows in source.batches(_ROWS_AT_ONCE, 0, names):
-        for number, cells in enumerate(zip(*(rows.cells[name] for name in names), strict=True), rows.first):
-            if list(cells) == names:
-                line = f" (line {line})" if (line := source.line_of(number)) else ""
-                raise UsageError(
-                    f"{source.path}, row {number}{line} is the header again, as in files that were joined. Delete this "
-                    "row, and others like it."
-                )
 
 
 def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) -> None:

@@ -68,6 +68,8 @@ class LabelFinder:
             if sure or (len(columns) == 2 and all(map(NUMBERED.fullmatch, columns))):
                 raise self._class_or_number((sure or columns)[0], columns)
             return self._chosen(self._surely_classes(columns))
+        if candidates and (choices := class_columns.choices_of(self._columns, candidates[0])):
+            return LabelColumns(classes=choices)
         if candidates and not binary:
             self._refuse_classes_beside(candidates[0])
         self._refuse_revised(candidates)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables import label_lists, odd_labels, separators
+from yt8m.tables import bracketed, label_lists, odd_labels, separators
 from yt8m.tables.class_names import WHOLE_FLOAT, is_nothing
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.list_forms import NUMBER, form_of_lists, structured_form, vector_form
@@ -21,11 +21,20 @@ _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the 
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
 _BINARY = re.compile("0?b([01]+)")  # as Python writes the bits of a number
 _WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
-# What may stand around each label of a cell: quotes, as Python writes bytes, and the marks of lists in lines.
+# What may stand around each label of a cell: the prefix of fastText, quotes, as Python writes bytes, and the marks of
+# lists in lines.
 _QUOTES = tuple(
     map(
         re.compile,
-        (r'"(.+)"', r"'(.+)'", "[\u201c\u201e](.+)[\u201d\u201c]", "\u00ab(.+)\u00bb", r"b'(.+)'", r'b"(.+)"'),
+        (
+            r"__label__(.+)",
+            r'"(.+)"',
+            r"'(.+)'",
+            "[\u201c\u201e](.+)[\u201d\u201c]",
+            "\u00ab(.+)\u00bb",
+            r"b'(.+)'",
+            r'b"(.+)"',
+        ),
     )
 )
 _BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
@@ -47,6 +56,9 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     if any(isinstance(cell, tuple | label_object) for cell in filled):
         return structured_form(filled, known_names, source, find_form)
     texts = {str(cell).strip(): count for cell, count in filled.items()}
+    if flag == separators.AUTO and (form := bracketed.find_form(texts)):
+        odd_labels.refuse_odd_names({name for text in texts for name in form.split(text)}, known_names, source)
+        return form
     lists = [text for text in texts if label_lists.looks_like_list(text)]
     if lists and flag == separators.AUTO and (form := form_of_lists(texts, lists, known_names, source)):
         return form
@@ -98,7 +110,7 @@ def _decoration(pieces: Sequence[Sequence[str]], separator: str) -> re.Pattern[s
 
 def _decorated(pattern: re.Pattern[str], separator: str, pieces: Sequence[Sequence[str]]) -> LabelForm:
     """The form of labels with quotes or bullets around each."""
-    marks = "with bullets" if pattern is _BULLETS else "in quotes"
+    marks = "with bullets" if pattern is _BULLETS else "with __label__" if pattern is _QUOTES[0] else "in quotes"
     separated = f", separated by {separators.show(separator)}" if separator else ""
     split = _Undecorated(Splitter(separator) if separator else whole_cell, pattern)
     checked = frozenset(name for names in pieces for name in split(separator.join(names)))
@@ -111,9 +123,10 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
         odd_labels.refuse_scores(texts, source, always=True)
-    odd_labels.refuse_scores(
-        {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}, source
-    )
+    pieces_of_all = {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}
+    odd_labels.refuse_scores(pieces_of_all, source)
+    odd_labels.refuse_counts(pieces_of_all, known_names, source)
+    odd_labels.refuse_enumerations(pieces_of_all, known_names, source)
     separator = separators.find_separator(texts, known_names, source)
     odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]

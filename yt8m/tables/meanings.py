@@ -152,6 +152,11 @@ def columns_flag(meaning: str, columns: Sequence[str]) -> str:
     return f"--columns={value}" if re.fullmatch(r"[\w.+/:=-]*", value) else f"--columns='{value}'"
 
 
+def is_column_name(word: str) -> bool:
+    """Whether a word in lower case is a usual name of a column of ids, paths, labels or splits."""
+    return word in _MEANING_OF
+
+
 def other_names(name: str) -> tuple[str, ...]:
     """Further names of a column of a small table, such as `url` for `address`, as `normalized` writes them."""
     return _OTHER_NAMES.get(name.lower(), ())

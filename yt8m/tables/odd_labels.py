@@ -30,7 +30,14 @@ _STAND_IN = re.compile(
     r"<[\w.]+ object at 0x[0-9a-fA-F]+>|(?:\[L)?[a-z][\w]*(?:\.[\w$]+)+;?@[0-9a-f]+|"
     r"System\.(?:Collections|String|Object)[\w.`\[\],+ ]*|#{4,}"
 )
-
+# Labels with a count: `2x cat`, `2 cats`, `cat (2)`.
+_TIMES = re.compile(r"(?P<count>\d{1,4})\s*(?:[x\u00d7*]\s+|[\u00d7*])(?P<name>[^\W\d].*)", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?P<count>\d{1,4})\s+(?P<name>[^\W\d].*)")
+_COUNTED = re.compile(
+    r"(?P<name>.*[^\s\d].*?)\s*(?P<count>\(\d{1,4}\)|\[\d{1,4}\]|[\u00d7*]\s?\d{1,4}|(?<= )x ?\d{1,4})"
+)
+# A word before the last label of an enumeration, as in `cat, dog, and fox`.
+_LAST_OF_SEVERAL = re.compile(r"(?:and|or|und|oder|et|ou|y|o|e|i|og|och|en|oraz|&|\+)\s+(.+)", re.IGNORECASE)
 
 _NUMBERED_NAMES = re.compile(r"\d+;#[^;]+(?:;#\d+;#[^;]+)*")
 # Labels within the signs of a language: <li>cat</li>, and lists as PHP stores them.
@@ -47,9 +54,43 @@ def refuse_scores(names: Collection[str], source: str, always: bool = False) -> 
         )
 
 
+def refuse_counts(names: Collection[str], known_names: Collection[str], source: str) -> None:
+    """Refuses labels with a number of what is seen, before or after them, as in `2x cat`, `3 dogs` and `cat (2)`.
+
+    A number may belong to a name, as in `2 door car`: then the same name has no other number.
+    """
+    names = set(names)
+    for pattern, needs_all in ((_TIMES, False), (_NUMBERED, True), (_COUNTED, False)):
+        counts: dict[str, set[str]] = {}
+        matches = {name: match for name in names - set(known_names) if (match := pattern.fullmatch(name))}
+        for match in matches.values():
+            counts.setdefault(match["name"].strip(), set()).add(match["count"])
+        recurring = [stem for stem, numbers in counts.items() if len(numbers) > 1 or stem in names]
+        is_everywhere = len(matches) == len(names) or (len(matches) > 1 and len(recurring) == len(counts))
+        if recurring and (is_everywhere or not needs_all):
+            example = next(name for name, match in sorted(matches.items()) if match["name"].strip() == recurring[0])
+            raise UsageError(
+                f"{source}: {example[:60]!r} seems to be the label {recurring[0][:60]!r} with a count. Delete the "
+                "counts, of which 0 says that a label is missing; or name all classes by --vocabulary=FILE, if they "
+                "belong to the names."
+            )
+
+
+def refuse_enumerations(names: Collection[str], known_names: Collection[str], source: str) -> None:
+    """Refuses labels with a word before them, as the last of an enumeration such as `cat, dog, and fox`."""
+    names = set(names)
+    for name in sorted(names - set(known_names)):
+        if (match := _LAST_OF_SEVERAL.fullmatch(name)) and match[1] in names:
+            raise UsageError(
+                f"{source}: {name[:60]!r} has a word before the label {match[1][:60]!r}, as the last of several. "
+                "Write the same separator between all labels; or name all classes by --vocabulary=FILE."
+            )
+
+
 def refuse_odd_names(names: Collection[str], known_names: Collection[str], source: str) -> None:
     """Refuses labels that deny or doubt another label, as in `dog;-cat` and `dog;cat?`."""
     names = set(names)
+    refuse_enumerations(names, known_names, source)
     negatives = [name for name in names if (match := _NEGATIVE.match(name)) and name[match.end() :] in names]
     if len(negatives) > 1 and 3 * len(negatives) > len(names):
         raise UsageError(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from yt8m import file_kinds, storage
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import annotators, json_source, label_tracks, workbook_source
+from yt8m.tables import annotators, json_source, label_tracks, word_lists, workbook_source
 from yt8m.tables.array_source import ArraySource
 from yt8m.tables.arrow_source import ArrowSource
 from yt8m.tables.csv_source import CsvSource
@@ -88,6 +88,8 @@ def open_pairs(flag: str, path: str) -> Source | None:
 def _open(path: str, ending: str, sheet: str, column_names: Sequence[str], control: str) -> Source:
     if ending in label_tracks.ENDINGS or (ending == ".txt" and label_tracks.is_audacity(path)):
         return label_tracks.read(path, [path], control)
+    if ending == ".txt" and (words := word_lists.read_word_list(path)):
+        return words
     if ending in _TEXT_ENDINGS:
         return annotators.from_table(CsvSource(path, column_names))
     if ending in _ARROW_ENDINGS:

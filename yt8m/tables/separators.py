@@ -19,6 +19,7 @@ NONE = "none"  # the value of --label_separator for cells that hold one name eac
 AUTO = "auto"
 # Separators that hardly ever belong to a name, then those that may, in the order in which they are tried.
 _STRONG = (";#", ";", "|", "\n", "\t")
+_WORDS = (" and ", " und ", " et ", " y ", " e ", " och ", " og ", " en ", " oraz ", " i ", " ve ")
 _WEAK = (
     ",",
     "\u3001",
@@ -35,7 +36,7 @@ _WEAK = (
     "~",
     "^",
     " - ",
-    " and ",
+    *_WORDS,
     " ",
     "<br>",
     "<br/>",
@@ -58,12 +59,13 @@ USUAL = (
     "+",
 )  # separators that are looked for in all names of a table
 _NAMES = {"\n": "line breaks", "\t": "tabs", " ": "blanks"}
-_SPOKEN = ("&", ":", " - ", " and ", " ")  # separators that many names have
+_SPOKEN = ("&", ":", " - ", *_WORDS, " ")  # separators that many names have
 _INNER = ("\\", ">", "-", "_", ".")  # signs inside of names: where they seem to stand between labels, the user chooses
 _CONTROL = ("\n", "\t")  # what no name has, so that cells with them are split or refused later
 _MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels of their own
 _FEW_OF = 1 / 3  # below this share, the cells are names
 _FEWEST_CELLS, _ENOUGH_CELLS = 2, 3  # different cells that prove a separator: of nearly all cells, or of some
+_MOST_WORDS = 12  # of a text in which words between labels are looked for
 _UNUSUAL = 0.1  # share of the cells that may be names, where others prove a separator
 _SIGNS = re.compile(r"(?<=[\w)\s])(?:<br ?/?>|__+|[^\w\s]+)(?=[\w(\s])")  # between words
 _TOPICS = re.compile(r"/[mtg]/\w+(?:\s*,\s*/[mtg]/\w+)*", re.ASCII)  # ids of AudioSet and Freebase, which have no comma
@@ -132,6 +134,7 @@ def find_separator(cells: Mapping[str, int], known_names: Collection[str], sourc
         if verdict.kind != "names":
             raise two_readings(source, separator, verdict.example, chosen)
     _refuse_unlisted(cells, known_names, source, chosen)
+    _refuse_words(set(cells) - set(known_names), {*cells, *known_names}, source, chosen)
     if not chosen and (example := fixed_places.find_joined(set(cells) - set(known_names))):
         raise UsageError(
             f"{source}: {example[0][:60]!r} may be one name, or the labels {' and '.join(map(repr, example[1:]))} "
@@ -161,6 +164,20 @@ def _refuse_unlisted(cells: Mapping[str, int], known_names: Collection[str], sou
     for sign, texts in examples.items():
         if len(texts) >= _FEWEST_CELLS:
             raise two_readings(source, sign, min(texts), chosen)
+
+
+def _refuse_words(texts: Collection[str], alone: Collection[str], source: str, chosen: str) -> None:
+    """Raises `UsageError` if a word such as `with` stands between labels that stand alone elsewhere."""
+    examples: dict[str, list[str]] = {}
+    for text in texts:
+        pieces = text.split(" ")
+        for place in range(1, min(len(pieces), _MOST_WORDS) - 1):
+            if " ".join(pieces[:place]) in alone and " ".join(pieces[place + 1 :]) in alone:
+                examples.setdefault(f" {pieces[place]} ", []).append(text)
+    for word, texts_with_word in examples.items():
+        count = sum(word in text for text in texts)
+        if len(texts_with_word) >= _FEWEST_CELLS and 2 * len(texts_with_word) >= count:
+            raise two_readings(source, word, min(texts_with_word), chosen)
 
 
 def refuse_combinations(names: Collection[str], checked: Collection[str], source: str) -> None:

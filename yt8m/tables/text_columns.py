@@ -36,6 +36,11 @@ class TextColumn(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
+    def __contains__(self, text: object) -> bool:
+        import pyarrow.compute
+
+        return bool(pyarrow.compute.any(pyarrow.compute.equal(self._column, text)).as_py())
+
     def encoded(self) -> list[bytes]:
         """The texts in UTF-8."""
         texts: list[bytes] = self._column.cast("binary").to_numpy(zero_copy_only=False).tolist()

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import class_columns, denials, label_studio_spans, merging, separators, span_rows
+from yt8m.tables import class_columns, denials, footers, label_studio_spans, merging, separators, span_rows
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import NameCleaner
 from yt8m.tables.columns import TableColumns, matrix, number_list
@@ -273,6 +273,7 @@ class UnderstoodTable:
         else:
             cells |= span_rows.times_of_videos(rows.cells, roles)
         cells |= {name: rows.cells[name] for name in self._flags.extra_columns}
+        footers.mark_odd_rows(rows, [roles.id, *(name for name in roles.labels if name in rows.cells)], bad)
         return Rows(rows.first, cells, {}, bad)
 
     def _read_labels(self, rows: Rows, bad: dict[int, str]) -> Sequence[Sequence[str]]:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
-from yt8m.tables.dialects import find_header, invented_names
+from yt8m.tables.dialects import invented_names
 from yt8m.tables.encodings import open_bytes
+from yt8m.tables.headers import find_header
 from yt8m.tables.sources import MemorySource, refuse_repeated_columns
 
 ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")

@@ -1,0 +1,81 @@
+"""Labels of which each stands in brackets, behind a prefix, or behind a word."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from table_files import NAMES, SHORT, read, truth, write
+
+from yt8m.errors import UsageError
+
+
+@pytest.mark.parametrize("brackets", ["<>", "[]", "()", "{}"])
+@pytest.mark.parametrize("between", ["", " ", ", "])
+def test_labels_in_brackets_of_their_own(brackets: str, between: str, tmp_path: pathlib.Path) -> None:
+    made = truth()
+    rows = [(name, between.join(f"{brackets[0]}{x}{brackets[1]}" for x in labels)) for name, labels in made.items()]
+    assert read(write(tmp_path / "t.csv", [("id", "tags"), *rows])) == {n: sorted(x) for n, x in made.items()}
+
+
+def test_single_labels_in_angles(tmp_path: pathlib.Path) -> None:
+    made = truth(most=1)
+    assert read(write(tmp_path / "t.csv", [("id", "tags"), *((n, f"<{x[0]}>") for n, x in made.items())])) == made
+
+
+def test_labels_with_the_prefix_of_fasttext(tmp_path: pathlib.Path) -> None:
+    made = truth(SHORT)
+    rows = [(name, " ".join(f"__label__{x}" for x in labels)) for name, labels in made.items()]
+    assert read(write(tmp_path / "t.csv", [("id", "labels"), *rows])) == {n: sorted(x) for n, x in made.items()}
+
+
+@pytest.mark.parametrize("word", ["und", "et", "y", "and", "&", "oraz", "och"])
+def test_words_between_labels_that_recur(word: str, tmp_path: pathlib.Path) -> None:
+    made = truth(NAMES, most=2)
+    rows = [(name, f" {word} ".join(labels)) for name, labels in made.items()]
+    assert read(write(tmp_path / "t.csv", [("id", "labels"), *rows])) == {n: sorted(x) for n, x in made.items()}
+
+
+@pytest.mark.parametrize("word", ["AND", "with", "sowie", "plus"])
+def test_other_words_between_labels_are_asked_for(word: str, tmp_path: pathlib.Path) -> None:
+    made = truth(SHORT, most=2)
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((n, f" {word} ".join(x)) for n, x in made.items())])
+    with pytest.raises(UsageError, match=f"--label_separator=none .*--label_separator=' {word} '"):
+        read(path)
+    assert read(path, separator=f" {word} ") == {n: sorted(x) for n, x in made.items()}
+
+
+def test_names_that_share_a_word_are_names(tmp_path: pathlib.Path) -> None:
+    names = ("dog on grass", "cat on sofa", "grass", "bird on tree", "man with hat")
+    made = truth(names, most=1)
+    assert read(write(tmp_path / "t.csv", [("id", "labels"), *((n, x[0]) for n, x in made.items())])) == made
+
+
+@pytest.mark.parametrize("last", [", and ", ", und ", "; & "])
+def test_a_word_before_the_last_label_is_refused(last: str, tmp_path: pathlib.Path) -> None:
+    made, sign = truth(), last[:2]
+    rows = [(n, sign.join(x[:-1]) + (last if len(x) > 1 else "") + x[-1]) for n, x in made.items()]
+    with pytest.raises(UsageError, match="has a word before the label"):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+
+
+@pytest.mark.parametrize("form", ["{0}x {1}", "{0} {1}", "{0}\u00d7 {1}", "{0}*{1}", "{1} ({0})", "{1} x{0}"])
+@pytest.mark.parametrize("as_list", [True, False])
+def test_counts_beside_labels_are_refused(form: str, as_list: bool, tmp_path: pathlib.Path) -> None:
+    cells = {n: [form.format(k, label) for k, label in enumerate(x, 1)] for n, x in truth().items()}
+    rows = [(name, str(cell) if as_list else ", ".join(cell)) for name, cell in cells.items()]
+    with pytest.raises(UsageError, match="a count"):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
+
+
+@pytest.mark.parametrize("form", ["{0}x {1}", "{1} ({0})"])
+def test_counts_beside_some_labels_are_refused(form: str, tmp_path: pathlib.Path) -> None:
+    cells = {n: [form.format(2, label) if k else label for k, label in enumerate(x)] for n, x in truth().items()}
+    with pytest.raises(UsageError, match="with a count"):
+        read(write(tmp_path / "t.csv", [("id", "labels"), *((n, ", ".join(x)) for n, x in cells.items())]))
+
+
+def test_numbers_that_belong_to_names_are_no_counts(tmp_path: pathlib.Path) -> None:
+    names = ("2 door car", "4 door sedan", "1 cat", "3 point shot", "Windows (7)")
+    made = truth(names, most=1)
+    assert read(write(tmp_path / "t.csv", [("id", "labels"), *((n, x[0]) for n, x in made.items())])) == made
