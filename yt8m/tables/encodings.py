@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple, cast
 from yt8m import file_kinds, storage
 from yt8m.errors import RunError
 from yt8m.storage import copies
+from yt8m.tables import central_europe
 
 _BLOCK = 1 << 20
 _GZIP_START = b"\x1f\x8b"
@@ -157,6 +158,9 @@ def _western(content: bytes, path: str, line: int) -> Encoding:
     is_western = {letter for letter in text if not letter.isascii()} <= _WESTERN and longest <= _LONGEST_RUN
     if not is_western or _has_letters_of_two_bytes(text):
         raise RunError(f"{refusal}{_guess(content)}; save the file as UTF-8.")
+    if refuted := central_europe.find_word(text):
+        read_as = refuted.encode("cp1252").decode("cp1250", "replace")
+        raise RunError(f"{refusal}, perhaps cp1250, in which {refuted!r} is {read_as!r}; save the file as UTF-8.")
     example = next(
         word for word in text.replace(",", " ").replace(";", " ").replace('"', " ").split() if not word.isascii()
     )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import class_columns, denials, footers, label_studio_spans, merging, separators, span_rows
+from yt8m.tables import class_columns, denials, footers, label_studio_spans, merging, separators, span_rows, turned
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import NameCleaner
 from yt8m.tables.columns import TableColumns, matrix, number_list
@@ -102,6 +102,10 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     labels = chosen.get("labels", "").split("+")
     features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
     facts = examine(source, left_out=features)
+    if not (chosen or features or flags.rows or flags.extra_columns) and (
+        turned_source := turned.by_video(source, facts)
+    ):
+        source, facts = turned_source, examine(turned_source) if turned_source is not source else facts
     if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
         label_studio_spans.refuse_small_exports(path, facts)
     columns = TableColumns(source, facts, chosen, flags.extra_columns, flags.vocabulary)
