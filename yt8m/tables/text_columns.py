@@ -93,3 +93,10 @@ class NameLists(Sequence[Sequence[str]]):
 
     def __iter__(self) -> Iterator[Sequence[str]]:
         return iter(self._lists)
+
+
+def filled(cells: Sequence[Any]) -> Sequence[Any]:
+    """The cells, with an empty text for null and NaN, by which JSON and pandas say that a cell is empty."""
+    if isinstance(cells, TextColumn):
+        return cells
+    return ["" if cell is None or cell != cell else cell for cell in cells]

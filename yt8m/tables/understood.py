@@ -27,7 +27,7 @@ from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source, odd_table
 from yt8m.tables.splitting import LabelForm
-from yt8m.tables.text_columns import TextColumn
+from yt8m.tables.text_columns import TextColumn, filled
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
@@ -260,7 +260,7 @@ class UnderstoodTable:
     def _understand(self, rows: Rows) -> Rows:
         """The rows with cells by meaning."""
         roles, bad = self._roles, dict(rows.bad)
-        cells: dict[str, Sequence[Any]] = {"id": rows.cells[roles.id]}
+        cells: dict[str, Sequence[Any]] = {"id": filled(rows.cells[roles.id])}
         if roles.labels or roles.classes:
             cells["labels"] = (
                 class_columns.read_classes(rows, roles.classes, self._facts, bad)
@@ -268,7 +268,7 @@ class UnderstoodTable:
                 else self._read_labels(rows, bad)
             )
         if roles.path:
-            cells["path"] = rows.cells[roles.path]
+            cells["path"] = filled(rows.cells[roles.path])
         if roles.split:
             cells["split"] = [split_name(roles.split, cell) for cell in rows.cells[roles.split]]
         if self._has_spans:
@@ -276,7 +276,7 @@ class UnderstoodTable:
             bad |= {row: why for row, why in enumerate(rows.cells[span_rows.PROBLEMS], rows.first) if why}
         else:
             cells |= span_rows.times_of_videos(rows.cells, roles)
-        cells |= {name: rows.cells[name] for name in self._flags.extra_columns}
+        cells |= {name: filled(rows.cells[name]) for name in self._flags.extra_columns}
         footers.mark_odd_rows(rows, [roles.id, *(name for name in roles.labels if name in rows.cells)], bad)
         return Rows(rows.first, cells, {}, bad)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -194,6 +196,24 @@ def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.P
     pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.5]}), path)
     with pytest.raises(RunError, match=r"row 2: the label '1.5' is not a class number"):
         run(table=str(path), out=str(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan], ids=["null", "NaN"])
+def test_null_and_nan_in_json_are_empty_cells(clips: pathlib.Path, tmp_path: pathlib.Path, nothing: Any) -> None:
+    """They were ids, paths and groups named None and nan."""
+    row = {"id": "a", "path": "features/1.npy", "labels": ["cat"], "split": "train", "film": "x"}
+    for column, problem in {
+        "id": "the id is empty",
+        "path": "the path is empty",
+        "film": "its film is empty, but --group_by needs it",
+    }.items():
+        table = clips / f"{column}.json"
+        table.write_text(json.dumps([row, {**row, "id": "b", column: nothing}]))
+        with pytest.raises(RunError, match=f"row 2: {problem}"):
+            make(RecordsConfig(table=str(table), out=str(tmp_path / "out"), group_by="film"))
+    table.write_text(json.dumps([row, {**row, "id": "b", "split": nothing}]))
+    make(RecordsConfig(table=str(table), out=str(tmp_path / "out")))
+    assert set(read(tmp_path / "out" / "video")) == {"a", "b"}
 
 
 @pytest.mark.parametrize("separator", ["|", ", ", "::"])
