@@ -63,7 +63,7 @@ def test_a_model_that_is_a_file_is_said_to_be_one(
 ) -> None:
     file = tmp_path / "p.csv"
     file.touch()
-    data = [str(golden("checkpoint_logistic/test.tfrecord"))] if command == "predict" else []
+    data = [str(golden("checkpoint_logistic/test.tfrecord"))] if command == "predict" else ["--port=0"]
     assert cli.main([command, f"--model={file}", *data]) == 2
     advice = "this is a file; name a run, an export, an archive (.tgz) or an ONNX file (.onnx)."
     assert capfd.readouterr().err == f"yt8m {command}: error: {file}: {advice}\n"
