@@ -20,6 +20,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
+
+from packaging.specifiers import SpecifierSet
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -77,19 +80,31 @@ def repacked(archive: bytes, time: int) -> bytes:
     return packed.getvalue()
 
 
+def fitting_pythons() -> list[str]:
+    """Those of PYTHONS that are here, can make an environment, and have a version that the package takes.
+
+    Debian 12 has 3.11.2, for one, which it does not take.
+    """
+    takes = SpecifierSet(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"])
+    fitting = []
+    for python in filter(shutil.which, PYTHONS):
+        words = [python, "-c", "import ensurepip, platform; print(platform.python_version())"]
+        found = subprocess.run(words, capture_output=True, text=True)
+        if found.returncode == 0 and takes.contains(found.stdout.strip()):
+            fitting.append(python)
+    return fitting
+
+
 def install(wheel: pathlib.Path, folder: pathlib.Path) -> list[str]:
     """Installs the wheel in a fresh environment of each Python, and lists the components of the last; returns which."""
-    installed = []
-    for python in filter(shutil.which, PYTHONS):
+    installed = fitting_pythons()
+    if not installed:
+        sys.exit(f"none of {', '.join(PYTHONS)} is here in a version that fits, so the wheel cannot be tried")
+    for python in installed:
         environment = folder / python
-        if subprocess.run([python, "-c", "import ensurepip"], capture_output=True).returncode:
-            continue
         run(python, "-m", "venv", environment)
         run(environment / "bin/python", *PIP, wheel)
         run(environment / "bin/yt8m", "--help")
-        installed.append(python)
-    if not installed:
-        sys.exit(f"none of {', '.join(PYTHONS)} is here, so the wheel cannot be tried")
     run(sys.executable, "-m", "cyclonedx_py", "environment", folder / installed[-1], "-o", DIST / "components.cdx.json")
     return installed
 
