@@ -305,3 +305,25 @@ def test_rows_and_arrays_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(yt8m.UsageError, match=problem):
         yt8m.make_records(table, tmp_path / "out", array)
+
+
+def test_columns_are_named_as_python_has_them(tmp_path: pathlib.Path) -> None:
+    frame, x = table(40)
+    marks = frame.assign(**{name: [int(name in names) for names in frame["labels"]] for name in NAMES}, fold=0)
+    marks.loc[::3, "fold"] = 1
+    marks = marks.drop(columns="labels")
+    with pytest.raises(yt8m.UsageError, match=r"by columns='unused=fold' .it is no class., or by columns='unused='"):
+        yt8m.make_records(marks, tmp_path / "a", x, splits={"train": 1.0})
+    for number, columns in enumerate([{"unused": "fold"}, "unused=fold", {"labels": list(NAMES)}]):
+        made = yt8m.make_records(marks, tmp_path / f"b{number}", x, splits={"train": 1.0}, columns=columns)
+        assert made["classes"] == len(NAMES)
+    nameless = frame.assign(id=[f"a b {n % 20}" for n in range(40)]).rename(columns={"id": "which one"})
+    with pytest.raises(yt8m.UsageError, match="as in columns='id=COLUMN'"):
+        yt8m.make_records(nameless, tmp_path / "c", x)
+
+
+def test_a_frame_that_names_a_column_twice_is_refused(tmp_path: pathlib.Path) -> None:
+    frame, x = table(20)
+    frame.columns = ["id", "id"]
+    with pytest.raises(yt8m.UsageError, match="table names a column twice: id,id; give each its own name"):
+        yt8m.make_records(frame, tmp_path, x)

@@ -177,7 +177,7 @@ def test_lists_of_probabilities(cell: str, tmp_path: pathlib.Path) -> None:
 def test_labels_beside_corrected_ones(name: str, tmp_path: pathlib.Path) -> None:
     rows = [(video, "cat", ";".join(labels)) for video, labels in MADE.items()]
     path = write(tmp_path / "t.csv", [("id", "labels", name), *rows])
-    with pytest.raises(UsageError, match="--columns=labels=labels or --columns=labels="):
+    with pytest.raises(UsageError, match=r"--columns=labels=labels or --columns='?labels="):
         read(path)
     assert read(path, columns=[f"labels={name}"]) == MADE
 

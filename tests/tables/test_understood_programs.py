@@ -206,3 +206,13 @@ def test_an_export_without_answers_has_no_labels(tmp_path: pathlib.Path) -> None
     images = [{"id": k, "file_name": f"{k}.jpg"} for k in range(3)]
     value = {"images": images, "annotations": [], "categories": [{"id": 1, "name": "a"}]}
     assert read(write_json(tmp_path / "t.json", value)) == {"0.jpg": [], "1.jpg": [], "2.jpg": []}
+
+
+@pytest.mark.parametrize("form", ["results", "a data set with scores"])
+def test_results_of_a_model_in_the_form_of_coco_are_no_labels(form: str, tmp_path: pathlib.Path) -> None:
+    results = [{"image_id": n, "category_id": n % 3, "bbox": [1, 2, 3, 4], "score": n / 9} for n in range(9)]
+    images = [{"id": n, "file_name": f"{n}.jpg"} for n in range(9)]
+    names = [{"id": n, "name": name} for n, name in enumerate(("cat", "dog", "fox"))]
+    value = results if form == "results" else {"images": images, "annotations": results, "categories": names}
+    with pytest.raises(UsageError, match="has the results of a model as COCO's evaluation reads them"):
+        read(write_json(tmp_path / "t.json", value))

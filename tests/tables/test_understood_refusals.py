@@ -284,3 +284,14 @@ def test_two_facts_of_the_videos_are_no_classes(tmp_path: pathlib.Path) -> None:
     rows = "".join(f"v{k},{('cat', 'dog')[k % 2]},{k % 2},{k % 3 // 2}\n" for k in range(8))
     (tmp_path / "t.csv").write_text(f"id,label,hd,stereo\n{rows}")
     assert read(tmp_path / "t.csv")["v1"] == ["dog"]
+
+
+@pytest.mark.parametrize("labels", ["{0}", "{0},{1}"])
+def test_lines_of_libsvm_are_named(labels: str, tmp_path: pathlib.Path) -> None:
+    lines = [
+        f"{labels.format(n % 3, 3 + n % 2)} " + " ".join(f"{i}:{(n * i + 1) / 997:.3f}" for i in range(1, 5))
+        for n in range(20)
+    ]
+    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UsageError, match=r"are of libsvm.*load_svmlight_file"):
+        read(tmp_path / "t.txt")

@@ -48,12 +48,12 @@ def test_names_beside_the_rows_name_their_numbers(key: str, names: object, tmp_p
         (
             "t.csv",
             [(v, ";".join([*names, *(f"-{x}" for x in SHORT if x not in names)])) for v, names in MADE.items()],
-            "'-bird' seems to say that a label is missing",
+            "'-bird' seems to deny the label",
         ),
         (
             "t.csv",
             [(v, ";".join([*names, *(f"not {x}" for x in SHORT if x not in names)])) for v, names in MADE.items()],
-            "'not bird' seems to say that a label is missing",
+            "'not bird' seems to deny the label",
         ),
         ("t.csv", [(v, "b" + "".join(str(int(x in y)) for x in SHORT)) for v, y in MADE.items()], "a 0/1 vector"),
     ],

@@ -17,7 +17,7 @@ from yt8m.storage import pipes
 # a command, in backquotes or not, which has flags indeed.
 _FLAG = re.compile(
     r"`[^`]*`|\byt8m [a-z-]+(?: [^\s(),;]+)*"
-    r"|(?:\bflag )?--(\w+)(?:=('[^']*'|[\w:/+.*?{},\[\]-]*[\w/*?}\]])|=(?=\s))?"
+    r"|(?:\bflag )?--(\w+)(?:=('[^']*'|[\w:/+.*?{},=\[\]-]*[\w/*?}\]=])|=(?=\s))?"
 )
 _OWNER = re.compile(r"\b[A-Z]\w*Config: ")
 

@@ -28,6 +28,7 @@ from yt8m.scoring import video_features
 from yt8m.scoring.model_input import Data
 from yt8m.storage import copies, temporary
 from yt8m.tables.reading import find_column
+from yt8m.tables.sources import refuse_repeated_columns
 
 Path = str | os.PathLike[str]
 
@@ -41,7 +42,8 @@ def make_records(table: Any, out: Path, array: Any = None, **options: Any) -> di
       out: the folder for the records.
       array: the path of the features, as for the command; an array [videos, values] or [videos, frames, values], or
         a list of the values of each video, in the order of the table; or a dict {feature: array}.
-      **options: further options of the command, such as `level="frame"` or `splits={"train": 0.8, "validate": 0.2}`.
+      **options: further options of the command, such as `level="frame"`, `splits={"train": 0.8, "validate": 0.2}` or
+        `columns={"id": "clip", "labels": "genre"}`.
 
     Returns:
       The content of summary.json, and `understood`: what was understood of the table.
@@ -283,6 +285,7 @@ def _with_index(frame: Any) -> Any:
 def _as_file(value: Any, stem: str) -> Any:
     """The path of a new file with a table, an array, or a dict of arrays; other values as an option takes them."""
     if hasattr(value, "to_json") and hasattr(value, "columns"):
+        refuse_repeated_columns(os.path.basename(stem), list(map(str, value.columns)))
         path = f"{stem}.jsonl"
         _with_index(value).to_json(path, orient="records", lines=True, date_format="iso", force_ascii=False)
         return path
@@ -298,6 +301,10 @@ def _as_file(value: Any, stem: str) -> Any:
     if isinstance(value, Mapping):
         if all(isinstance(share, int | float) for share in value.values()):
             return [f"{name}:{share}" for name, share in value.items()]
+        if os.path.basename(stem) == "columns":  # {meaning: column, or a list of columns}
+            return [
+                f"{name}={column if isinstance(column, str) else '+'.join(column)}" for name, column in value.items()
+            ]
         if not all(hasattr(array, "shape") for array in value.values()):
             raise UsageError(f"{os.path.basename(stem)}: expected a dict {{feature: array}}, or a DataFrame.")
         np.savez(f"{stem}.npz", **value)

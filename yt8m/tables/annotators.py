@@ -38,6 +38,8 @@ def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource
             return _with_spans(_source(path, *export), label_programs.spans_of_prodigy(values))
         if vertex := _vertex(path, values):
             return vertex
+        if all({"image_id", "category_id", "score"} <= value.keys() for value in values):
+            _refuse_scores(path, values)
         if all("data_row" in value and "projects" in value for value in values):
             return _source(path, "Labelbox", labelbox.read_rows(values))
         if all("Label" in value and "External ID" in value for value in values):
@@ -64,6 +66,7 @@ def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     names = {category["id"]: str(category["name"]) for category in value["categories"]}
     owner = f"{kind.removesuffix('s')}_id"
     labels: dict[Any, list[str]] = {item["id"]: [] for item in value[kind]}
+    _refuse_scores(path, value["annotations"])
     for number, annotation in enumerate(value["annotations"]):
         for key, numbers in ((owner, labels), ("category_id", names)):
             if annotation.get(key) not in numbers:
@@ -76,6 +79,16 @@ def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     if len(set(files.values())) < len(files):
         raise UsageError(f"{path}: two of the {kind} have the same file name; give each its own.")
     return _source(path, "COCO", {files[number]: names for number, names in labels.items()})
+
+
+def _refuse_scores(path: str, annotations: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses annotations with scores, as COCO's evaluation reads the results of a model."""
+    scores = {annotation["score"] for annotation in annotations if "score" in annotation} - {0, 1, None}
+    if scores:
+        raise UsageError(
+            f"{path} has the results of a model as COCO's evaluation reads them, with scores as {min(scores)}, and "
+            "no labels of people. Keep the annotations that count, and delete their key score."
+        )
 
 
 def _coin(path: str, value: Mapping[str, Any]) -> MemorySource | None:

@@ -18,6 +18,7 @@ MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows 
 _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further
 _MOST_VALUES = 30_000  # different values of a column that are kept
 _ROWS_AT_ONCE = 8192
+_FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
 _PAIRS = [
     ({"1", "1.0"}, {"0", "0.0"}),
@@ -151,3 +152,14 @@ def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) 
             f"{path}: the first row below the header, {firsts[0]!r} and {firsts[1]!r}, has the types of the columns, "
             "and is no video. Delete such lines below the header."
         )
+
+
+def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:
+    """Raises `UsageError` if no two cells of a column are alike, so that it holds titles or remarks and no classes."""
+    if len(counts) < _FEWEST_REMARKS or set(counts.values()) != {1} or not facts.is_unique or facts.is_numeric:
+        return
+    raise UsageError(
+        f'{source.path}: no two cells of "{name}" are alike, such as {str(next(iter(counts)))[:60]!r}, so they are '
+        f"hardly classes. Choose the column of the classes by --columns=labels=COLUMN, which may be {name}; it has: "
+        f"{', '.join(source.columns)[:300]}."
+    )

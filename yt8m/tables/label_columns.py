@@ -12,11 +12,19 @@ from yt8m.tables import class_columns
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import JOIN, SPLIT_WORDS, VAGUE_RANK, is_label_word, is_remark, meaning_of, normalized, words
+from yt8m.tables.meanings import (
+    JOIN,
+    SPLIT_WORDS,
+    VAGUE_RANK,
+    columns_flag,
+    is_label_word,
+    is_remark,
+    meaning_of,
+    normalized,
+    words,
+)
 from yt8m.tables.side_columns import is_constant, is_of_program, refuse_side_columns
-from yt8m.tables.sources import Source
 
-_FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
@@ -95,7 +103,7 @@ class LabelFinder:
             if is_revision and others and not self._columns.is_empty(name):
                 raise UsageError(
                     f'{self._where}: either "{others[0]}" has the labels, or "{name}". Choose by '
-                    f"--columns=labels={others[0]} or --columns=labels={name}."
+                    f"{columns_flag('labels', others[:1])} or {columns_flag('labels', [name])}."
                 )
 
     def _refuse_counts(self, classes: Sequence[str]) -> None:
@@ -109,7 +117,7 @@ class LabelFinder:
                 raise UsageError(
                     f'{self._where}: beside the columns of 0 and 1, "{name}" has numbers such as {others[0]}. Write 1 '
                     "or 0 into all of them, or name the columns of the classes, as in "
-                    f"--columns=labels={JOIN.join(classes[:3])}."
+                    f"{columns_flag('labels', classes[:3])}."
                 )
 
     def _refuse_classes_beside(self, name: str) -> None:
@@ -137,8 +145,8 @@ class LabelFinder:
     def _class_or_number(self, name: str, columns: Sequence[str]) -> UsageError:
         return UsageError(
             f'{self._where}: the columns {", ".join(columns)} all hold 0 and 1. Either "{name}" has the number of each '
-            f"class, or there is a column for each class. Choose by --columns=labels={name} or "
-            f"--columns=labels={JOIN.join(columns)}."
+            f"class, or there is a column for each class. Choose by {columns_flag('labels', [name])} "
+            f"or {columns_flag('labels', columns)}."
         )
 
     def _is_feature(self, name: str) -> bool:
@@ -225,11 +233,10 @@ class LabelFinder:
         others_are_vague = all(rank < 2 or rank >= VAGUE_RANK for rank in ranks)  # such as `true_label`
         if len(kinds) == 1 and len(exact) == 1 and others_are_vague:
             return exact
-        choices = " or ".join(f"--columns=labels={name}" for name in filled[:4])
-        joined = JOIN.join(filled[:4])
+        choices = " or ".join(columns_flag("labels", [name]) for name in filled[:4])
         raise UsageError(
             f"{self._where}: several columns may have the labels: {', '.join(filled)}. Choose by {choices}, or take "
-            f"all by --columns=labels={joined}."
+            f"all by {columns_flag('labels', filled[:4])}."
         )
 
     def _with_first(self, candidates: Sequence[str]) -> list[str]:
@@ -346,14 +353,3 @@ class LabelFinder:
     def _share_values(self, names: Sequence[str]) -> bool:
         values = [set(map(str, self._columns.facts[name].filled)) for name in names]
         return all(2 * len(column_facts & values[0]) > len(column_facts) for column_facts in values[1:])
-
-
-def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:
-    """Raises `UsageError` if no two cells of a column are alike, so that it holds titles or remarks and no classes."""
-    if len(counts) < _FEWEST_REMARKS or set(counts.values()) != {1} or not facts.is_unique or facts.is_numeric:
-        return
-    raise UsageError(
-        f'{source.path}: no two cells of "{name}" are alike, such as {str(next(iter(counts)))[:60]!r}, so they are '
-        f"hardly classes. Choose the column of the classes by --columns=labels=COLUMN, which may be {name}; it has: "
-        f"{', '.join(source.columns)[:300]}."
-    )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables import bracketed, label_lists, odd_labels, separators
+from yt8m.tables import bracketed, label_lists, negations, odd_labels, separators
 from yt8m.tables.class_names import WHOLE_FLOAT, is_nothing
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.list_forms import NUMBER, form_of_lists, structured_form, vector_form
@@ -79,6 +79,7 @@ def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Colle
     """The form with the separator that the user named."""
     texts = {str(cell): count for cell, count in cells.items() if not isinstance(cell, tuple | dict)}
     separators.refuse_unused(separator, texts, known_names, source)
+    negations.refuse_denied([separators.split(text, separator) for text in texts], known_names, source)
     return LabelForm(f"separated by {separators.show(separator)}", Splitter(separator), separator)
 
 
@@ -123,6 +124,7 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
         odd_labels.refuse_scores(texts, source, always=True)
+    negations.refuse_negations(texts, known_names, source)
     pieces_of_all = {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}
     odd_labels.refuse_scores(pieces_of_all, source)
     odd_labels.refuse_counts(pieces_of_all, known_names, source)
@@ -130,6 +132,7 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     separator = separators.find_separator(texts, known_names, source)
     odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
+    negations.refuse_denied(pieces, known_names, source)
     odd_labels.refuse_odd_names({name for names in pieces for name in names}, known_names, source)
     is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
     if (pattern := _decoration(pieces, separator)) and not is_known:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables import label_lists, odd_labels, separators
+from yt8m.tables import label_lists, negations, odd_labels, separators
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.splitting import LabelForm, Split, Splitter
 
@@ -46,11 +46,16 @@ def form_of_lists(
             f"Write all as lists, or choose --label_separator={separators.NONE} if each cell is one name."
         )
     checked = frozenset(map(str.strip, map(str, names)))
+    negations.refuse_denied(_as_texts(items.values()), known_names, source)
     odd_labels.refuse_odd_names(checked, known_names, source)
     odd_labels.refuse_counts(checked, known_names, source)
     has_floats = all(NUMBER.fullmatch(name) for name in checked)
     split = _list_items if others or not label_lists.is_padded(list(items.values()), source) else _padded_items
     return LabelForm("lists", split, has_whole_floats=has_floats, checked=checked)
+
+
+def _as_texts(items: Iterable[Sequence[Any]]) -> list[list[str]]:
+    return [[str(item).strip() for item in pieces] for pieces in items]
 
 
 def _inside_lists(
@@ -139,6 +144,7 @@ def structured_form(
                 lambda cell: [part for item in label_lists.flatten(cell) for part in splitter(item)],
                 separators_found,
             )
+    negations.refuse_denied(_as_texts(items), known_names, source)
     odd_labels.refuse_odd_names(names, known_names, source)
     odd_labels.refuse_counts(names, known_names, source)
     is_padded = not texts and label_lists.is_padded(items, source)

@@ -38,7 +38,7 @@ _ID_NAMES = words(
     "asset asset_id tconst movie movie_id film_id external_id data_id segment_id uid uuid guid key "
     "ids video_ids clip_ids file_names filenames names vid_name observation_id media_file_name sample_key image_index "
     "image_url video_url media_url audio_url url uri source_file video_file movie_file source_ref "
-    "input_video_url input_image_url input_audio_url "
+    "input_video_url input_image_url input_audio_url imdb_id imdbid tmdb_id tmdbid "
     "datei dateiname vidéo vídeo bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл "
     "видео 文件 文件名 视频 ファイル ファイル名 動画 파일"
 )

@@ -91,13 +91,14 @@ def refuse_odd_names(names: Collection[str], known_names: Collection[str], sourc
     """Refuses labels that deny or doubt another label, as in `dog;-cat` and `dog;cat?`."""
     names = set(names)
     refuse_enumerations(names, known_names, source)
-    negatives = [name for name in names if (match := _NEGATIVE.match(name)) and name[match.end() :] in names]
+    unknown = names - set(known_names)
+    negatives = [name for name in unknown if (match := _NEGATIVE.match(name)) and name[match.end() :] in names]
     if len(negatives) > 1 and 3 * len(negatives) > len(names):
         raise UsageError(
             f"{source}: {min(negatives)[:60]!r} seems to say that a label is missing, since it is another label with a "
             "sign before it. Keep only the labels that a video has."
         )
-    for name in sorted(names - set(known_names)):
+    for name in sorted(unknown):
         stem = next(filter(None, match.groups())) if (match := _DOUBTFUL.fullmatch(name)) else ""
         if stem and stem in names:
             raise UsageError(

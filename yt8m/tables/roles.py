@@ -26,6 +26,7 @@ _VALUE_NAMES = frozenset(
 )
 _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
 _ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
+_SPARSE_VECTOR = re.compile(r"(?:\d+ )?\d+:[-+\d.eE]+(?: \d+:[-+\d.eE]+)*")
 _MOST_OF = 0.9
 _NO_NAME = re.compile(
     r"\s|\d:\d\d|^\d+[-/.]\d+[-/.]\d+|[;,|]"
@@ -279,6 +280,7 @@ class RoleFinder:
 
     def _id_by_cells(self) -> str:
         """The id of a table without a header, or whose first column R or pandas has left without a name."""
+        self._refuse_sparse_vectors()
         for place, name in enumerate(self._columns.invented()):
             facts = self._columns.facts.get(name)
             if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
@@ -300,6 +302,17 @@ class RoleFinder:
                 f"{self._columns.path}: the first fields, such as {texts[0][:60]!r}, are cut within brackets, as in "
                 "the text of a program or of SQL. Save the table as CSV, with a header such as id and labels."
             )
+
+    def _refuse_sparse_vectors(self) -> None:
+        """Refuses lines of libsvm, `1,3 1:0.5 7:0.25`: labels, and the values of features by their numbers."""
+        for name in self._columns.invented():
+            texts = [str(value) for value in self._columns.facts[name].filled] if name in self._columns.facts else []
+            if texts and all(map(_SPARSE_VECTOR.fullmatch, texts)):
+                raise UsageError(
+                    f"{self._columns.path}: lines such as those with {texts[0][:60]!r} are of libsvm, without ids. "
+                    "Read it by sklearn.datasets.load_svmlight_file(FILE, multilabel=True), and save an NPZ file with "
+                    "the arrays id, labels (0/1 vectors) and the features."
+                )
 
     def _refuse_id_with_label(self, name: str, texts: Sequence[str]) -> None:
         """Refuses fields such as `v00 cat`, an id and a label, where a comma stands between the labels."""

@@ -18,8 +18,7 @@ from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import NameCleaner
 from yt8m.tables.columns import TableColumns, matrix, number_list
 from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.facts import Facts, examine, refuse_types
-from yt8m.tables.label_columns import refuse_remarks
+from yt8m.tables.facts import Facts, examine, refuse_remarks, refuse_types
 from yt8m.tables.label_forms import find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name

@@ -129,7 +129,7 @@ def test_labels_that_are_numbers_are_the_classes(
     run(table=table, out=str(tmp_path / "b"), label_names=True)
     assert sorted(vocabulary.read(str(tmp_path / "b" / "vocabulary.csv")).names) == list("0123456")
     twice = write_table(clips / "twice.csv", [("v", "features/1.npy", "01;1;0")])
-    (_, record) = read(run(table=twice, out=str(tmp_path / "d")))["v"]
+    (_, record) = read(run(table=twice, out=str(tmp_path / "d"), label_names=False))["v"]
     assert record.values("labels") == [0, 1]
     names = tmp_path / "seven.csv"
     names.write_text("index,name\n" + "".join(f"{n},class of {n}\n" for n in range(8)))
@@ -231,6 +231,9 @@ def test_labels_with_another_separator(
     [
         (["1999", "2004", "2024"], {}, "the labels are 3 numbers, so there would be 2025 classes.* --label_names"),
         (["1999", "2004", "2024"], {"label_names": True}, ""),
+        (["001", "002", "010"], {}, "some begin with 0, such as '001'.*--label_names, which keeps .*--nolabel_names"),
+        (["001", "002", "010"], {"label_names": True}, ""),
+        (["001", "002", "010"], {"label_names": False}, ""),
         (["1999", "2004", "2024"], {"label_names": False}, ""),
         (["0", "3", "7"], {}, ""),
         (

@@ -243,6 +243,7 @@ def _classes_of_numbers(names: Counter[str], vocabulary_so_far: Vocabulary | Non
 
 def refuse_unclear_labels(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
     """Refuses labels with two readings; none if the user named all classes by --vocabulary."""
+    _refuse_leading_zeros(names, classes, flags)
     if flags.vocabulary:
         return
     earlier = find_vocabulary(flags)
@@ -263,6 +264,16 @@ def _refuse_similar_names(names: Collection[str], known_names: Collection[str]) 
                 f"the labels {_apart(other, name)} differ only in case, blanks or how letters are encoded. If they "
                 "mean one class, write them alike; if they mean two, name all classes by --vocabulary=FILE."
             )
+
+
+def _refuse_leading_zeros(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
+    """Refuses labels such as `007`, which would become the class 7."""
+    padded = sorted(name for name in names if len(name) > 1 and name.startswith("0") and name.isdecimal())
+    if padded and flags.label_names is None and classes.number.get(padded[0]) == int(padded[0]):
+        raise UsageError(
+            f"the labels are numbers, and some begin with 0, such as {padded[0]!r}. If they are names, such as codes, "
+            "add --label_names, which keeps the zeros; if they are the numbers of classes, add --nolabel_names."
+        )
 
 
 def _refuse_unused_numbers(names: Collection[str], classes: Classes, flags: DataSetFlags) -> None:
