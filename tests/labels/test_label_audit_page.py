@@ -32,7 +32,7 @@ def test_the_page_shows_the_tables_with_links(tmp_path: pathlib.Path, monkeypatc
     assert "issues.csv has all 3 rows; these are the first 2." in page
     assert "v3" not in page
     assert page.index("v1") < page.index("=v2")
-    assert "classes.csv has all 0 rows." in page
+    assert "Nothing was found; classes.csv has no row." in page
 
 
 @pytest.mark.heavy

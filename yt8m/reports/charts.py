@@ -146,7 +146,7 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
     def draw(axes: Any) -> list[Mark]:
         drawn = []
         for run, curve in zip(runs, map(measures.thinned, curves), strict=True):
-            (line,) = axes.plot(curve.recall, curve.precision, color=run.colour, linewidth=1.6)
+            (line,) = axes.plot(curve.recall, curve.precision, color=run.colour, linewidth=1.6, clip_on=False)
             points = zip(*(column.tolist() for column in curve), strict=True)
             marks = [Mark(r, p, f"precision {p:.3f}, recall {r:.3f}, score {score:.3g}") for p, r, score in points]
             drawn.append((line, marks))
@@ -171,7 +171,9 @@ def calibration(runs: Sequence[Run]) -> Picture:
         axes.plot([0, 1], [0, 1], color="#8b8fa3", linestyle=":", linewidth=1)
         drawn = []
         for run, curve in zip(runs, curves, strict=True):
-            (line,) = axes.plot(curve.scores, curve.shares, "o-", color=run.colour, markersize=4, linewidth=1.6)
+            (line,) = axes.plot(
+                curve.scores, curve.shares, "o-", color=run.colour, markersize=4, linewidth=1.6, clip_on=False
+            )
             bins = zip(*(column.tolist() for column in curve[:3]), strict=True)
             text = "mean score {:.3f}; {:.3f} of {:,} predictions are right"
             drawn.append((line, [Mark(score, share, text.format(score, share, size)) for score, share, size in bins]))
