@@ -77,9 +77,19 @@ _MODULES = {
 }
 
 
+# {what other packages call it: what it is here}
+_OTHER_NAMES = {
+    "train": "yt8m.fit(data=...) trains on records, yt8m.Classifier().fit(X, y) on arrays",
+    "predict": "yt8m.load(path).predict(data) predicts",
+    "eval": "yt8m.evaluate(path, data) evaluates",
+    "load_model": "yt8m.load(path) loads a model",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'yt8m' has no attribute {name!r}")
+        hint = f"; {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+        raise AttributeError(f"module 'yt8m' has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(_MODULES.get(name, "yt8m.python_api")), name)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pathlib
 
+import numpy as np
 import pytest
 from golden_data import golden
 
 import yt8m
+from yt8m.python_api.results import ResultRows
 
 DATA = str(golden("checkpoint_logistic/test.tfrecord"))
 
@@ -39,3 +41,32 @@ def test_records_and_batches_say_in_one_line_what_they_are() -> None:
 def test_labels_beside_records_are_refused() -> None:
     with yt8m.load(golden("run_format_1")) as model, pytest.raises(yt8m.UsageError, match="labels of their own"):
         model.evaluate(DATA, [["a"]])
+
+
+def test_files_without_records_are_refused_at_the_call(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    (tmp_path / "a.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + b"\0" * 100)
+    (tmp_path / "t.csv").write_text("id,labels\na,b\n")
+    with yt8m.load(golden("run_format_1")) as model:
+        for name, remedy in (("x.npy", "numpy.load"), ("a.mp4", "predict_video"), ("t.csv", "DataFrame")):
+            for data in (tmp_path / name, [str(tmp_path / name)]):
+                with pytest.raises(yt8m.UsageError, match=rf"{name} is .*: .*{remedy}"):
+                    model.predict(data)
+        (tmp_path / "b.tfrecord").write_bytes(pathlib.Path(DATA).read_bytes())
+        ids = [video.id for video in model.predict([DATA, tmp_path / "b.tfrecord"])]
+        assert ids == 2 * [video.id for video in model.predict(DATA)]
+
+
+def test_names_of_other_packages_are_answered() -> None:
+    for name, answer in (("train", r"yt8m\.fit"), ("predict", r"yt8m\.load"), ("eval", r"yt8m\.evaluate")):
+        with pytest.raises(AttributeError, match=answer):
+            yt8m.__getattr__(name)
+    with pytest.raises(yt8m.UsageError, match="Classifier"):
+        yt8m.fit([[1.0]], [["a"]])  # type: ignore[misc]
+
+
+def test_each_figure_of_a_run_has_a_column() -> None:
+    row = ResultRows("runs", [{"run": "a", "figures": {"gap": 0.5, "mAP": 0.4}}, {"run": "b", "figures": None}])
+    assert row.to_frame().columns.tolist() == ["run", "figures", "GAP", "mAP"]
+    with pytest.raises(yt8m.UsageError, match="dict of the columns"):
+        yt8m.make_records([["a"], ["b"]], "out", [[1.0], [2.0]])

@@ -321,7 +321,12 @@ def _has_values(item: Any) -> bool:
 
 def _rows_of(table: Any) -> list[Mapping[str, Any]] | None:
     """The rows of a table that is a list of dicts, or a dict {column: values of all rows}; None for other tables."""
-    if isinstance(table, list | tuple) and table and all(isinstance(row, Mapping) for row in table):
+    if isinstance(table, list | tuple) and table:
+        if not all(isinstance(row, Mapping) for row in table):
+            raise UsageError(
+                "table: expected a path, a DataFrame, a list of dicts or a dict of the columns, such as "
+                "{'id': ids, 'labels': labels}."
+            )
         return list(table)
     # A dict of arrays alone is written as an .npz.
     if not isinstance(table, Mapping) or not any(isinstance(values, list | tuple) for values in table.values()):

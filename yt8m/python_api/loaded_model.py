@@ -19,6 +19,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
+from yt8m.python_api import given_files
 from yt8m.python_api.call_scope import call_scope, in_words_of_python, local_path, name_list, video_path
 from yt8m.python_api.labelled_arrays import with_labels
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
@@ -65,11 +66,11 @@ class Model(Closing):
         """The best classes of each video. Only one batch is in memory.
 
         Args:
-          data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict {feature: array
-            [videos, size] or [videos, frames, size], or for each video an array [frames, size]}. If the model takes one
-            feature, its array need not be in a dict, and may be a DataFrame: its columns must be those of the training
-            if the model was trained on a DataFrame, else they count by their place. The id of a video is then the
-            number of its row.
+          data: the result of `read_records`, a file pattern or a list of them, one or several `NumpyBatch`, or a dict
+            {feature: array [videos, size] or [videos, frames, size], or for each video an array [frames, size]}. If the
+            model takes one feature, its array need not be in a dict, and may be a DataFrame: its columns must be those
+            of the training if the model was trained on a DataFrame, else they count by their place. The id of a video
+            is then the number of its row.
           top_k: number of classes for each video.
 
         Returns:
@@ -86,6 +87,9 @@ class Model(Closing):
         return Predictions(self._predict_batches(self._checked_batches(data), top_k))
 
     def _checked_batches(self, data: Data) -> Iterator[Videos]:
+        if (paths := given_files.paths_in(data)) and not self._scorer.takes.has_own_reader:
+            given_files.refuse_other_files(paths)
+            return self._scorer.batches(self._scorer.records(paths if len(paths) > 1 else paths[0]))
         data = self._scorer.takes.by_name(data)
         batches = self._scorer.batches(data)
         if isinstance(data, Mapping | NumpyBatch):

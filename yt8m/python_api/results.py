@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yt8m.errors import UsageError
-from yt8m.eval_util.named_figures import NamedFigures
+from yt8m.eval_util.named_figures import NamedFigures, spelling_of
 
 if TYPE_CHECKING:
     import pandas
@@ -164,6 +164,11 @@ class EvaluationReport(NamedFigures):
         )
 
 
+def _spelled(figures: Any) -> dict[str, Any]:
+    """The figures of a run by their spellings, such as `GAP`; none for what are no figures."""
+    return {spelling_of(name): value for name, value in figures.items()} if isinstance(figures, Mapping) else {}
+
+
 class ResultRows(list[dict[str, Any]]):
     """A list of rows, each a dict, that knows what they are.
 
@@ -176,7 +181,7 @@ class ResultRows(list[dict[str, Any]]):
         self.kind = kind
 
     def to_frame(self) -> pandas.DataFrame:
-        """The rows as a DataFrame.
+        """The rows as a DataFrame, in which each of the `figures` of a run has a column of its own.
 
         Returns:
           A row for each.
@@ -184,7 +189,7 @@ class ResultRows(list[dict[str, Any]]):
         Raises:
           UsageError: pandas is not installed.
         """
-        return frame_of(self)
+        return frame_of([{**row, **_spelled(row.get("figures"))} for row in self])
 
     def __repr__(self) -> str:
         return f"<{len(self)} {self.kind}>"

@@ -8,13 +8,19 @@ import pathlib
 from typing import Any
 
 from yt8m.command_line import program
+from yt8m.errors import UsageError
 from yt8m.python_api import fitting
 from yt8m.python_api.call_scope import in_words_of_python
 from yt8m.python_api.fitting import FittedRun
 
 
-def fit(**flag_values: Any) -> FittedRun:
+def fit(*operands: Any, **flag_values: Any) -> FittedRun:
     """Trains a model in this process, as train.py does."""
+    if operands:
+        raise UsageError(
+            "fit takes options by name, such as fit(data=FOLDER) for records; yt8m.Classifier().fit(X, y) trains on "
+            "arrays."
+        )
     with program.shown_log(), in_words_of_python():
         return fitting.train_in_process(flag_values)
 
