@@ -129,9 +129,6 @@ MORE_MODELS = {
         ],
         unstable=r".*",  # the clock says how many candidates are tried
     ),
-    "train without --exact_resume": Command(
-        ["train", *train_words(pathlib.Path("run"), *_SHORT, "--exact_resume=false")], unstable=_GRAPHS
-    ),
     "train that validates": Command(
         ["train", *train_words(pathlib.Path("run"), *_VALIDATING)], unstable=rf"{_GRAPHS}|{_STATE}|.*/validation\.json"
     ),
@@ -236,10 +233,6 @@ REMOTE_MODELS = {
             "--export_model_steps=0",
         ],
         unstable=r".*",  # the clock says how many candidates are tried
-    ),
-    "train without --exact_resume": Command(
-        ["train", *train_words(pathlib.Path("{out}"), *_SHORT, "--exact_resume=false")],
-        unstable=rf"{_GRAPHS}|gs://config\.json",
     ),
     "inference of an archive": Command(
         [

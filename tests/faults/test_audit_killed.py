@@ -42,6 +42,7 @@ PHASES = (
     ("yt8m.labels.folds", "score_videos", 1),  # the model of the first fold is trained, but has scored nothing
     ("yt8m.labels.label_audit", "write_scores", 2),  # of the second fold, after that of the first
     ("yt8m.runner.saver", "RunSaver.save", 1),  # while the model of the second fold is saved
+    ("yt8m.storage", "remove_tree", 1),  # the second fold is scored, but its model is still there
     ("yt8m.labels.video_copies", "measure_effect", 1),
     ("yt8m.labels.findings", "write_decisions", 1),
     ("yt8m.labels.label_audit", "write_page", 1),

@@ -264,7 +264,7 @@ class LabelAudit:
                 ",".join(training_files), "model_of_splits", len(videos.ids) - len(indices)
             )
             write_scores(path, score_fold(config, other_files))
-            self._remove_from_work("model_of_splits")
+        self._remove_from_work("model_of_splits")
         ids = [findings.id_of_text(videos.ids[index]) for index in indices.tolist()]
         return video_copies.measure_effect(read_scores(path), ids, seen[indices], self._training.data.num_classes)
 
@@ -291,7 +291,7 @@ class LabelAudit:
                     self._folds.others(fold), f"model{fold}", len(videos.ids) - len(indices)
                 )
                 write_scores(self._scores_path(fold), score_fold(config, [self._folds.pattern(fold)]))
-                self._remove_from_work(f"model{fold}")
+            self._remove_from_work(f"model{fold}")  # also that of a start that was killed after it wrote the scores
             yield indices, read_scores(self._scores_path(fold))
 
     def _config_of_training(self, pattern: str, folder: str, videos: int) -> TrainConfig:
