@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import shutil
 from typing import Any
 
 import numpy as np
@@ -212,3 +213,20 @@ def test_flags_may_change_as_long_as_nothing_is_scored(
         cli.main([*words, "--folds=2"])
     assert begun
     assert cli.main([*words, "--folds=3"]) == 2
+
+
+def test_a_shard_that_another_of_the_same_size_and_time_replaced_is_noticed(
+    made: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(made / "data", tmp_path / "data")
+    words = ["audit", f"--data={tmp_path}/data/video/test/*.tfrecord", f"--out={tmp_path}/audit", "--folds=2"]
+    monkeypatch.setattr(label_audit, "score_fold", lambda *_: 1 / 0)
+    for _ in range(2):  # the second start goes on with what the first one has divided
+        with pytest.raises(ZeroDivisionError):
+            cli.main(words)
+    shard = min((tmp_path / "data/video/test").glob("*.tfrecord"))
+    shutil.copy2(shard, tmp_path / "other")
+    assert shard.stat().st_mtime_ns == (tmp_path / "other").stat().st_mtime_ns
+    (tmp_path / "other").replace(shard)
+    assert cli.main(words) == 2
+    assert "has an audit of other data" in capsys.readouterr().err
