@@ -36,7 +36,7 @@ def test_columns_of_two_levels(header: list[tuple[str, ...]], tmp_path: pathlib.
 
 def test_two_columns_of_one_name_are_still_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="names a column twice"):
-        read(write(tmp_path / "t.csv", [("id", "labels", "labels"), ("v1", "cat", "dog"), ("v2", "dog", "cat")]))
+        read(write(tmp_path / "t.csv", [("id", "source", "source"), ("v1", "cat", "dog"), ("v2", "dog", "cat")]))
 
 
 @pytest.mark.parametrize("title", ['"V{} Story" (1995)', "Story, The {} (1995)", "Story {}"])

@@ -27,11 +27,11 @@ def find_form(texts: Collection[str]) -> LabelForm | None:
     for kind, (cell, label) in _PATTERNS.items():
         if texts and all(map(cell.fullmatch, texts)):
             has_several = any(len(label.findall(text)) > 1 for text in texts)
-            return LabelForm(f"each in {kind}", _Split(kind)) if has_several or kind == "<>" else None
+            return LabelForm(f"each in {kind}", _BracketSplit(kind)) if has_several or kind == "<>" else None
     return None
 
 
-class _Split:
+class _BracketSplit:
     """Splits texts into the labels in brackets."""
 
     def __init__(self, kind: str) -> None:

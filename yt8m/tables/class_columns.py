@@ -15,6 +15,8 @@ from yt8m.tables.sources import Rows
 _FEW_CLASSES = 12
 _CHOICE = re.compile(r"([^\[\]]*)\[([^\[\]]*[^\[\]\d][^\[\]]*)\]")  # as in `What is shown? [cat]` of a form's answers
 _ROWS_AT_ONCE, _MOST_ROWS = 8192, 50_000
+# As REDCap and Qualtrics name the columns of the options of a question.
+_OPTION = re.compile(r"(.*)(?:\(choice=(?=.*\)$)| - Selected Choice - | \? - |\? - )(.+?)\)?")
 _ANSWER = re.compile(r"Answer\.(.+?)(?:\.(?:on|true))?")  # as Mechanical Turk names the boxes of a form
 
 
@@ -39,6 +41,9 @@ def class_names(columns: Sequence[str]) -> dict[str, str]:
     choices = [match for name in columns if (match := _CHOICE.fullmatch(name))]
     if len(choices) == len(columns) and len({match[1] for match in choices}) == 1:
         return {match[0]: match[2].strip() for match in choices}
+    options = [_OPTION.fullmatch(name) for name in columns]
+    if all(options) and len({match[1] for match in options if match}) == 1:
+        return {match[0]: match[2].strip() for match in options if match}
     answers = [_ANSWER.fullmatch(name) for name in columns]
     if all(answers):
         return {match[0]: match[1] for match in answers if match}

@@ -12,7 +12,24 @@ from typing import Any
 _NOTHING = frozenset(
     [
         *("", "(no genres listed)", "nan", "none", "null", "na", "n/a", "n.a.", "nat", "<na>", "#n/a", r"\n"),
-        *("-", "--", "\u2014", "\u2013", "?", "''", '""', "[]", "{}", "()", "set()", "[ ]", "['']", "[none]", "[nan]"),
+        *(
+            "-",
+            "--",
+            ".",
+            "\u2014",
+            "\u2013",
+            "?",
+            "''",
+            '""',
+            "[]",
+            "{}",
+            "()",
+            "set()",
+            "[ ]",
+            "['']",
+            "[none]",
+            "[nan]",
+        ),
         *(
             "missing",
             "(none)",
@@ -35,6 +52,7 @@ WORD_PAIRS = (
     *(("present", "absent"), ("checked", "unchecked")),
     *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
     *(("on", "off"), ("selected", "not selected"), ("mentioned", "not mentioned"), ("visible", "not visible")),
+    *(("genannt", "nicht genannt"), ("quoted", "not quoted"), ("chosen", "not chosen")),
     *(("ja", "nej"), ("ja", "nei"), ("já", "nei"), ("jah", "ei"), ("kyllä", "ei"), ("taip", "ne"), ("jā", "nē")),
     *(("ano", "ne"), ("áno", "nie"), ("da", "ne"), ("da", "nu"), ("да", "не"), ("так", "ні"), ("igen", "nem")),
     *(

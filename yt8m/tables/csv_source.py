@@ -12,10 +12,11 @@ from typing import Any
 from yt8m.errors import RunError
 from yt8m.tables import dialects, encodings, footers, plain_csv
 from yt8m.tables.columns import NUMBERED
-from yt8m.tables.meanings import meaning_of
-from yt8m.tables.sources import Rows, refuse_repeated_columns
+from yt8m.tables.meanings import is_of_labels, meaning_of
+from yt8m.tables.sources import Rows, refuse_repeated_columns, with_numbers
 
 _SAMPLE = 1 << 18  # characters from which the dialect is found
+_LOOKED_AT = 10_000  # rows in which texts of columns without a name are looked for
 _TEXT_FORMULA = re.compile('="(.*)"', re.DOTALL)  # how programs keep a spreadsheet from changing a text
 
 
@@ -36,7 +37,8 @@ class CsvSource:
             sample = text.read(_SAMPLE)
             sample += text.readline() if sample else ""
         self.dialect = dialects.sniff(sample, column_names)
-        header = self.dialect.header
+        header = with_numbers(self.dialect.header, is_of_labels)
+        self.dialect = self.dialect._replace(header=header)
         refuse_repeated_columns(path, header)
         self.columns: Sequence[str] = [name for name in header if name]
         # Arrow is worth its import for files beyond the sample.
@@ -126,6 +128,16 @@ class CsvSource:
             f"the row has {len(row)} fields, but the header has {len(self.dialect.header)}; put a text with a "
             f"{_name_of(self.dialect.sign)} in quotes"
         )
+
+    def cells_without_name(self) -> dict[int, set[str]]:
+        """{number of a column without a name: the texts in it}, of the first rows; the first column has an index."""
+        places = [place for place, name in enumerate(self.dialect.header) if place and not name]
+        cells: dict[int, set[str]] = {place + 1: set() for place in places}
+        with self._open_rows() as (rows, _):
+            for row in itertools.islice(rows, _LOOKED_AT) if places else ():
+                for place in places:
+                    cells[place + 1].update(row[place : place + 1])
+        return cells
 
     @contextlib.contextmanager
     def _open_rows(self) -> Iterator[tuple[Iterator[list[str]], Any]]:

@@ -15,7 +15,7 @@ _ROWS_AT_ONCE = 8192
 _COLUMNS = 8  # so many columns of a row are looked at
 LAST = 3  # so many rows at the end may be no videos
 _TOTAL = re.compile(
-    r"(?:grand |sub)?(?:totals?|sums?|counts?|summe|gesamt|insgesamt|anzahl|somme|totale|suma|total general|razem|"
+    r"all|(?:grand |sub)?(?:totals?|sums?|counts?|summe|gesamt|insgesamt|anzahl|somme|totale|suma|total general|razem|"
     r"итого|всего|合計|总计|合计)"
     r"(?: (?:of |number of )?(?:videos?|clips?|rows?|files?|items?|records?|entries|labels?))?"
     r"\s*[:=]?\s*\d*",

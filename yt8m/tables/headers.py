@@ -41,22 +41,46 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
 
 
 def _two_levels(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
-    """The header of columns of two levels, as pandas writes them; None for other tables.
+    """The header of columns of two levels, as pandas and programs for forms write them; None for other tables.
 
-    Its first line repeats a name, as in `id,labels,labels`, and the second has the names below it, as in `,cat,dog`. A
-    third one may name the index alone.
+    Its first line repeats a name, as in `id,labels,labels`, or stands above merged cells, as in `id,labels,`; the
+    second has the names below it, as in `,cat,dog`. A third one may name the index alone.
     """
     if len(rows) < 3 or len(rows[0]) != len(rows[1]):
         return None
-    repeated = {name for name, count in Counter(filter(None, rows[0])).items() if count > 1}
-    below = [name for group, name in zip(rows[0], rows[1], strict=True) if group in repeated]
-    cells = {cell for row in rows[2:] for cell in row[1:]}
-    if not below or not all(below) or len(set(below)) < len(below) or not cells.isdisjoint(below):
+    if all(rows[0]) and not any(rows[1][1:]) and (meaning_of(rows[1][0]) or ("",))[0] == "id":
+        return [rows[1][0], *rows[0][1:]], 2  # a line with the name of the index alone
+    groups = _filled_groups(rows[0], rows[1])
+    repeated = {name for name, count in Counter(filter(None, groups)).items() if count > 1}
+    places = [place for place, group in enumerate(groups) if group in repeated]
+    below = [rows[1][place] for place in places]
+    if not below or not all(below) or len(set(below)) < len(below):
         return None
-    header = [name or group for group, name in zip(rows[0], rows[1], strict=True)]
+    for place in places:  # a column of a form may repeat its name
+        others = {name for name in below if name != rows[1][place]}
+        if any(row[place] in others for row in rows[2:] if place < len(row)):
+            return None
+    header = [
+        name if place in places else _better_name(group, name)
+        for place, (group, name) in enumerate(zip(groups, rows[1], strict=True))
+    ]
     if rows[2][0] and not any(rows[2][1:]) and not header[0]:
         return [rows[2][0], *header[1:]], 3
     return header, 2
+
+
+def _filled_groups(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """The names of a first line, also above the empty cells that follow each, if the second line is no row of data."""
+    if second[0] and not meaning_of(second[0]) and any(first[1:]):
+        return list(first)
+    groups: list[str] = []
+    for group, name in zip(first, second, strict=True):
+        groups.append(group or (groups[-1] if groups and name else ""))
+    return groups
+
+
+def _better_name(group: str, name: str) -> str:
+    return group if group and (not name or (meaning_of(group) and not meaning_of(name))) else name
 
 
 def _names_ids_alone(rows: Sequence[Sequence[str]]) -> bool:

@@ -126,11 +126,43 @@ def rows_with_names(path: str, value: Row) -> Any:
     names = find_names(value)
     if names is None:
         return None
+    if (joined := _joined(value, names)) is not None:
+        return joined
     others = {key: rows for key, rows in value.items() if key != names.key and isinstance(rows, list | dict) and rows}
     if len(others) > 1 and is_by_split(others):
         return {split: _with_names(path, rows, names) for split, rows in others.items()}
     rows_of_others = [rows for rows in others.values() if _are_rows(rows)]
     return _with_names(path, rows_of_others[0], names) if len(rows_of_others) == len(others) == 1 else None
+
+
+def _joined(value: Row, names: ClassNames) -> list[Row] | None:
+    """The rows of a file of three tables, as of a database: names, videos, and the pairs of their ids; else None."""
+    tables = {key: rows for key, rows in value.items() if key != names.key and isinstance(rows, list) and rows}
+    if len(tables) != 2 or not all(isinstance(row, dict) for rows in tables.values() for row in rows):
+        return None
+    for (key, videos), (_, links) in (tuple(tables.items()), tuple(tables.items())[::-1]):
+        columns = {name for link in links for name in link}
+        to_video, to_class = (
+            [name for name in columns if normalized(name) in (f"{_singular(owner)}_id", f"{_singular(owner)}id")]
+            for owner in (key, names.key)
+        )
+        if len(to_video) == len(to_class) == 1 and all("id" in video for video in videos):
+            labels: dict[Any, list[str]] = {video["id"]: [] for video in videos}
+            for link in links:
+                labels[link[to_video[0]]].append(names.names[link[to_class[0]]])
+            return [{**_without_number(video), "labels": labels[video["id"]]} for video in videos]
+    return None
+
+
+def _singular(name: str) -> str:
+    word = normalized(name)
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("es" if word.endswith("sses") else "s")
+
+
+def _without_number(video: Row) -> Row:
+    """A video without the number that a database gives it, if it has a name."""
+    names = [key for key in video if key != "id" and ((meaning_of(key) or ("",))[0] in ("id", "path") or key == "name")]
+    return {key: cell for key, cell in video.items() if key != "id"} if names else video
 
 
 def _are_rows(rows: Any) -> bool:

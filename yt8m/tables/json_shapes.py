@@ -7,6 +7,7 @@ from typing import Any
 
 from yt8m.tables.meanings import SPLIT_WORDS, meaning_of
 
+_ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.
 _TYPES = frozenset(("S", "N", "SS", "NS", "L", "M", "BOOL", "NULL", "$oid", "$date", "$numberInt", "$numberLong"))
@@ -24,6 +25,9 @@ def _are_rows(rows: Any) -> bool:
 
 def inside(value: Mapping[str, Any], names: Collection[str]) -> Any:
     """What an object with one usual key holds, as in `{"data": {"videos": ...}}`; None for other objects."""
+    for name, rows in _ROWS_WITHIN:
+        if isinstance(value.get(name), dict) and isinstance(value[name].get(rows), list):
+            return value[name][rows]
     objects = {name: inner for name, inner in value.items() if isinstance(inner, dict)}
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     if len(objects) != 1 or lists:

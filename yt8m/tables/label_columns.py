@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables import class_columns
+from yt8m.tables import class_columns, label_checks
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import Facts
@@ -70,6 +70,7 @@ class LabelFinder:
             names = [text] if text in self._columns.names else [name for name in text.split(JOIN) if name]
             return self._chosen(names)
         candidates = [name for name in self._columns.with_meaning("labels") if not self._is_feature(name)]
+        candidates = label_checks.filled_candidates(self._columns, candidates)
         binary = [name for name in candidates if name in self._columns.facts and self._columns.facts[name].is_binary]
         if candidates and len(binary) == len(candidates) and len(columns := self._class_columns()) > 1:
             sure = [name for name in candidates if normalized(name) in _SURE_NAMES]
@@ -81,6 +82,8 @@ class LabelFinder:
         if candidates and not binary:
             self._refuse_classes_beside(candidates[0])
         self._refuse_revised(candidates)
+        if family := self._with_first(candidates):
+            return self._chosen(family)
         if "labels" in candidates or len(candidates) == 1:
             return self._chosen(["labels"] if "labels" in candidates else candidates)
         if candidates:
@@ -217,8 +220,6 @@ class LabelFinder:
         prefixes = {(NUMBERED.fullmatch(name) or ["", name])[1] for name in candidates}
         if len(prefixes) == 1 and all(NUMBERED.fullmatch(name) for name in candidates):
             return list(candidates)
-        if len(prefixes) == 2 and (family := self._with_first(candidates)):
-            return family
         filled = [name for name in candidates if not self._columns.is_empty(name)] or list(candidates[:1])
         texts = [name for name in filled if not self._columns.facts[name].is_numeric]
         if len(filled) == 1:
@@ -257,6 +258,7 @@ class LabelFinder:
     def _by_cells(self) -> list[str]:
         """The only other column whose cells recur, as classes do."""
         columns = [name for name in self._columns.names if self._may_have_labels(name)]
+        columns = [name for name in columns if len(self._columns.facts[name].counts) > 1] or columns
         headerless = [name for name in columns if name in self._columns.invented()]
         if len(columns) == 1 and headerless == columns and self._columns.facts[columns[0]].spellings == {"1", "-1"}:
             raise UsageError(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables import bracketed, label_lists, negations, odd_labels, separators
+from yt8m.tables import bracketed, label_lists, negations, odd_labels, quoted_fields, separators
 from yt8m.tables.class_names import WHOLE_FLOAT, is_nothing
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.list_forms import NUMBER, form_of_lists, structured_form, vector_form
@@ -120,6 +120,8 @@ def _decorated(pattern: re.Pattern[str], separator: str, pieces: Sequence[Sequen
 
 def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: str) -> LabelForm:
     """The form of texts that are names, perhaps with a separator."""
+    if form := quoted_fields.find_form(texts):
+        return form
     if _are_hashtags(texts):
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):

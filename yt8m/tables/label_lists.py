@@ -15,12 +15,16 @@ from yt8m.tables.class_names import TRUE_WORDS, WORD_PAIRS
 from yt8m.tables.meanings import CLASS_TYPES, words
 
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-NAME_KEYS = ("name", "label", "labels", "class", "category", "title", "value", "tag", "text")
+NAME_KEYS = words(
+    "name label labels class category className class_name tagName tag_name labelName label_name displayName "
+    "display_name title value tag text element"
+)
 _LIST_KEYS = (*words("choices taxonomy labels tags classes"), *CLASS_TYPES)
-_SCORES = words("score confidence probability prob")
+_SCORES = words("score confidence probability prob conf")
 # How NumPy 2 writes the items of a list, and any NumPy an array.
 _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\)""")
 _NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
+_SEQUENCE = re.compile(r"(?:c|list|WrappedArray|ArrayBuffer|ArraySeq|List|Buffer|Set|Vector)\(")  # of R and Scala
 _FROZEN_SET = re.compile(r"frozenset\((\{.*\})?\)", re.DOTALL)
 _TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
 _PROBABILITY = re.compile(r"0?\.\d+(e-?\d+)?|[01](\.0*)?|\d(\.\d+)?e-\d+", re.ASCII)
@@ -50,7 +54,7 @@ class ObjectError(NotAListError):
 def looks_like_list(text: str) -> bool:
     """Whether a text has the brackets of a list."""
     text = without_second_quotes(text)
-    text = _without_numpy(text).removeprefix("c") if text.startswith("c(") else _without_numpy(text)
+    text = _SEQUENCE.sub("(", text) if _SEQUENCE.match(text) else _without_numpy(text)
     return len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
 
 
@@ -77,7 +81,7 @@ def _without_numpy(text: str) -> str:
 def parse_text(text: str) -> list[Any]:
     """The items of a list in a text, such as `['cat', 'dog']`, `[0 3]`, `{cat,"red fox"}`, `c("cat")`."""
     text = without_second_quotes(text)
-    text = text[1:] if text.startswith("c(") else _without_numpy(text)
+    text = _SEQUENCE.sub("(", text) if _SEQUENCE.match(text) else _without_numpy(text)
     if not looks_like_list(text):
         raise NotAListError(text)
     for parse in (json.loads, _python):
@@ -154,6 +158,8 @@ def _of_object(value: Mapping[str, Any]) -> list[Any]:
             return flatten(value[key])
     if isinstance(answers := value.get("value"), list) and "task" in value:  # as in Zooniverse's exports
         return flatten(answers)
+    if isinstance(kind := value.get("type"), str) and isinstance(value.get(kind), list):  # as Notion has it
+        return flatten(value[kind])
     is_answer = len(value) > 1 and _are_answers(value.values())
     for key in () if is_answer else NAME_KEYS:
         if isinstance(value.get(key), str | int) and not isinstance(value[key], bool):

@@ -106,7 +106,14 @@ def _labelme(_: str, tasks: Sequence[Task]) -> Labels:
     }
 
 
-def _darwin(_: str, tasks: Sequence[Task]) -> Labels:
+def _darwin(path: str, tasks: Sequence[Task]) -> Labels:
+    annotations = [annotation for task in tasks for annotation in task["annotations"]]
+    names = {annotation["name"] for annotation in annotations}
+    if len(names) == 1 and any(annotation.get("attributes") for annotation in annotations):
+        raise UsageError(
+            f"{path}: all annotations are of the class {min(names)!r}, and have attributes. If these are the classes, "
+            'write {"id": ..., "labels": [...]} for each video.'
+        )
     return {
         f"{task['item'].get('path', '')}/{task['item']['name']}".lstrip("/"): [
             str(annotation["name"]) for annotation in task["annotations"]

@@ -152,6 +152,11 @@ def columns_flag(meaning: str, columns: Sequence[str]) -> str:
     return f"--columns={value}" if re.fullmatch(r"[\w.+/:=-]*", value) else f"--columns='{value}'"
 
 
+def is_of_labels(name: str) -> bool:
+    """Whether the name of a column says that it holds labels."""
+    return (meaning_of(name) or ("",))[0] == "labels"
+
+
 def is_column_name(word: str) -> bool:
     """Whether a word in lower case is a usual name of a column of ids, paths, labels or splits."""
     return word in _MEANING_OF

@@ -329,6 +329,8 @@ class RoleFinder:
         facts = self._columns.facts.get(name)
         if facts is None or not self._columns.is_free(name) or not facts.is_unique or facts.has_lists:
             return False
+        if (meaning_of(name) or ("",))[0] == "labels":
+            return False
         texts = [str(value) for value in facts.filled]
         if 2 * sum(map(str.isdecimal, texts)) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
             return False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
@@ -69,6 +70,7 @@ class MemorySource:
     Attributes:
       by_spans: makes the rows of the spans of an export from its frames per second (0 if not known); None if the export
         has none.
+      cells_without_name: gives the texts in each column without a name, by its number; None if all have names.
       means_spans: whether the labels of the export are spans alone.
       has_seconds: whether the starts and ends are seconds, whatever the user says of frames.
       seen_parts: {video: (start, end) of the parts of it that alone people have looked at}, of rows that are spans.
@@ -76,6 +78,7 @@ class MemorySource:
     """
 
     by_spans: Callable[[float], MemorySource] | None = None
+    cells_without_name: Callable[[], Mapping[int, Collection[str]]] | None = None
     means_spans = has_seconds = False
     seen_parts: Mapping[str, Sequence[tuple[float, float]]] = {}
     lengths: Mapping[str, float] = {}
@@ -107,6 +110,16 @@ class MemorySource:
     def lines(self) -> Iterator[int]:
         """See `Source`."""
         return iter(self._lines)
+
+
+def with_numbers(columns: Sequence[str], is_numbered: Callable[[str], bool]) -> tuple[str, ...]:
+    """The names of columns with numbers behind those that recur, as in `label`, `label.1`, if they may be numbered."""
+    counts: Counter[str] = Counter()
+    names = list[str]()
+    for name in columns:
+        names.append(f"{name}.{counts[name]}" if counts[name] and name and is_numbered(name) else name)
+        counts[name] += 1
+    return tuple(names)
 
 
 def refuse_repeated_columns(path: str, columns: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.class_names import TRUE_WORDS, is_nothing
 from yt8m.tables.columns import INVENTED
-from yt8m.tables.facts import Facts
+from yt8m.tables.facts import Facts, examine
 from yt8m.tables.label_lists import NotAListError, flatten, looks_like_list, parse_text
 from yt8m.tables.meanings import meaning_of, normalized, words
 from yt8m.tables.sources import MemorySource, Source
@@ -26,11 +26,12 @@ _FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{1,4}")
 _HINTS = {"id": "id", "labels": "labels"}
 
 
-def by_video(source: Source, facts: Mapping[str, Facts]) -> Source:
-    """The rows by video of a table that is turned; any other table as it is."""
+def by_video(source: Source, facts: dict[str, Facts]) -> tuple[Source, dict[str, Facts]]:
+    """The rows by video of a table that is turned, and what is known of its columns; any other table as it is."""
     if not facts or source.hints or source.arrays or next(iter(facts.values())).rows > _MOST_CLASSES:
-        return source
-    return _from_classes(source, facts) or _from_columns(source, facts) or source
+        return source, facts
+    turned_source = _from_classes(source, facts) or _from_columns(source, facts)
+    return (turned_source, examine(turned_source)) if turned_source else (source, facts)
 
 
 def _meaning(name: str) -> str:

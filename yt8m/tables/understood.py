@@ -7,13 +7,22 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import class_columns, denials, footers, label_studio_spans, merging, separators, span_rows, turned
+from yt8m.tables import (
+    class_columns,
+    denials,
+    footers,
+    label_checks,
+    label_studio_spans,
+    merging,
+    separators,
+    span_rows,
+    turned,
+)
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import NameCleaner
 from yt8m.tables.columns import TableColumns, matrix, number_list
@@ -26,38 +35,13 @@ from yt8m.tables.opening import open_source
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source, odd_table
 from yt8m.tables.splitting import LabelForm
+from yt8m.tables.table_flags import SPANS as SPANS
+from yt8m.tables.table_flags import VIDEOS as VIDEOS
+from yt8m.tables.table_flags import TableFlags as TableFlags
 from yt8m.tables.text_columns import TextColumn, filled
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
-
-
-# The values of --rows: what a row with a start and an end is.
-SPANS = "spans"
-VIDEOS = "videos"
-
-
-@dataclass(frozen=True)
-class TableFlags:
-    """What the user says of a table.
-
-    Attributes:
-      needs_labels: whether a table without labels is refused.
-      rows: `spans` if a row is a span of a video, `videos` if it is a video; empty if the form of the file decides.
-      can_have_spans: whether the labels of an export are read as spans if they can be nothing else.
-      frame_rate: frames per second, if starts and ends of spans count frames; 0 if they are times.
-    """
-
-    columns: Sequence[str] = ()
-    separator: str = separators.AUTO
-    vocabulary: Collection[str] = ()
-    splits: Collection[str] = ()
-    extra_columns: Sequence[str] = ()
-    path_endings: Sequence[str] = (".npy", ".npz")
-    needs_labels: bool = True
-    rows: str = ""
-    can_have_spans: bool = False
-    frame_rate: float = 0.0
 
 
 class Table(Protocol):
@@ -101,16 +85,15 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     labels = chosen.get("labels", "").split("+")
     features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
     facts = examine(source, left_out=features)
-    if not (chosen or features or flags.rows or flags.extra_columns) and (
-        turned_source := turned.by_video(source, facts)
-    ):
-        source, facts = turned_source, examine(turned_source) if turned_source is not source else facts
+    if not (chosen or features or flags.rows or flags.extra_columns):
+        source, facts = turned.by_video(source, facts)
     if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
         label_studio_spans.refuse_small_exports(path, facts)
     columns = TableColumns(source, facts, chosen, flags.extra_columns, flags.vocabulary)
     finder = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS, flags.frame_rate > 0)
     roles = finder.find(flags.needs_labels)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
+    label_checks.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
     return UnderstoodTable(source, roles, facts, flags)
 

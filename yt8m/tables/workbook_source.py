@@ -13,7 +13,8 @@ from yt8m.errors import RunError, UsageError, first_line, missing_extra
 from yt8m.tables.dialects import invented_names
 from yt8m.tables.encodings import open_bytes
 from yt8m.tables.headers import find_header
-from yt8m.tables.sources import MemorySource, refuse_repeated_columns
+from yt8m.tables.meanings import is_of_labels
+from yt8m.tables.sources import MemorySource, refuse_repeated_columns, with_numbers
 
 ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 # python-calamine makes a rectangle of all cells of a sheet, and ends the process if the memory does not suffice.
@@ -35,10 +36,14 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
     numbered = [(number, row) for number, row in enumerate(rows, 1) if any(row)]
     header, skipped = find_header([row for _, row in numbered], column_names)
     header = header if skipped else list(invented_names([row for _, row in numbered]))
-    header = [text.strip() for text in header]
+    header = list(with_numbers([text.strip() for text in header], is_of_labels))
     refuse_repeated_columns(path, header)
     cells = {column: [row[index] for _, row in numbered[skipped:]] for index, column in enumerate(header) if column}
-    return MemorySource(path, cells, f'the sheet "{name}"', lines=[number for number, _ in numbered[skipped:]])
+    source = MemorySource(path, cells, f'the sheet "{name}"', lines=[number for number, _ in numbered[skipped:]])
+    unnamed = [place for place, column in enumerate(header) if place and not column]
+    texts = {place + 1: {row[place] for _, row in numbered[skipped:] if row[place]} for place in unnamed}
+    source.cells_without_name = lambda: texts
+    return source
 
 
 def _read_sheets(path: str) -> dict[str, list[list[str]]]:
