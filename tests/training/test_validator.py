@@ -66,27 +66,36 @@ def test_every_validation_has_the_figures_of_eval_on_that_checkpoint(
 def meta_graph(path: pathlib.Path) -> dict[str, str]:
     """The parts of a meta-graph as text.
 
-    TensorFlow numbers the functions of a graph on from those of the process' earlier graphs, so that here the first
-    of them gets the number 0.
+    TensorFlow numbers the functions of a graph on from those of the process' earlier graphs, and graphs share traces of
+    functions. So here each has the number of its first mention.
     """
     whole = tf.MetaGraphDef.FromString(path.read_bytes())
-    numbers = {
-        one.signature.name: int(one.signature.name.rpartition("_")[2]) for one in whole.graph_def.library.function
-    }
-    first = min(numbers.values())
+    texts = {function.signature.name: str(function) for function in whole.graph_def.library.function}
+    numbers = _by_mention(str(whole.graph_def.node), texts)
 
     def renamed(part: object) -> str:
-        return re.sub(r"\w+", lambda found: _from_zero(found[0], numbers, first), str(part))
+        return re.sub(r"\w+", lambda found: _numbered(found[0], numbers), str(part))
 
-    functions = sorted(map(renamed, whole.graph_def.library.function))
+    functions = sorted(map(renamed, texts.values()))
     whole.graph_def.library.ClearField("function")
     parts = {field.name: renamed(value) for field, value in whole.ListFields() if field.name != "collection_def"}
     collections = {key: renamed(value) for key, value in whole.collection_def.items()}
     return parts | {"collection_def": str(sorted(collections.items())), "functions": "\n".join(functions)}
 
 
-def _from_zero(word: str, numbers: dict[str, int], first: int) -> str:
-    return f"{word.rpartition('_')[0]}_{numbers[word] - first}" if word in numbers else word
+def _by_mention(nodes: str, texts: dict[str, str]) -> dict[str, int]:
+    """The number of each function in the order in which the nodes, and the functions that they call, name them."""
+    numbers: dict[str, int] = {}
+    rest = [nodes, *texts.values()]
+    while rest:
+        new = [word for word in dict.fromkeys(re.findall(r"\w+", rest.pop(0))) if word in texts and word not in numbers]
+        numbers |= {word: len(numbers) + place for place, word in enumerate(new)}
+        rest[:0] = [texts[word] for word in new]
+    return numbers
+
+
+def _numbered(word: str, numbers: dict[str, int]) -> str:
+    return f"{word.rpartition('_')[0]}_{numbers[word]}" if word in numbers else word
 
 
 @pytest.mark.heavy
