@@ -18,8 +18,21 @@ POSITIVE = [(video, name) for video, labels in MADE.items() for name in labels]
 SPELLINGS: list[tuple[Any, Any]] = [
     *((1, 0), (1, -1), ("1.0", "0.0"), ("+1", "-1"), ("yes", "no"), ("ja", "nein"), ("oui", "non"), ("sí", "no")),
     *(("True", "False"), ("T", "F"), ("y", "n"), ("x", ""), ("✓", ""), ("✓", "✗"), ("on", "off"), ("+", "-"), (3, 0)),
+    *(
+        ("👍", "👎"),
+        ("○", "\u00d7"),
+        ("1", "2"),
+        (10, -10),
+        ("P", "A"),
+        ("V", "F"),
+        ("match", "no match"),
+        ("TP", "FP"),
+    ),
     *(("accept", "reject"), ("correct", "incorrect"), ("present", "absent"), ("visible", "not visible")),
 ]
+
+
+UNKNOWN = [("👍", "👎"), ("P", "A"), ("match", "no match")]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -30,10 +43,14 @@ def test_rows_that_deny_are_refused_or_read_as_the_user_says(
     yes, no = spelling
     rows = [(video, label, yes if is_there else no) for video, label, is_there in ASKED]
     path = write(tmp_path / "t.csv", [("id", "label", name), *rows])
-    with pytest.raises(UsageError, match=rf"a column \"{name}\" with .*present={name}.*unused={name}"):
+    with pytest.raises(UsageError, match=rf"a column \"{name}\" that may say which .*present={name}.*unused={name}"):
         read(path)
-    assert read(path, columns=[f"present={name}"]) == MADE
     assert read(path, columns=[f"unused={name}"]) == {video: sorted(NAMES) for video in MADE}
+    if spelling in UNKNOWN:
+        with pytest.raises(UsageError, match="expected yes or no"):
+            read(path, columns=[f"present={name}"])
+    elif spelling != ("1", "2"):  # they are counts, if the user says so
+        assert read(path, columns=[f"present={name}"]) == MADE
 
 
 @pytest.mark.parametrize("cells", [("yes", "no", "unsure"), ("1", "0", "?"), ("agree", "disagree", "unclear")])
@@ -46,8 +63,8 @@ def test_doubts_are_no_answer(cells: tuple[str, str, str], tmp_path: pathlib.Pat
         read(path, columns=["present=mark"])
 
 
-@pytest.mark.parametrize("cells", [[0.9, 0.2], [0.55, 1.0, 0.05]])
-def test_scores_of_any_name_are_no_answer(cells: list[float], tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("cells", [[0.9, 0.2], [0.55, 1.0, 0.05], ["90%", "5 %"]])
+def test_scores_of_any_name_are_no_answer(cells: list[Any], tmp_path: pathlib.Path) -> None:
     rows = [(v, x, cells[n % len(cells)]) for n, (v, x, _) in enumerate(ASKED)]
     path = write(tmp_path / "t.csv", [("id", "label", "p"), *rows])
     with pytest.raises(UsageError, match="write 1 or 0 in place of the scores"):
@@ -90,6 +107,28 @@ def test_answers_of_one_question_a_video(tmp_path: pathlib.Path) -> None:
         read(write(tmp_path / "t.csv", [("id", "label", "observed"), *rows]))
     expected = {video: [] if answer == "no" else [name] for video, name, answer in rows}
     assert read(tmp_path / "t.csv", columns=["present=observed"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [("status", "approved", "rejected"), ("verdict", "true positive", "false positive"), ("deleted_at", "", "May 3")],
+)
+@pytest.mark.parametrize("rows_of_one_video", [1, 2])
+def test_names_that_say_which_labels_are_right(
+    name: str, right: str, wrong: str, rows_of_one_video: int, tmp_path: pathlib.Path
+) -> None:
+    rows = [(f"v{n // rows_of_one_video}", NAMES[n % 5], [right, wrong][n % 3 == 0]) for n in range(20)]
+    with pytest.raises(UsageError, match=name):
+        read(write(tmp_path / "t.csv", [("id", "label", name), *rows]))
+    if name == "deleted_at":
+        with pytest.raises(UsageError, match="says yes of the labels that are wrong"):
+            read(tmp_path / "t.csv", columns=["present=deleted_at"])
+
+
+def test_columns_that_say_the_same_of_every_video_are_no_classes_beside_labels(tmp_path: pathlib.Path) -> None:
+    rows = [(video, labels[0], "T", 1, "yes") for video, labels in MADE.items()]
+    path = write(tmp_path / "t.csv", [("id", "label", "type", "channel", "Consent"), *rows])
+    assert read(path) == {video: labels[:1] for video, labels in MADE.items()}
 
 
 def test_rejected_answers_of_mechanical_turk(tmp_path: pathlib.Path) -> None:

@@ -29,6 +29,8 @@ FORMS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
     "cat; !dog": lambda labels: [*labels, f"!{others(labels)[0]}"],
     "cat; dog (absent)": lambda labels: [*labels, f"{others(labels)[0]} (absent)"],
     "cat+; dog-": lambda labels: [f"{name}{'+' if name in labels else '-'}" for name in SHORT],
+    "cat ✓; dog ✗": lambda labels: [f"{name} {'✓' if name in labels else '✗'}" for name in SHORT],
+    "cat (y); dog (n)": lambda labels: [f"{name} ({'y' if name in labels else 'n'})" for name in SHORT],
     "cat; kein dog": lambda labels: [*labels, f"kein {others(labels)[0]}"],
 }
 

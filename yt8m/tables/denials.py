@@ -17,14 +17,7 @@ from yt8m.tables.meanings import columns_flag, normalized, words
 from yt8m.tables.roles import Roles
 from yt8m.tables.side_columns import is_place
 from yt8m.tables.sources import Source
-from yt8m.tables.time_columns import (
-    FRAME_RATES,
-    divided,
-    is_duration,
-    is_length_of_video,
-    meaning_in_spans,
-    meaning_of_time,
-)
+from yt8m.tables.time_columns import FRAME_RATES, is_duration, is_length_of_video, meaning_in_spans, meaning_of_time
 
 # What people write for a label that a video has, and for one that it has not, beside 1 and 0, yes and no.
 _YES = TRUE_WORDS | frozenset(
@@ -33,16 +26,22 @@ _YES = TRUE_WORDS | frozenset(
         "found good visible seen keep kept hit tp relevant sure certain likely detected observed exists included"
     )
 )
-_NO = FALSE_WORDS | frozenset(
-    words(
-        "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing miss "
-        "missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved excluded "
-        "deleted removed"
+_NO = (
+    FALSE_WORDS
+    | frozenset(
+        words(
+            "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
+            "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
+            "excluded deleted removed false_positive true_negative"
+        )
     )
+    | {"false positive", "true negative"}
 )
 _DOUBTS = frozenset(words("unsure uncertain maybe perhaps possibly probably doubtful unclear unknown"))
 _NEGATION = re.compile(r"(?:not?|un|in|im|ir|non|dis)[ _-]?(.+)")  # as in `unseen` beside `seen`
 _MARK = re.compile(r"\W|[vo]")  # one sign beside empty cells
+_PERCENT = re.compile(r"\d+([.,]\d+)?\s*%")
+_CODE = re.compile(r"[^\w\s]{1,2}|[+-]?\d{1,3}(\.0*)?")
 _MOST_WORDS = 10  # different texts of a column that says yes or no; remarks have more
 _FEWEST_ZEROS = 0.01  # share of the rows; of other numbers a zero is one of many
 _FEWEST_ALIKE = 5  # rows that repeat a video and say the same again
@@ -58,6 +57,18 @@ _HARMLESS = frozenset(
         "is_crowd crowd index idx rank order position pos line row frame frames instance track page level depth"
     )
 )
+# Columns that may say of each label of a video whether it is right, in words that are not known.
+VERDICTS = frozenset(
+    words(
+        "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
+        "negative is_negative wrong is_wrong votes vote deleted is_deleted removed is_removed excluded invalid "
+        "is_invalid valid is_valid_label keep yes no yes_votes no_votes upvotes downvotes n_yes n_no agree disagree"
+    )
+)
+# Of these, names that say something of the work on a table, where each video has one row.
+_REMARKS_ON_VIDEOS = frozenset(words("checked valid votes vote response keep"))
+_DENYING_NAME = re.compile(r"(?:is_)?(?:deleted|removed|rejected|excluded|withdrawn|retracted|discarded)(?:_.+)?")
+_WRONG = frozenset(words("negative wrong incorrect absent invalid false no no_votes n_no downvotes disagree"))
 # Columns about the label of a row, whatever the ids: each video of a table may have been asked about one label.
 _OF_LABELS = frozenset(
     words(
@@ -86,6 +97,8 @@ def may_deny(facts: Facts) -> bool:
     filled = spellings - {""}
     if len(spellings) < 2 or not filled:
         return False
+    if _are_codes(spellings) or all(map(_PERCENT.fullmatch, filled)):
+        return True
     if facts.is_numeric:
         return _may_be_counts(facts) or _may_be_scores(filled) or (len(filled) == 1 and filled <= _YES)
     if len(filled) == 1:
@@ -95,6 +108,11 @@ def may_deny(facts: Facts) -> bool:
         word in _NO | _DOUBTS or ((match := _NEGATION.fullmatch(word)) and match[1] in filled) for word in filled
     )
     return len(filled) <= _MOST_WORDS and is_denied
+
+
+def _are_codes(texts: set[str]) -> bool:
+    """Whether there are two texts, each one letter or sign or a short number, such as P and A, or 1 and 2."""
+    return len(texts) == 2 and all(len(text) == 1 or _CODE.fullmatch(text) for text in texts)
 
 
 def _may_be_counts(facts: Facts) -> bool:
@@ -120,7 +138,7 @@ def _is_harmless(name: str) -> bool:
     word = normalized(name)
     is_time = meaning_of_time(word) or meaning_in_spans(word) or is_duration(word) or is_length_of_video(word)
     is_time = is_time or word in FRAME_RATES
-    return bool(word in _HARMLESS or is_place(word) or is_time or divided(word).unit)
+    return bool(word in _HARMLESS or is_place(word) or is_time)
 
 
 class _Scan:
@@ -156,10 +174,16 @@ class _Scan:
         return not (is_of_video or is_of_label or (self._is_index and self._largest > 1))
 
 
+def _may_be_denial(name: str, facts: Facts) -> bool:
+    """Whether a column may deny labels by its cells, or by its name where some cells are empty."""
+    is_partly_empty = "" in facts.spellings and len(facts.spellings) > 1
+    return may_deny(facts) or (is_partly_empty and _DENYING_NAME.fullmatch(normalized(name)) is not None)
+
+
 def refuse_denials(source: Source, roles: Roles, facts: Mapping[str, Facts]) -> None:
     """Refuses a column that may say which rows of a table with a row for each label are right."""
     others = [name for name in roles.unused if name in facts and name not in roles.set_aside]
-    names = [name for name in others if not _is_harmless(name) and may_deny(facts[name])]
+    names = [name for name in others if not _is_harmless(name) and _may_be_denial(name, facts[name])]
     scans = {name: _Scan() for name in names}
     for rows in source.batches(_ROWS_AT_ONCE, 0, [roles.id, *roles.labels, *names]) if names else ():
         labels = list(zip(*(map(str, rows.cells[name]) for name in roles.labels), strict=True))
@@ -173,6 +197,11 @@ def refuse_denials(source: Source, roles: Roles, facts: Mapping[str, Facts]) -> 
 
 def refuse_named_denials(source: Source, roles: Roles, facts: Mapping[str, Facts]) -> None:
     """Refuses a column whose name and cells say that the labels of some rows are denied, whatever the ids are."""
+    if roles.value and _says_wrong(roles.value):
+        raise UsageError(
+            f'{source.path}: "{roles.value}" says yes of the labels that are wrong, and --columns=present=COLUMN names '
+            "a column that says yes of those that are right. Delete the rows of wrong labels."
+        )
     if roles.value in facts and "" in (spellings := facts[roles.value].spellings) and spellings & _NO:
         raise UsageError(
             f'{source.path}: of "{roles.value}", some cells say yes or no and others are empty, which may mean no or '
@@ -186,7 +215,10 @@ def refuse_named_denials(source: Source, roles: Roles, facts: Mapping[str, Facts
                 f'{source.path}: some answers were rejected, by "{name}". Delete these rows, or take them too by '
                 f"{columns_flag('unused', [name])}."
             )
-        if roles.labels and normalized(name) in _OF_LABELS and may_deny(facts[name]):
+        is_verdict = normalized(name) in _OF_LABELS | (VERDICTS - _REMARKS_ON_VIDEOS) or _DENYING_NAME.fullmatch(
+            normalized(name)
+        )
+        if roles.labels and is_verdict and _may_be_denial(name, facts[name]):
             _refuse(source, name, facts[name], "")
 
 
@@ -194,13 +226,26 @@ def _refuse(source: Source, name: str, facts: Facts, finding: str) -> NoReturn:
     """Raises the error for a column that may deny labels."""
     texts = sorted(text or "an empty cell" for text in facts.spellings)
     listed = " and ".join(text if text.startswith("an ") else repr(text[:20]) for text in texts[:3])
-    remedy = f"only the rows whose label is right count ({columns_flag('present', [name])})"
-    if _may_be_scores(facts.spellings - {""}):
-        remedy = "only some rows count (write 1 or 0 in place of the scores)"
+    remedy = ways(name)
+    if _may_be_scores(facts.spellings - {""}) or any("%" in text for text in facts.spellings):
+        remedy = "Only some rows count: write 1 or 0 in place of the scores"
     raise UsageError(
-        f'{source.path} has {finding}a column "{name}" with {listed}. Either {remedy}, or it says something else, and '
-        f"all labels count ({columns_flag('unused', [name])})."
+        f'{source.path} has {finding}a column "{name}" that may say which labels are right, with {listed}. {remedy}; '
+        f"or it says something else, and all labels count: {columns_flag('unused', [name])}."
     )
+
+
+def ways(name: str) -> str:
+    """What to do if a column says which labels are right, for a message."""
+    if _says_wrong(name):
+        return "Either some labels are wrong: then delete their rows"
+    return f"Either only the rows whose label is right count: {columns_flag('present', [name])}"
+
+
+def _says_wrong(name: str) -> bool:
+    """Whether a column says yes of the labels that are wrong, as `deleted` does."""
+    word = normalized(name)
+    return _DENYING_NAME.fullmatch(word) is not None or word.removeprefix("is_") in _WRONG
 
 
 def unclear_answer(source: Source, name: str, cell: Any, row: str) -> UsageError:

@@ -132,6 +132,7 @@ class LabelFinder:
             and self._columns.is_free(column)
             and facts.is_binary
             and facts.spellings & TRUE_WORDS
+            and not (is_constant(facts) or is_of_program(column))
             and not (is_remark(column) or _UNNAMED.fullmatch(column) or normalized(column) in SPLIT_WORDS)
             and not normalized(column).startswith(_OF_FACTS)
         ]

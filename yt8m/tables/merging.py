@@ -16,14 +16,6 @@ _ROWS_AT_ONCE = 8192
 _FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are a mistake rather than a form
 # Columns of boxes: rows with them may repeat a label, since a picture shows several cats.
 _BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "xc", "cx"])
-# Columns that may say of each label of a video whether it is right, in words that are not known.
-_VERDICTS = frozenset(
-    words(
-        "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
-        "negative is_negative wrong is_wrong votes vote deleted is_deleted removed is_removed excluded invalid "
-        "is_invalid valid is_valid_label keep"
-    )
-)
 _SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
 # Columns of the people who answered: each of them may give a video the same label.
 _PEOPLE = frozenset(
@@ -101,7 +93,7 @@ class Merger:
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
         self._person = next((name for name in roles.unused if normalized(name) in _PEOPLE), "")
         others = [name for name in roles.unused if name not in roles.set_aside]
-        self._verdict = next((name for name in others if normalized(name) in _VERDICTS), "")
+        self._verdict = next((name for name in others if normalized(name) in denials.VERDICTS), "")
         self._verdicts: set[str] = set()
         read = [roles.id, *self._others, *roles.labels, *filter(None, [roles.value, self._person, self._verdict])]
         self.columns = list(dict.fromkeys(read))
@@ -209,10 +201,9 @@ class Merger:
         """Refuses a column that may say which rows are right, in words that are not known."""
         if len(self._verdicts) > 1:
             raise UsageError(
-                f'{self._source.path} has several rows for a video, and "{self._verdict}" may say which labels are '
-                f"right, as in {' and '.join(map(repr, sorted(self._verdicts)[:3]))}. Keep only the rows whose labels "
-                f"count; or choose {columns_flag('present', [self._verdict])} if its words mean yes and no, or "
-                f"{columns_flag('unused', [self._verdict])} if all labels count."
+                f'{self._source.path} has several rows for a video, and "{self._verdict}" may say which labels '
+                f"are right, as in {' and '.join(map(repr, sorted(self._verdicts)[:3]))}. {denials.ways(self._verdict)}"
+                f"; or all labels count: {columns_flag('unused', [self._verdict])}."
             )
 
     def _refuse_several_answers(self) -> None:

@@ -14,7 +14,9 @@ from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 _DENIED = re.compile(
     r"(?:[-!~\u00ac\u2212](?=\S)|(?:no|not|without|kein|keine|nicht|sans|sin|pas de)[ _-]+)(.+)", re.IGNORECASE
 )
-_ANSWER = re.compile(r"(.+?)\s*[:=]\s*(\w+|[^\w\s]\ufe0f?)")
+_ANSWER = re.compile(r"(.+?)\s*(?:[:=]|[(\[])\s*(\w+|[^\w\s]\ufe0f?)\s*[)\]]?")
+_MARKED = re.compile(r"(.+?)\s*([^\w\s()\[\]]\ufe0f?)")
+_ANSWERS_FIRST = re.compile(r"(?:no|absent|negative|not present)\s*[:=]\s*(.+)", re.IGNORECASE)
 _SPOKEN_ANSWER = re.compile(r"(.+?)\s+(yes|no|present|absent)", re.IGNORECASE)
 _IN_BRACKETS = re.compile(r"(.+?)\s*[(\[]\s*(no|not present|absent|negative|false|not visible)\s*[)\]]", re.IGNORECASE)
 _SIGNED = re.compile(r"(.*\w)\s*([+\-\u2212])")
@@ -38,11 +40,11 @@ def refuse_denied(pieces: Sequence[Sequence[str]], known_names: Collection[str],
     names = {name for cell in pieces for name in cell} - known_names
     together = {name for cell in pieces if len(cell) > 1 for name in cell} - known_names
     for name in sorted(together):
-        denied = _DENIED.fullmatch(name) or _IN_BRACKETS.fullmatch(name)
+        denied = _DENIED.fullmatch(name) or _IN_BRACKETS.fullmatch(name) or _ANSWERS_FIRST.fullmatch(name)
         if denied and denied[1].strip() in names and not denied[1].isdecimal():
             raise _refusal(name, denied[1].strip(), source)
     answers = TRUE_WORDS | FALSE_WORDS | {"+", "-", "\u2212"}
-    for pattern in (_ANSWER, _SPOKEN_ANSWER, _SIGNED):
+    for pattern in (_ANSWER, _MARKED, _SPOKEN_ANSWER, _SIGNED):
         matches = [match for match in map(pattern.fullmatch, sorted(together)) if match and match[2].lower() in answers]
         denials = [match for match in matches if match[2].lower() in FALSE_WORDS | {"-", "\u2212"}]
         stems = {match[1] for match in matches}

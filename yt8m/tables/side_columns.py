@@ -24,7 +24,7 @@ _PLACES = frozenset(
         "microphone recorder session round trial week weekday group cluster cohort transect phase source origin "
         "annotator annotators rater worker coder labeler labeller expert reviewer observer operator user author owner "
         "partition subset split series sequence format codec lang language region country zone lab project campaign "
-        "chunk bucket shard archive collection gender age"
+        "chunk bucket shard archive collection gender age cv hold_out holdout gps visit hour month year"
     )
 )
 _OTHERS = frozenset(
@@ -44,6 +44,23 @@ _OF_PROGRAMS = frozenset(
         "annotation_id annotator_id task_id lead_time created_at updated_at"
     )
 )
+# Words that say so in any name, such as `speaker gender`; a station may be one for trains.
+_SURE_WORDS = frozenset(
+    words(
+        "fold folds kfold cv batch version annotator rater worker coder labeler labeller reviewer observer gender "
+        "cohort subset partition shard seed cam mic recorder"
+    )
+)
+_SURE_REMARKS = frozenset(
+    words(
+        "consent license recorded annotated labeled labelled reviewed checked verified confirmed approved coded "
+        "uploaded downloaded processed duplicate"
+    )
+)
+_NUMBERED = re.compile(r"(.+?)_?(?:\d+|_[a-z])")  # as in `cam1`, `site_b`
+_SETS = re.compile(
+    r"(?:train|training|val|valid|validation|test|testing|eval|dev|holdout|hold_out)(?:_(?:set|split|flag|data))?"
+)
 _PREFIX = re.compile(r"(is|in|has|was)_.+")
 _ENDING = re.compile(r".+_(id|ids|nr|version|fold|batch|seed|index|idx)")
 _OTHER_ENDING = re.compile(r".+_(no|num|number|weight|flag|status|ok|count)|(n|num|nr|number)_.+")
@@ -60,7 +77,8 @@ def is_of_program(name: str) -> bool:
 
 def is_place(word: str) -> bool:
     """Whether a name, as `normalized` writes it, says where, when or by whom a video was made or labelled."""
-    return word in _PLACES or _ENDING.fullmatch(word) is not None
+    base = match[1] if (match := _NUMBERED.fullmatch(word)) else word
+    return base in _PLACES or not _SURE_WORDS.isdisjoint(base.split("_")) or _ENDING.fullmatch(word) is not None
 
 
 def refuse_side_columns(
@@ -108,7 +126,8 @@ def _doubts(source: Source, names: Sequence[str], facts: Mapping[str, Facts]) ->
 
 
 def _says_something_else(word: str) -> bool:
-    return word in _OTHERS or is_place(word) or _OTHER_ENDING.fullmatch(word) is not None
+    is_remark = word in _OTHERS or not _SURE_REMARKS.isdisjoint(word.split("_"))
+    return is_remark or is_place(word) or any(pattern.fullmatch(word) for pattern in (_SETS, _OTHER_ENDING))
 
 
 def is_constant(facts: Facts) -> bool:
