@@ -157,3 +157,53 @@ def test_whatever_is_left_of_a_track_is_read_or_refused(name: str, text: str, tm
             with contextlib.suppress(UsageError, RunError):
                 for rows in understand("--table", str(path), TableFlags(rows="spans")).batches(9):
                     assert set(rows.cells) >= {"id", "spans"}
+
+
+def _elan(tiers: dict[str, list[tuple[int, int, str]]], media: str) -> str:
+    slots, text = "", ""
+    for name, marks in tiers.items():
+        text += f'<TIER LINGUISTIC_TYPE_REF="default-lt" TIER_ID="{name}">'
+        for start, end, value in marks:
+            ids = [f"{name}{start}", f"{name}{end}e"]
+            slots += "".join(
+                f'<TIME_SLOT TIME_SLOT_ID="{slot}" TIME_VALUE="{time}"/>'
+                for slot, time in zip(ids, (start, end), strict=True)
+            )
+            text += (
+                f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a{ids[0]}" TIME_SLOT_REF1="{ids[0]}" '
+                f'TIME_SLOT_REF2="{ids[1]}"><ANNOTATION_VALUE>{value}</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION>'
+                "</ANNOTATION>"
+            )
+        text += "</TIER>"
+    header = f'<HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">{media}</HEADER>'
+    return f"<ANNOTATION_DOCUMENT>{header}<TIME_ORDER>{slots}</TIME_ORDER>{text}</ANNOTATION_DOCUMENT>"
+
+
+def _media(name: str, origin: int) -> str:
+    return f'<MEDIA_DESCRIPTOR MEDIA_URL="file:///{name}" MIME_TYPE="video/mp4" TIME_ORIGIN="{origin}"/>'
+
+
+def test_the_times_of_elan_begin_at_the_origin_of_the_film(tmp_path: pathlib.Path) -> None:
+    tiers = {"acts": [(1000, 3000, "weld")]}
+    (tmp_path / "a.eaf").write_text(_elan(tiers, _media("a.mp4", 12340) + _media("a.wav", 12340)))
+    assert spans_of(tmp_path / "a.eaf")["a"] == [(13.34, 15.34, ("weld",))]
+    (tmp_path / "a.eaf").write_text(_elan(tiers, _media("a.mp4", 500) + _media("b.mp4", 12340)))
+    assert spans_of(tmp_path / "a.eaf")["a"] == [(1.5, 3.5, ("weld",))]
+    (tmp_path / "c.eaf").write_text(_elan(tiers, _media("a.mp4", 500) + _media("b.mp4", 12340)))
+    with pytest.raises(UsageError, match=r"begin at different times .TIME_ORIGIN.: a .500 ms., b .12340 ms."):
+        spans_of(tmp_path / "c.eaf")
+
+
+def test_tiers_of_empty_annotations_are_classes(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.eaf").write_text(_elan({"weld": [(1000, 3000, "")], "cut": [(7000, 9000, "")]}, ""))
+    expected = [(1.0, 3.0, ("weld",)), (7.0, 9.0, ("cut",))]
+    assert spans_of(tmp_path / "a.eaf")["a"] == expected
+    (tmp_path / "a.eaf").write_text(_elan({"weld": [(1000, 3000, "x")], "cut": [(7000, 9000, "")]}, ""))
+    with pytest.raises(UsageError, match=r"several tiers.*If the names of the tiers are the classes, add .*TIER_ID"):
+        spans_of(tmp_path / "a.eaf")
+    assert spans_of(tmp_path / "a.eaf", columns=("labels=TIER_ID",))["a"] == expected
+
+
+def test_signs_of_webvtt_are_those_that_people_see(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:03.000\nR&amp;D\n<b>x</b> &lt; y\n")
+    assert spans_of(tmp_path / "a.vtt")["a"] == [(1.0, 3.0, ("R&D", "x < y"))]

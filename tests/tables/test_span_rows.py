@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+from span_exports import sound, task, timeline
 from table_files import write_json
 
 from yt8m.errors import RunError, UsageError
@@ -137,10 +138,11 @@ def test_wrong_spans_are_named_by_their_line(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("video,label,start,end\na,x,5,3\na,y,soon,9\nb,x,1,\nc,,1,2\nd,x,2,2\n")
     found = problems(path)
-    assert found.keys() == {1, 2, 3}
-    assert "row 1 (line 2): the end, 3, is before the start, 5" in found[1]
-    assert "row 3 (line 4): a span needs a start and an end" in found[2]
-    assert "row 4 (line 5): the span has no label" in found[3]
+    assert found == {
+        1: "its span: the end, 3, is before the start, 5",
+        2: "its span: a span needs a start and an end",
+        3: 'its span: the span has no label; write "(none)" if people have looked there and seen no class',
+    }
     path.write_text("video,label,start,end\na,x,1,2\na,y,soon,9\n")
     assert "row 2 (line 3): a time is 'soon'; expected seconds" in problems(path)[1]
 
@@ -149,24 +151,6 @@ def test_a_table_without_times_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.csv").write_text("video,label,when\na,x,5\nb,y,6\n")
     with pytest.raises(UsageError, match=r"start and end cannot .* it has: video, label, when.*--columns=start="):
         read(tmp_path / "t.csv")
-
-
-def task(name: str, *results: Any, **others: Any) -> dict[str, Any]:
-    """A task of Label Studio; each of `results` is what one person made."""
-    annotations = [{"completed_by": person, "result": list(result)} for person, result in enumerate(results)]
-    return {"id": 1, "data": {"video": name}, "annotations": annotations, **others}
-
-
-def timeline(label: str, start: int, end: int, **value: Any) -> dict[str, Any]:
-    """A result of TimelineLabels."""
-    value = {"ranges": [{"start": start, "end": end}], "timelinelabels": [label], **value}
-    return {"value": value, "id": "x", "from_name": "timeline", "to_name": "video", "type": "timelinelabels"}
-
-
-def sound(label: str, start: float, end: float) -> dict[str, Any]:
-    """A result of Labels on sound."""
-    value = {"start": start, "end": end, "channel": 0, "labels": [label]}
-    return {"value": value, "original_length": 98.7, "from_name": "tricks", "to_name": "audio", "type": "labels"}
 
 
 def test_timeline_labels_count_frames_from_one(tmp_path: pathlib.Path) -> None:

@@ -73,7 +73,7 @@ def test_numbers_of_frames_and_names_of_spans_mean_nothing_elsewhere() -> None:
 
 
 def test_columns_of_one_unit_are_taken_together(tmp_path: pathlib.Path) -> None:
-    columns = {"start": "9", "start_ms": "1000", "end_ms": "2000", "start_frame": "50", "end_frame": "75"}
+    columns = {"start": "1.4", "start_ms": "1000", "end_ms": "2000", "start_frame": "50", "end_frame": "75"}
     for order in itertools.islice(itertools.permutations(columns), 0, 120, 7):
         (tmp_path / "t.csv").write_text(f"video,label,{','.join(order)}\na,x,{','.join(map(columns.get, order))}\n")
         for rate, expected in ((0.0, (1.0, 2.0)), (25.0, (2.0, 3.0))):
@@ -89,7 +89,7 @@ def test_a_rate_of_frames_does_not_fit_to_a_name_that_says_another_unit(tmp_path
 
 
 def test_lengths_of_spans_have_units_too(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "t.csv").write_text("video,label,start_ms,duration (s),duration_ms\na,x,1500,9,250\n")
+    (tmp_path / "t.csv").write_text("video,label,start_ms,duration (s),duration_ms\na,x,1500,0.4,250\n")
     table = understand("--table", str(tmp_path / "t.csv"), TableFlags(rows="spans"))
     ((spans,),) = (rows.cells["spans"] for rows in table.batches(9))
     assert [(span.start, span.end) for span in spans] == [(1.5, 1.75)]

@@ -21,11 +21,15 @@ _Labels = dict[str, list[str]]
 _Attributes = tuple[str, Mapping[str, Any]]  # of a file of VIA
 
 
-def from_object(path: str, value: Mapping[str, Any]) -> MemorySource | None:
-    """The rows of a JSON object: COCO, COIN, ActivityNet, Datumaro, VoTT, FiftyOne, VIA, LabelMe; None for others."""
+def from_object(path: str, value: Mapping[str, Any], control: str = "") -> MemorySource | None:
+    """The rows of a JSON object: COCO, COIN, ActivityNet, Datumaro, VoTT, FiftyOne, VIA, LabelMe; None for others.
+
+    Args:
+      control: the attribute of VIA 3 that has the classes; empty if there is only one.
+    """
     for reader in (_coco, _coin, _activitynet, _datumaro, _vott, _fiftyone, _fiftyone_samples, _via3, _via, _single):
         with refusing(functools.partial(_refusal, path, reader.__name__.strip("_"))):
-            source = reader(path, value)
+            source = _via3(path, value, control) if reader is _via3 else reader(path, value)
         if source:
             return source
     return None
@@ -229,11 +233,9 @@ def _vott(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     return None if labels is None else _source(path, "VoTT", labels)
 
 
-def _via3(path: str, value: Mapping[str, Any]) -> MemorySource | None:
-    labels = label_programs.read_via3(path, value)
-    if labels is None:
-        return None
-    return _with_spans(_source(path, "VIA 3, labels of whole videos", labels), label_programs.spans_of_via3(value))
+def _via3(path: str, value: Mapping[str, Any], control: str = "") -> MemorySource | None:
+    project = label_programs.read_via3(path, value, control)
+    return _with_spans(_source(path, "VIA 3, labels of whole videos", project[0]), project[1]) if project else None
 
 
 def _single(path: str, value: Mapping[str, Any]) -> MemorySource | None:

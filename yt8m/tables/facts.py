@@ -105,6 +105,11 @@ class Facts:
             return []
         return [numbers[number] for number in sorted(numbers.keys() - {0.0, 1.0}, key=abs, reverse=True)]
 
+    @property
+    def denies(self) -> bool:
+        """Whether the values say yes or no in a way that no names of classes have: 1 and -1."""
+        return self.spellings in ({"1", "-1"}, {"1.0", "-1.0"})
+
     def describe_odd_ids(self) -> list[str]:
         """Remarks on ids that are taken as they are, but will hardly match those in other files."""
         blank = [value for value in self.counts if isinstance(value, str) and value != value.strip()]

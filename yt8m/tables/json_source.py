@@ -164,7 +164,7 @@ def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource | None:
-    if export := annotators.from_object(path, value):
+    if export := annotators.from_object(path, value, control):
         return export
     if json_shapes.is_by_split(value):
         return _by_split(path, value, control)

@@ -16,6 +16,7 @@ Labels = dict[str, list[str]]
 Task = Mapping[str, Any]
 Spans = dict[str, list[tuple[list[str], float, float]]]  # {video: (classes, start, end) of each of its spans}
 _MEDIA_KEYS = words("video image audio path text")
+_JOIN = "+"
 _ANSWERS = frozenset(words("accept reject ignore"))
 _SPAN_KEYS = words("audio_spans spans")
 
@@ -177,45 +178,60 @@ def _split_of(tags: Iterable[Any]) -> str:
     return splits[0] if len(splits) == 1 else ""
 
 
-def read_via3(path: str, value: Task) -> Labels | None:
-    """{file: classes} of a project of VIA 3, whose marks have the number of an option; None for other objects."""
+def read_via3(path: str, value: Task, control: str = "") -> tuple[Labels, Spans] | None:
+    """({file: classes}, their spans) of a project of VIA 3; None for other objects.
+
+    Args:
+      control: the attributes whose options are classes, with `+` between them; empty if marks have only one, beside
+        those of whole files. Without a mark that has a start and an end there are no spans.
+    """
     if not all(isinstance(value.get(key), Mapping) for key in words("project attribute file metadata view")):
         return None
-    used = {number for mark in value["metadata"].values() for number, text in mark["av"].items() if text != ""}
-    if len(used) != 1:
-        listed = ", ".join(str(value["attribute"][number]["aname"]) for number in sorted(used)) or "none"
-        raise UsageError(
-            f"{path}: marks of VIA 3 have the attributes {listed}; expected one, whose options are classes."
-        )
-    (attribute,) = used
-    options = value["attribute"][attribute].get("options") or {}
+    attributes = _attributes_of_via3(path, value, control)
     labels: Labels = {str(file["fname"]): [] for file in value["file"].values()}
+    spans: Spans = {name: [] for name in labels}
+    have_times = True
     for mark in value["metadata"].values():
+        if attributes.isdisjoint(mark["av"]):
+            continue
         (file,) = value["view"][str(mark["vid"])]["fid_list"]
-        numbers = str(mark["av"].get(attribute, "")).split(",") if options else [mark["av"].get(attribute, "")]
-        names = [str(options[number.strip()]) if options else str(number) for number in numbers if number]
-        labels[str(value["file"][str(file)]["fname"])] += names
-    return labels
+        name, classes = str(value["file"][str(file)]["fname"]), _names_of_mark(value, mark, attributes)
+        labels[name] += classes
+        if have_times := have_times and _has_times(mark):
+            start, end = map(float, mark["z"])
+            spans[name].append((classes, start, end))
+    return labels, spans if have_times else {}
 
 
-def spans_of_via3(value: Task) -> Spans:
-    """The marks of a project of VIA 3 as spans; none if a mark has no start and end, which are seconds."""
-    marks = list(value["metadata"].values())
-    if not all(len(mark.get("z") or ()) == 2 for mark in marks):
-        return {}
-    spans: Spans = {str(file["fname"]): [] for file in value["file"].values()}
-    for mark in marks:
-        (file,) = value["view"][str(mark["vid"])]["fid_list"]
-        start, end = map(float, mark["z"])
-        spans[str(value["file"][str(file)]["fname"])].append((_names_of_mark(value, mark), start, end))
-    return spans
+def _attributes_of_via3(path: str, value: Task, control: str) -> set[str]:
+    """The numbers of the attributes whose options are classes."""
+    name_of = {number: str(attribute["aname"]) for number, attribute in value["attribute"].items()}
+    if control:
+        return {number for number, name in name_of.items() if name in (control, *control.split(_JOIN))}
+    marks = value["metadata"].values()
+    used = {number for mark in marks for number, text in mark["av"].items() if text != ""}
+    of_spans = {number for mark in marks if _has_times(mark) for number, text in mark["av"].items() if text != ""}
+    if len(of_spans) == 1:
+        return of_spans  # the others are those of whole files
+    if len(used) != 1:
+        names = [name_of[number] for number in sorted(used)]
+        choices = f" Choose by --columns=labels={names[0]}, or --columns=labels={_JOIN.join(names)}." if names else ""
+        raise UsageError(
+            f"{path}: marks of VIA 3 have the attributes {', '.join(names) or 'none'}; expected one, whose options are "
+            f"classes.{choices}"
+        )
+    return used
 
 
-def _names_of_mark(value: Task, mark: Task) -> list[str]:
+def _has_times(mark: Task) -> bool:
+    return len(mark.get("z") or ()) == 2
+
+
+def _names_of_mark(value: Task, mark: Task, attributes: set[str]) -> list[str]:
     """The options that a mark of VIA 3 has chosen, or its text."""
     names = list[str]()
-    for attribute, text in mark["av"].items():
-        options = value["attribute"][attribute].get("options") or {}
+    for attribute in sorted(attributes & mark["av"].keys()):
+        text, options = mark["av"][attribute], value["attribute"][attribute].get("options") or {}
         chosen = str(text).split(",") if options else [text]
         names += [str(options[number.strip()]) if options else str(number) for number in chosen if number != ""]
     return names

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError
 from yt8m.tables.meanings import CLASS_TYPES, words
 
+OF_REGIONS = frozenset(words("choices taxonomy"))  # controls that may describe regions of other controls
 _NO_CLASSES = words("textarea rating number datetime pairwise relation")
+JOIN = "+"  # between the names of several controls in --columns
 PATH_SEPARATOR = "/"  # between the steps of a class in a taxonomy
 
 
@@ -38,17 +40,27 @@ def combine_choices(choices: Sequence[frozenset[str]]) -> Answer:
     return Answer(tuple(sorted(labels)), len(choices), sum(classes != labels for classes in choices) / len(choices))
 
 
-def choices_by_person(annotations: Any, control: str) -> list[frozenset[str]]:
-    """The classes that each person chose in a task; a person who skipped the task is left out."""
+def choices_by_person(annotations: Any, control: str, *, may_lack: bool = False) -> list[frozenset[str]]:
+    """The classes that each person chose in a task; a person who skipped the task is left out.
+
+    Args:
+      may_lack: whether an answer without results of the control says that there is no class, as one of regions does.
+    """
     if not isinstance(annotations, list):
         raise TypeError("the annotations are not a list")
-    return [_chosen_classes(annotation, control) for annotation in latest_by_person(annotations)]
+    return [_chosen_classes(annotation, control, may_lack) for annotation in latest_by_person(annotations)]
 
 
 def latest_by_person(annotations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The annotation of each person who did not skip the task; the one that was changed last, if there are several."""
+    """The annotation of each person who did not skip the task; the one that was changed last, if there are several.
+
+    If people have marked annotations as ground truth, these alone count.
+    """
     people: dict[Any, Mapping[str, Any]] = {}
-    for number, annotation in enumerate(sorted(annotations, key=_last_change)):
+    true = [
+        item for item in annotations if isinstance(item, Mapping) and item.get("ground_truth") and not is_skipped(item)
+    ]
+    for number, annotation in enumerate(sorted(true or annotations, key=_last_change)):
         if not is_skipped(annotation):
             people[_find_person(annotation, number)] = annotation
     return [*people.values()]
@@ -81,11 +93,11 @@ def _find_person(annotation: Mapping[str, Any], number: int) -> Any:
     return ("annotation", number) if person is None else person
 
 
-def _chosen_classes(annotation: Mapping[str, Any], control: str) -> frozenset[str]:
+def _chosen_classes(annotation: Mapping[str, Any], control: str, may_lack: bool) -> frozenset[str]:
     """The classes chosen in an annotation by a control."""
     results = results_of(annotation)
-    results_of_control = [result for result in results if result.get("from_name") == control]
-    if results and not results_of_control:
+    results_of_control = [result for result in results if result.get("from_name") in controls_in(control)]
+    if results and not results_of_control and not may_lack:
         others = sorted({f"{result.get('from_name')} (type {result.get('type')})" for result in results})
         raise TypeError(
             f"the answer has results of the controls {', '.join(others)}, but none of the control {control}"
@@ -127,17 +139,47 @@ def controls_of(tasks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
+def _describes_regions(tasks: Sequence[Mapping[str, Any]], control: str) -> bool:
+    """Whether all answers of a control describe regions whose classes another control has, as `perRegion` asks."""
+    answers = [
+        (result, {other.get("id") for other in results if other.get("from_name") != control and _is_region(other)})
+        for task in tasks
+        for annotation in task.get("annotations") or ()
+        if not is_skipped(annotation)
+        for results in [results_of(annotation)]
+        for result in results
+        if result.get("from_name") == control
+    ]
+    return bool(answers) and all(
+        result.get("type") in OF_REGIONS and result.get("id") in regions for result, regions in answers
+    )
+
+
+def _is_region(result: Mapping[str, Any]) -> bool:
+    return str(result.get("type")) in CLASS_TYPES and result.get("type") not in OF_REGIONS
+
+
+def controls_in(control: str) -> frozenset[str]:
+    """The names in the value of --columns=labels, which may have several with `+` between them."""
+    return frozenset([control, *control.split(JOIN)])
+
+
 def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) -> str:
     """The control whose answers are labels: the named one, or the only one of the export that gives classes."""
     if control:
         return control
     controls = controls_of(tasks)
     classes = [name for name, kind in controls.items() if kind in CLASS_TYPES]
+    if len(classes) > 1:
+        classes = [name for name in classes if not _describes_regions(tasks, name)] or classes
     if len(classes) == 1:
         return classes[0]
     if classes:
         listed = " or ".join(f"--columns=labels={name} (type {controls[name]})" for name in sorted(classes))
-        raise UsageError(f"{path}: the answers of several controls may be the labels; choose one by {listed}.")
+        raise UsageError(
+            f"{path}: the answers of several controls may be the labels; choose one by {listed}, or take several by "
+            f"--columns=labels={JOIN.join(sorted(classes)[:3])}."
+        )
     if not controls:
         raise UsageError(
             f"{path}: no control of the export gives classes, since nobody has answered a task. Export it again after "

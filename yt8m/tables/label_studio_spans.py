@@ -8,19 +8,19 @@ If several people annotated a video, a class is shown at the times that more tha
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables.facts import Facts
-from yt8m.tables.label_studio import is_skipped, latest_by_person, names_of, results_of
+from yt8m.tables.label_studio import OF_REGIONS, controls_in, is_skipped, latest_by_person, names_of, results_of
 from yt8m.tables.sources import MemorySource, Source
-from yt8m.tables.times import parse_time, shared_by_most
+from yt8m.tables.span_ranges import ranges_in
+from yt8m.tables.times import NotATimeError, parse_time, shared_by_most
 
 TIMELINE, SOUND, BOXES = "timelinelabels", "labels", "videorectangle"
 _HINTS = {name: name for name in ("id", "labels", "start", "end")}
-_PARTS = re.compile(r"\d+(\.\d+)?-\d+(\.\d+)?(\s*,\s*\d+(\.\d+)?-\d+(\.\d+)?)*", re.ASCII)
+_PARTS = "parts"  # the key of the data of a task
 _Spans = dict[str, list[tuple[float, float]]]  # {class: its spans}
 
 
@@ -32,7 +32,7 @@ def have_times(tasks: Sequence[Mapping[str, Any]], control: str) -> tuple[bool, 
         for annotation in task.get("annotations") or ()
         if not is_skipped(annotation)
         for result in results_of(annotation)
-        if result.get("from_name") == control
+        if result.get("from_name") in controls_in(control)
     ]
     return any(are_timed), bool(are_timed) and all(are_timed)
 
@@ -41,11 +41,12 @@ def _is_timed(result: Mapping[str, Any]) -> bool:
     value = result.get("value")
     if not isinstance(value, dict):
         return False
-    if result.get("type") == SOUND:
-        return "start" in value and "end" in value and "text" not in value
-    return (result.get("type") == TIMELINE and ("ranges" in value or ("start" in value and "end" in value))) or (
-        result.get("type") == BOXES and "sequence" in value
-    )
+    kind, has_seconds = result.get("type"), "start" in value and "end" in value
+    if kind == SOUND:
+        return has_seconds and "text" not in value
+    if kind == TIMELINE or kind in OF_REGIONS:
+        return "ranges" in value or (has_seconds and "text" not in value)
+    return kind == BOXES and "sequence" in value
 
 
 def rows_of_spans(
@@ -65,17 +66,20 @@ def rows_of_spans(
       splits: the split of each task; empty if nothing says it.
       remark: what the description of the table adds.
     """
-    seen_parts = _seen_parts([task["data"] for task in tasks.values()], ids)
+    seen_parts = _seen_parts(path, tasks, ids)
+    repeated = len(ids) - len(set(ids))
+    remark += f"; further tasks of a video, whose spans are added: {repeated}" if repeated else ""
     remark += (
         f"; of {len(seen_parts)} videos, people have seen only the parts that their tasks name" if seen_parts else ""
     )
     hints = _HINTS | ({"split": "split"} if splits else {})
     cells: dict[str, list[Any]] = {name: [] for name in hints}
-    lost = 0
+    lost, classes_of_people = 0, dict[tuple[str, str], frozenset[str]]()
     for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
         with refusing(functools.partial(_refusal, f"{path}, task {number}")):
             people = [*_spans_of_people(f"{path}, task {number}", task["annotations"], control, frame_rate)]
             rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
+            _refuse_other_people(f"{path}, task {number}", name, task["annotations"], people, classes_of_people)
         lost += sum(
             _is_lost(span, name_of_class, rows)
             for spans in people
@@ -92,6 +96,29 @@ def rows_of_spans(
     return source
 
 
+def _refuse_other_people(
+    where: str,
+    video: str,
+    annotations: Sequence[Any],
+    people: Sequence[_Spans],
+    earlier: dict[tuple[str, str], frozenset[str]],
+) -> None:
+    """Refuses a class that other people have marked in an earlier task of a video: are these opinions, or more spans?
+
+    Args:
+      earlier: {(video, class): the people who have marked it}; those of this task are added.
+    """
+    names = frozenset(str(annotation.get("completed_by")) for annotation in latest_by_person(annotations))
+    for name in {name for spans in people for name in spans}:
+        others = earlier.setdefault((video, name), names)
+        if names.isdisjoint(others):
+            raise UsageError(
+                f"{where}: an earlier task of {video[:60]!r} has {name[:40]!r} too, marked by other people: "
+                "either the spans of both tasks count, or those that most people have marked. Put the annotations of "
+                "all people into one task, or delete one of the tasks."
+            )
+
+
 def _length(annotations: Sequence[Mapping[str, Any]]) -> float:
     """The seconds of the video of a task, as a result of sound or of boxes says them; 0 if none does."""
     results = [result for annotation in latest_by_person(annotations) for result in results_of(annotation)]
@@ -99,22 +126,38 @@ def _length(annotations: Sequence[Mapping[str, Any]]) -> float:
     return max((float(length) for length in lengths if isinstance(length, int | float)), default=0.0)
 
 
-def parts_of(data: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """The parts of a video that `yt8m select` asks people to look at, in seconds; none if a task is of other origin."""
-    text = data.get("parts")
-    if not isinstance(text, str) or not _PARTS.fullmatch(text.strip()):
+def asks_for_parts(data: Mapping[str, Any]) -> bool:
+    """Whether a task asks people to look at parts of its video alone, as those of `yt8m select` do."""
+    return any(map(str.isdigit, str(data.get(_PARTS))))  # `wheel, axle` of somebody else has no times
+
+
+def _parts_of(where: str, data: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """The parts of a video that people were asked to look at, in seconds; none if a task asks for the whole."""
+    if not asks_for_parts(data):
         return []
-    pairs = (part.split("-") for part in text.split(","))
-    return [(parse_time(start), parse_time(end)) for start, end in pairs]
+    cell = data[_PARTS]
+    try:
+        times = [(parse_time(start), parse_time(end)) for start, end in ranges_in(cell) or ()]
+    except NotATimeError:
+        times = []
+    if not times or any(end <= start for start, end in times):
+        raise UsageError(
+            f'{where}: "{_PARTS}" of its data is {str(cell)[:60]!r}; expected the parts of the video that alone people '
+            "have looked at, in seconds, as in 3-9, 20.5-31. Correct it, or give the key another name if it means "
+            "something else."
+        )
+    return times
 
 
-def _seen_parts(data: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    """{video: the parts that people were asked to look at}, for tasks that ask for parts."""
+def _seen_parts(
+    path: str, tasks: Mapping[int, Mapping[str, Any]], ids: Sequence[str]
+) -> dict[str, list[tuple[float, float]]]:
+    """{video: the parts that people were asked to look at}, for videos all of whose tasks ask for parts."""
     seen_parts: dict[str, list[tuple[float, float]]] = {}
-    for entry, name in zip(data, ids, strict=True):
-        if of_task := parts_of(entry):
-            seen_parts.setdefault(name, []).extend(of_task)
-    return seen_parts
+    for (number, task), name in zip(tasks.items(), ids, strict=True):
+        seen_parts.setdefault(name, []).extend(_parts_of(f"{path}, task {number}", task["data"]))
+    whole = {name for task, name in zip(tasks.values(), ids, strict=True) if not asks_for_parts(task["data"])}
+    return {name: times for name, times in seen_parts.items() if name not in whole}
 
 
 def _is_lost(span: tuple[float, float], name: str, rows: Sequence[tuple[Any, ...]]) -> bool:
@@ -151,7 +194,7 @@ def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) ->
     """The spans in the answer of one person."""
     spans: _Spans = {}
     for result in results_of(annotation):
-        if result.get("from_name") != control:
+        if result.get("from_name") not in controls_in(control):
             continue
         if not _is_timed(result):
             raise UsageError(
@@ -165,9 +208,11 @@ def _spans_of(annotation: Mapping[str, Any], control: str, frame_rate: float) ->
 
 def _times_of(kind: str, value: Mapping[str, Any], frame_rate: float) -> Iterator[tuple[float, float]]:
     """Yields (start, end) in seconds of each span of a result."""
-    if kind == SOUND or (kind == TIMELINE and "ranges" not in value):
+    if kind == BOXES:
+        yield from _visible_times(value, frame_rate)
+    elif kind == SOUND or "ranges" not in value:
         yield float(value["start"]), float(value["end"])
-    elif kind == TIMELINE:
+    else:
         rate = _rate(value, frame_rate)
         for part in value["ranges"]:
             if float(part["start"]) < 1:
@@ -176,8 +221,6 @@ def _times_of(kind: str, value: Mapping[str, Any], frame_rate: float) -> Iterato
                     "that made the ranges counts from 0, add 1 to their starts."
                 )
             yield (float(part["start"]) - 1) / rate, float(part["end"]) / rate
-    else:
-        yield from _visible_times(value, frame_rate)
 
 
 def _rate(value: Mapping[str, Any], frame_rate: float) -> float:

@@ -28,7 +28,8 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
     if not all("annotations" in task for task in tasks):
         return None
     chosen = choose_control(path, tasks, control)
-    key = _id_key([task["data"] for task in tasks])
+    has_spans, has_only_spans = label_studio_spans.have_times(tasks, chosen)
+    key = _id_key([task["data"] for task in tasks], may_repeat=has_spans)
     if not key:
         keys = ", ".join(tasks[0]["data"])
         raise UsageError(f"{path}: the data of a task has {keys}; none of them names each video once, such as an id.")
@@ -39,7 +40,7 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         with refusing(functools.partial(_refusal, path, number)):
             if not latest_by_person(task["annotations"]):
                 continue
-            choices = choices_by_person(task["annotations"], chosen)
+            choices = choices_by_person(task["annotations"], chosen, may_lack=has_only_spans)
         answered[number] = task
         ids.append(str(task["data"][key]))
         labels.append(list(combine_choices(choices).labels) if choices else [])
@@ -59,7 +60,7 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
         name: [value for place, value in enumerate(values) if place not in undecided] for name, values in cells.items()
     }
     source = MemorySource(path, cells, form, {name: name for name in cells})
-    has_spans, source.means_spans = label_studio_spans.have_times(tasks, chosen)
+    source.means_spans = has_only_spans
     if has_spans:
         source.by_spans = functools.partial(
             label_studio_spans.rows_of_spans, path, answered, ids, splits, chosen, remark
@@ -87,13 +88,20 @@ def _splits(data: Sequence[Mapping[str, Any]]) -> list[str]:
     return splits if any(splits) else []
 
 
-def _id_key(data: Sequence[Mapping[str, Any]]) -> str:
-    """The key of the data of tasks that names the video; empty if there is none."""
-    if all(label_studio_spans.parts_of(entry) and entry.get("id") for entry in data):
+def _id_key(data: Sequence[Mapping[str, Any]], may_repeat: bool) -> str:
+    """The key of the data of tasks that names the video; empty if there is none.
+
+    Args:
+      may_repeat: whether a video may have several tasks, if no key names each video once.
+    """
+    if all(label_studio_spans.asks_for_parts(entry) and entry.get("id") for entry in data):
         return "id"  # a film has several tasks if its parts were chosen at several times
     keys = [*_ID_KEYS, *(key for key in data[0] if key not in _NO_IDS)]
-    for key in dict.fromkeys(keys):
-        values = {str(entry[key]) for entry in data if isinstance(entry.get(key), str | int) and entry.get(key) != ""}
-        if len(values) == len(data):
-            return key
-    return ""
+    filled_keys = [
+        key
+        for key in dict.fromkeys(keys)
+        if all(isinstance(entry.get(key), str | int) and entry.get(key) != "" for entry in data)
+    ]
+    unique = [key for key in filled_keys if len({str(entry[key]) for entry in data}) == len(data)]
+    media = [key for key in filled_keys if key in _ID_KEYS] if may_repeat else []
+    return next(iter([*unique, *media]), "")

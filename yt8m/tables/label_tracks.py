@@ -5,6 +5,7 @@ The name of a file without its ending is the id of its video. A folder may hold 
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import xml.etree.ElementTree
@@ -16,7 +17,8 @@ from yt8m.errors import RunError, UsageError
 from yt8m.tables import encodings
 from yt8m.tables.sources import MemorySource
 
-_CUES, _ELAN, _TEXT = (".vtt", ".srt"), ".eaf", ".txt"
+_WEBVTT, _ELAN, _TEXT = ".vtt", ".eaf", ".txt"
+_CUES = (_WEBVTT, ".srt")
 ENDINGS = (*_CUES, _ELAN)  # of files that can be nothing else
 _TIMING = re.compile(r"\s*([\d:.,]+)\s+-->\s+([\d:.,]+)(\s.*)?")
 _TAG = re.compile(r"<[^>\n]*>")
@@ -24,6 +26,7 @@ _NO_CUE = ("NOTE", "STYLE", "REGION", "WEBVTT")  # the first words of blocks tha
 # Audacity writes six decimals, with the comma of some countries. Lines that begin with \ are ranges of frequencies.
 _AUDACITY = re.compile(r"(-?\d+[.,]\d{6})\t(-?\d+[.,]\d{6})(?:\t(.*))?")
 _SAMPLE = 1 << 16
+TIERS = "TIER_ID"  # as a column of labels: the names of the tiers are the classes
 _JOIN = "+"
 
 
@@ -62,9 +65,12 @@ def read(path: str, files: Sequence[str], control: str = "") -> MemorySource:
 
     Args:
       path: the file or the folder, for messages.
-      control: the tiers of ELAN whose annotations are labels, with `+` between them; empty if there is only one.
+      control: the tiers of ELAN whose annotations are labels, with `+` between them; empty if there is only one;
+        `TIER_ID` if the tiers are the classes.
     """
     path = path.rstrip("/") or path
+    if not control and _are_classes_of_tiers(files):
+        control = TIERS
     tracks = {_id_of(file): _marks(file, control) for file in files}
     if len(tracks) < len(files):
         names = [_id_of(file) for file in files]
@@ -107,6 +113,7 @@ def _marks(path: str, control: str) -> list[_Mark]:
 def _cues(path: str) -> Iterator[_Mark]:
     """Yields the cues of WebVTT or SubRip; each line of a cue is a label."""
     text = encodings.read_text(path).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    plain = _plain_webvtt if path.lower().endswith(_WEBVTT) else _without_tags
     for block in re.split(r"\n\s*\n", text.strip()):
         lines = block.split("\n")
         times = next((place for place, line in enumerate(lines) if "-->" in line), None)
@@ -117,8 +124,17 @@ def _cues(path: str) -> Iterator[_Mark]:
         match = _TIMING.fullmatch(lines[times])
         if match is None:
             raise RunError(f"{path}: {lines[times][:60]!r} are no times of a cue, as in 00:12.400 --> 00:31.000.")
-        labels = [label for line in lines[times + 1 :] if (label := _TAG.sub("", line).strip())]
+        labels = [label for line in lines[times + 1 :] if (label := plain(line).strip())]
         yield _Mark(match[1], match[2], labels)
+
+
+def _without_tags(line: str) -> str:
+    return _TAG.sub("", line)
+
+
+def _plain_webvtt(line: str) -> str:
+    """The text of a line of WebVTT, in which `&amp;` and such stand for signs."""
+    return html.unescape(_without_tags(line)).replace("\xa0", " ")
 
 
 def _audacity(path: str) -> Iterator[_Mark]:
@@ -136,6 +152,28 @@ def _audacity(path: str) -> Iterator[_Mark]:
 
 def _elan(path: str, control: str) -> Iterator[_Mark]:
     """Yields the annotations of tiers of ELAN. Those that refer to others have the times of these."""
+    root = _document(path)
+    origin = _time_origin(path, root)
+    slots = {slot.get("TIME_SLOT_ID"): _seconds(slot.get("TIME_VALUE"), origin) for slot in root.iter("TIME_SLOT")}
+    times = {
+        item.get("ANNOTATION_ID"): (slots.get(item.get("TIME_SLOT_REF1")), slots.get(item.get("TIME_SLOT_REF2")))
+        for item in root.iter("ALIGNABLE_ANNOTATION")
+    }
+    parents = {item.get("ANNOTATION_ID"): item.get("ANNOTATION_REF") for item in root.iter("REF_ANNOTATION")}
+    tiers = _tiers(path, root, control)
+    for tier in tiers:
+        for item in (*tier.iter("ALIGNABLE_ANNOTATION"), *tier.iter("REF_ANNOTATION")):
+            name, visited = item.get("ANNOTATION_ID"), set[str | None]()
+            while name in parents and name not in visited:
+                visited.add(name)
+                name = parents[name]
+            text = tier.get(TIERS, "") if control == TIERS else (item.findtext("ANNOTATION_VALUE") or "").strip()
+            start, end = times.get(name, (None, None))
+            yield _Mark(start, end, [text] if text else [])
+
+
+def _document(path: str) -> xml.etree.ElementTree.Element:
+    """The root of a file of ELAN."""
     with encodings.open_bytes(path) as file:
         try:
             root = xml.etree.ElementTree.parse(file).getroot()
@@ -143,40 +181,51 @@ def _elan(path: str, control: str) -> Iterator[_Mark]:
             raise RunError(f"{path} is not XML: {error}.") from error
     if root.tag != "ANNOTATION_DOCUMENT":
         raise UsageError(f"{path}: expected a file of ELAN; the root is <{root.tag}>.")
-    slots = {slot.get("TIME_SLOT_ID"): slot.get("TIME_VALUE") for slot in root.iter("TIME_SLOT")}
-    times = {
-        item.get("ANNOTATION_ID"): (
-            _seconds(slots.get(item.get("TIME_SLOT_REF1"))),
-            _seconds(slots.get(item.get("TIME_SLOT_REF2"))),
+    return root
+
+
+def _are_classes_of_tiers(files: Sequence[str]) -> bool:
+    """Whether all annotations of all files of ELAN are empty, so that only the names of their tiers say a class."""
+    roots = [_document(file) for file in files if file.lower().endswith(_ELAN)]
+    has_annotations = any(root.find("TIER/ANNOTATION") is not None for root in roots)
+    return has_annotations and not any(map(_has_text, roots))
+
+
+def _has_text(tier: xml.etree.ElementTree.Element) -> bool:
+    return any((value.text or "").strip() for value in tier.iter("ANNOTATION_VALUE"))
+
+
+def _time_origin(path: str, root: xml.etree.ElementTree.Element) -> float:
+    """The milliseconds of the film at which the times of the annotations begin."""
+    media = [*root.iter("MEDIA_DESCRIPTOR")]
+    of_film = [item for item in media if _id_of(item.get("MEDIA_URL", "")) == _id_of(path)]
+    origins = {float(item.get("TIME_ORIGIN") or 0) for item in of_film or media}
+    if len(origins) > 1:
+        listed = ", ".join(f"{_id_of(item.get('MEDIA_URL', ''))} ({item.get('TIME_ORIGIN') or 0} ms)" for item in media)
+        raise UsageError(
+            f"{path}: its media begin at different times (TIME_ORIGIN): {listed[:200]}. Name the file as the film "
+            "whose features are meant, or unlink the other media in ELAN."
         )
-        for item in root.iter("ALIGNABLE_ANNOTATION")
-    }
-    parents = {item.get("ANNOTATION_ID"): item.get("ANNOTATION_REF") for item in root.iter("REF_ANNOTATION")}
-    for tier in _tiers(path, root, control):
-        for item in (*tier.iter("ALIGNABLE_ANNOTATION"), *tier.iter("REF_ANNOTATION")):
-            name, visited = item.get("ANNOTATION_ID"), set[str | None]()
-            while name in parents and name not in visited:
-                visited.add(name)
-                name = parents[name]
-            text = (item.findtext("ANNOTATION_VALUE") or "").strip()
-            start, end = times.get(name, (None, None))
-            yield _Mark(start, end, [text] if text else [])
+    return max(origins, default=0.0)
 
 
-def _seconds(value: str | None) -> float | None:
+def _seconds(value: str | None, origin: float) -> float | None:
     """The seconds of a time slot, which counts milliseconds; None for one that has no time of its own."""
-    return None if value is None else float(value) / 1000
+    return None if value is None else (float(value) + origin) / 1000
 
 
 def _tiers(path: str, root: xml.etree.ElementTree.Element, control: str) -> list[xml.etree.ElementTree.Element]:
     """The tiers whose annotations are labels: those that the user names, or the only one with annotations."""
-    tiers = {tier.get("TIER_ID", ""): tier for tier in root.iter("TIER")}
+    tiers = {tier.get(TIERS, ""): tier for tier in root.iter("TIER")}
+    filled = [name for name, tier in tiers.items() if tier.find("ANNOTATION") is not None]
+    if control == TIERS:
+        return [tiers[name] for name in filled]
     if control:
         return [tiers[name] for name in control.split(_JOIN) if name in tiers]
-    filled = [name for name, tier in tiers.items() if tier.find("ANNOTATION") is not None]
     if len(filled) > 1:
         raise UsageError(
             f"{path}: annotations of several tiers may be the labels: {', '.join(filled)[:200]}; choose one by "
-            f"--columns=labels={filled[0]}, or several by --columns=labels={_JOIN.join(filled[:2])}."
+            f"--columns=labels={filled[0]}, or several by --columns=labels={_JOIN.join(filled[:2])}. If the names of "
+            f"the tiers are the classes, add --columns=labels={TIERS}."
         )
     return [tiers[name] for name in filled]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError
 from yt8m.tables import denials
 from yt8m.tables.meanings import columns_flag, normalized, words
+from yt8m.tables.rewritten import number_of, place_of
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
 
@@ -81,6 +82,10 @@ class _MergedSource(MemorySource):
     def line_of(self, row: int) -> int:
         """See `Source`: the line of the first of the rows that were merged."""
         return self._source.line_of(self._numbers[row - 1])
+
+    def number_of(self, row: int) -> int:
+        """The number, in the file, of the first of the rows that were merged."""
+        return number_of(self._source, self._numbers[row - 1])
 
 
 class Merger:
@@ -176,8 +181,7 @@ class Merger:
 
     def where(self, number: int) -> str:
         """The row with a number, and its line, for a message."""
-        line = self._source.line_of(number)
-        return f"row {number}" + (f" (line {line})" if line else "")
+        return place_of(self._source, number)
 
     def finish(self) -> Merged | None:
         """The merged rows."""

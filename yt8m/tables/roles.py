@@ -125,10 +125,11 @@ class RoleFinder:
         columns.taken.update(name for names in roles.families.values() for name in names)
         roles = self._take(roles, "path", self._find_path())
         roles = self._take(roles, "id", self._find_id(roles.path))
+        roles = self._take(roles, "value", self._find_denial())
         labels, classes = LabelFinder(columns).find(needs_labels)
         roles = replace(roles, labels=labels, classes=classes)
         columns.taken.update([*labels, *classes])
-        roles = self._take(roles, "value", self._find_value(bool(labels)))
+        roles = self._take(roles, "value", roles.value or self._find_value(bool(labels)))
         lists = [name for name in columns.unused() if columns.has_numbers(name)]
         columns.taken.update(lists)
         return replace(roles, lists=lists, unused=[*columns.unused(), *columns.set_aside])
@@ -290,10 +291,11 @@ class RoleFinder:
         names = [name for name in self._columns.names if self._names_files(name)]
         if len(names) == 1:
             return names[0]
-        raise UsageError(
-            f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. Name the column of the "
-            "ids, as in --columns=id=COLUMN."
-        )
+        remedy = "Name the column of the ids, as in --columns=id=COLUMN"
+        if self._are_spans and self._columns.invented():
+            remedy = "Write a header, or name all columns, as in --columns='"
+            remedy += ",".join(map("{}=column {}".format, ("id", "labels", "start", "end"), range(1, 5))) + "'"
+        raise UsageError(f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. {remedy}.")
 
     def _refuse_program_text(self, name: str, texts: Sequence[str]) -> None:
         """Refuses fields such as `INSERT INTO t VALUES ('v00'`, which a delimiter has cut out of brackets."""
@@ -335,6 +337,15 @@ class RoleFinder:
         if 2 * sum(map(str.isdecimal, texts)) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
             return False
         return not any(map(_NO_NAME.search, texts))
+
+    def _find_denial(self) -> str:
+        """A column of labels that says by 1 and -1 whether a span shows the class of another column, as in HACS."""
+        if not self._are_spans or "present" in self._columns.chosen:
+            return ""
+        names = [name for name in self._columns.with_meaning("labels") if name in self._columns.facts]
+        labels = self._columns.chosen.get("labels", "").split(JOIN)
+        denials = [name for name in names if self._columns.facts[name].denies and name not in labels]
+        return denials[0] if len(denials) == 1 < len(names) else ""
 
     def _find_value(self, has_labels: bool) -> str:
         if column := self._columns.chosen.get("present", ""):

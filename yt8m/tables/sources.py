@@ -60,6 +60,24 @@ class Source(Protocol):
         """Yields the number of the line of each row; nothing if the file has no lines."""
 
 
+class Table(Protocol):
+    """A table with a row for each video."""
+
+    path: str
+    columns: Sequence[str]
+    features: Sequence[str]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """Yields the rows after the first `skip`, in batches.
+
+        Args:
+          size: largest number of rows of a batch.
+        """
+
+    def clean_label(self, name: Any) -> str:
+        """The name of the class that a name in the cells of `labels` means; empty for none."""
+
+
 class MemorySource:
     """Rows that are held in memory: those of a workbook, of JSON, or of an export of another program.
 
@@ -73,13 +91,14 @@ class MemorySource:
       cells_without_name: gives the texts in each column without a name, by its number; None if all have names.
       means_spans: whether the labels of the export are spans alone.
       has_seconds: whether the starts and ends are seconds, whatever the user says of frames.
+      is_workbook: whether the program of the file took what people typed as 1:12 for 01:12:00.
       seen_parts: {video: (start, end) of the parts of it that alone people have looked at}, of rows that are spans.
       lengths: {video: its seconds}, where the export has them.
     """
 
     by_spans: Callable[[float], MemorySource] | None = None
     cells_without_name: Callable[[], Mapping[int, Collection[str]]] | None = None
-    means_spans = has_seconds = False
+    means_spans = has_seconds = is_workbook = False
     seen_parts: Mapping[str, Sequence[tuple[float, float]]] = {}
     lengths: Mapping[str, float] = {}
 

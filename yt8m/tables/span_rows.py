@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
+from yt8m.tables import time_commas
 from yt8m.tables.csv_source import CsvSource
 from yt8m.tables.meanings import normalized
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.roles import Roles
 from yt8m.tables.sources import MemorySource, Rows, Source
 from yt8m.tables.time_columns import (
+    CLOCK,
     END,
     FRAME_RATES,
     FRAMES,
@@ -28,12 +30,14 @@ from yt8m.tables.times import NotATimeError, Span, is_clock, is_empty, parse_tim
 
 # Columns of the merged rows.
 SPANS, PROBLEMS, SECONDS = COLUMNS = ("spans of all rows", "what is wrong with a span", "length of the video")
+_CLASSES = "classes whose columns say yes"  # a column of rows while they are merged
 # What people write for a part of a video in which they have seen no class. Other words for nothing may be a label that
 # is missing.
 NO_CLASS = "(none)"
 _NO_CLASSES = frozenset([NO_CLASS, "<none>", "no label", "no labels", "no tag", "no tags"])
 # Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
-_CLIPS = (frozenset(["ytid", "positive_labels"]), frozenset(["rank", "value", "distance"]))
+_SELECTION = frozenset(["rank", "value", "distance"])
+_CLIPS = (frozenset(["ytid", "positive_labels"]), _SELECTION)
 _IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
 _SAME_RATE = 1e-3  # 29.97 and 30000 / 1001 are one rate
 _MOST_CLIPS = 0.9  # a larger share of spans of one length is no chance
@@ -56,16 +60,26 @@ class MergedSpans(NamedTuple):
     are_clips: bool
 
 
-def merge_spans(
-    source: Source,
-    roles: Roles,
-    extra_columns: Sequence[str],
-    split_cell: Callable[[Any], tuple[str, ...]],
-    frame_rate: float,
-) -> MergedSpans:
+class Reading(NamedTuple):
+    """How the cells of rows of spans are read.
+
+    Attributes:
+      split_cell: the names of the classes in a cell of labels.
+      frame_rate: frames per second, if times count frames; else 0.
+      has_thousands: whether commas in times stand between thousands.
+      read_classes: makes the names of the classes of each row, and adds bad rows, if classes have columns; else None.
+    """
+
+    split_cell: Callable[[Any], tuple[str, ...]]
+    frame_rate: float
+    has_thousands: bool
+    read_classes: Callable[[Rows, dict[int, str]], list[tuple[str, ...]]] | None = None
+
+
+def merge_spans(source: Source, roles: Roles, extra_columns: Sequence[str], reading: Reading) -> MergedSpans:
     """Merges the rows of each video. A row without times and labels is a video that may have no span."""
     missing = [name for name, column in (("start", roles.start), ("end", roles.end)) if not column]
-    if not roles.labels:
+    if not roles.labels and not roles.classes:
         missing.append("labels")
     if missing:
         listed = ", ".join(source.columns)[:300]
@@ -75,24 +89,42 @@ def merge_spans(
         )
     if isinstance(source, CsvSource):
         source.pads_rows = True  # a video without spans may have no further cells
-    merger = _SpanMerger(source, roles, [*extra_columns], frame_rate)
+    merger = _SpanMerger(source, roles, [*extra_columns], reading)
     for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
-        merger.add(rows, split_cell)
+        merger.add(_with_classes(rows, reading), _names_in if reading.read_classes else reading.split_cell)
     return merger.spans()
+
+
+def _with_classes(rows: Rows, reading: Reading) -> Rows:
+    """Rows with the names of the classes whose columns say yes, in a column of labels."""
+    if reading.read_classes is None:
+        return rows
+    bad = dict(rows.bad)
+    names = reading.read_classes(rows, bad)
+    return rows._replace(cells={**rows.cells, _CLASSES: [each or NO_CLASS for each in names]}, bad=bad)
+
+
+def _names_in(cell: Any) -> tuple[str, ...]:
+    """The names in a cell of `_CLASSES`."""
+    return () if cell == NO_CLASS else cell
 
 
 class _SpanMerger(Merger):
     """Collects the spans of each video."""
 
-    def __init__(self, source: Source, roles: Roles, extra_columns: list[str], frame_rate: float) -> None:
-        super().__init__(source, dataclasses.replace(roles, start="", end="", value="", clock_times=()), extra_columns)
+    def __init__(self, source: Source, roles: Roles, extra_columns: list[str], reading: Reading) -> None:
+        labels = (_CLASSES,) if roles.classes else roles.labels
+        bare_roles = dataclasses.replace(roles, labels=labels, start="", end="", value="", clock_times=())
+        super().__init__(source, bare_roles, extra_columns)
         self._times, self._value = (roles.start, roles.end), roles.value
+        frame_rate, self._has_thousands = reading.frame_rate, reading.has_thousands
         self._has_durations = roles.has_durations
         self._rates = [self._rate(name, frame_rate) for name in self._times]
         self._length = next((name for name in source.columns if is_length_of_video(normalized(name))), "")
         self._fps = next((name for name in source.columns if normalized(name) in FRAME_RATES), "")
         others = [*self._times, *filter(None, [roles.value, self._length, self._fps])]
-        self.columns = list(dict.fromkeys([*self.columns, *others]))
+        read = dict.fromkeys([*self.columns, *others, *roles.classes])
+        self.columns = [name for name in read if name != _CLASSES]
         columns = [name for name in self._times if divided(normalized(name)).unit == FRAMES]
         has_seconds = frame_rate or getattr(source, "has_seconds", False)
         self._frame_rate, self._columns_of_frames = frame_rate, [] if has_seconds else columns
@@ -103,13 +135,13 @@ class _SpanMerger(Merger):
     def _rate(self, column: str, frame_rate: float) -> float:
         """How many of the unit of a column of times are a second; 0 for times."""
         unit = divided(normalized(column)).unit
-        if frame_rate and unit not in ("", FRAMES):
+        if frame_rate and unit not in ("", FRAMES, CLOCK):
             raise UsageError(
                 f'{self._source.path}: "{column}" counts {unit}, as its name says, but --frame_rate={frame_rate:g} is '
                 "for times that count frames; leave the flag out, or name other columns, as in "
                 "--columns=start=COLUMN,end=COLUMN."
             )
-        return per_second(unit, frame_rate)
+        return frame_rate if unit == CLOCK else per_second(unit, frame_rate)
 
     def add(self, rows: Rows, split_cell: Callable[[Any], tuple[str, ...]]) -> None:
         """Adds rows; a bad one stays a row of its own."""
@@ -124,6 +156,7 @@ class _SpanMerger(Merger):
             name, number = str(cell_id), rows.first + index
             if number in rows.bad:
                 continue
+            times = [time_commas.without(cell) for cell in times] if self._has_thousands else times
             place = self.find_place(name, number, cells, index)
             if place == len(self._spans):
                 self._spans.append([])
@@ -208,7 +241,8 @@ class _SpanMerger(Merger):
                     problem = f"the end, {end:g}, is before the start, {start:g}"
                 self._spans[place].append(Span(start, end, names, row))
         if problem and not self._problems[place]:
-            self._problems[place] = f"its span in {self.where(row)}: {problem}"
+            is_first = row == self._numbers[place]  # the message on the video has this place
+            self._problems[place] = f"its span{'' if is_first else f' in {self.where(row)}'}: {problem}"
 
     def spans(self) -> MergedSpans:
         """The merged rows."""
@@ -239,9 +273,26 @@ class _SpanMerger(Merger):
         )
 
 
+def is_selection(source: Source) -> bool:
+    """Whether the rows are parts that `yt8m select` has chosen, each of which has a value."""
+    return frozenset(map(normalized, source.columns)) >= _SELECTION
+
+
 def told_by(source: Source) -> tuple[Mapping[str, Sequence[tuple[float, float]]], Mapping[str, float]]:
     """({video: the parts of it that alone people have looked at}, {video: its seconds}), as an export says them."""
     return getattr(source, "seen_parts", {}), getattr(source, "lengths", {})
+
+
+def have_thousands(
+    path: str, columns: Mapping[str, Iterable[Any]], frame_rate: float, has_decimal_commas: bool
+) -> bool:
+    """Whether commas in columns of times stand between thousands; see `time_commas`.
+
+    Columns that count frames or another unit are left out: their numbers need no decimal commas.
+    """
+    names = [name for name in columns if not per_second(divided(normalized(name)).unit, frame_rate)]
+    cells = [cell for name in names for cell in columns[name]]
+    return time_commas.are_of_thousands(f"{path}, column {' and '.join(names)}", cells, has_decimal_commas)
 
 
 def rate_of(source: Source, frame_rate: float) -> float:
@@ -254,11 +305,11 @@ def is_used_beside(name: str) -> bool:
     return is_length_of_video(normalized(name)) or normalized(name) in FRAME_RATES
 
 
-def times_of_videos(cells: Mapping[str, Sequence[Any]], roles: Roles) -> dict[str, Sequence[Any]]:
+def times_of_videos(cells: Mapping[str, Sequence[Any]], roles: Roles, has_thousands: bool) -> dict[str, Sequence[Any]]:
     """{start or end: its cells} of rows that are videos; what counts in another unit is seconds."""
-    columns = {START: roles.start, END: roles.end}
+    columns, plain = {START: roles.start, END: roles.end}, time_commas.without if has_thousands else lambda cell: cell
     return {
-        meaning: [in_seconds(cell, divided(normalized(column)).unit) for cell in cells[column]]
+        meaning: [in_seconds(plain(cell), divided(normalized(column)).unit) for cell in cells[column]]
         for meaning, column in columns.items()
         if column
     }

@@ -10,17 +10,26 @@ from yt8m.tables.times import NotATimeError, is_empty, parse_time
 START, END = "start", "end"
 FRAMES = "frames"
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = "milliseconds", "microseconds", "nanoseconds"
-_SECONDS, _MINUTES = "seconds", "minutes"
-_CLOCK = "minutes and seconds"  # such as hh:mm:ss; a bare number counts seconds
+_SECONDS, _MINUTES, _HOURS = "seconds", "minutes", "hours"
+CLOCK = "minutes and seconds"  # such as hh:mm:ss; a bare number counts seconds
 # {unit: how many of it are a second}, 0 for times as they are; frames have no rate of their own.
-_PER_SECOND = {_MILLISECONDS: 1e3, _MICROSECONDS: 1e6, _NANOSECONDS: 1e9, _MINUTES: 1 / 60, _SECONDS: 0.0, _CLOCK: 0.0}
+_PER_SECOND = {
+    _MILLISECONDS: 1e3,
+    _MICROSECONDS: 1e6,
+    _NANOSECONDS: 1e9,
+    _HOURS: 1 / 3600,
+    _MINUTES: 1 / 60,
+    _SECONDS: 0.0,
+    CLOCK: 0.0,
+}
 _UNIT_WORDS = {
     _MILLISECONDS: "ms msec msecs millis millisec millisecs millisecond milliseconds",
     _MICROSECONDS: "us usec usecs micros microsecond microseconds",
     _NANOSECONDS: "ns nsec nanos nanosecond nanoseconds",
     _SECONDS: "s ss sec secs second seconds",
     _MINUTES: "min mins minute minutes",
-    _CLOCK: "hh mm hhmmss mmss hms timecode",
+    _HOURS: "h hr hrs hour hours",
+    CLOCK: "hh mm hhmmss mmss hms timecode",
     FRAMES: "frame frames framenumber",
 }
 _UNIT_OF = {word: unit for unit, unit_words in _UNIT_WORDS.items() for word in unit_words.split()}
@@ -31,10 +40,10 @@ _SURE = {START: "start start_time starttime t_start time_start begin", END: "end
 _OF_SPANS = {
     START: "anfang beginn début debut inicio início inizio onset tmin t_min time_min begin_time from t0 beg time_begin "
     "from_time start_timestamp timestamp_start start_ts ts_start segment_start clip_start event_start action_start "
-    "span_start interval_start annotation_start label_start",
+    "span_start interval_start annotation_start label_start tc_in timecode_in in_point in",
     END: "ende fin fim fine offset tmax t_max time_max finish to t1 stop_time finish_time to_time end_timestamp "
     "timestamp_end time_stop stop_timestamp timestamp_stop end_ts ts_end segment_end clip_end event_end action_end "
-    "span_end interval_end annotation_end label_end",
+    "span_end interval_end annotation_end label_end tc_out timecode_out out_point out",
 }
 _DURATIONS = frozenset(["duration", "dur", "length", "len"])
 FRAME_RATES = frozenset(["fps", "frame_rate", "framerate", "video_fps", "frames_per_second"])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -15,13 +14,17 @@ from yt8m.errors import UsageError, refusing
 from yt8m.tables import (
     class_columns,
     denials,
+    descriptions,
     footers,
     label_checks,
     label_studio_spans,
     merging,
     separators,
+    span_ranges,
     span_rows,
+    span_shapes,
     turned,
+    workbook_times,
 )
 from yt8m.tables.arrow_source import as_arrays
 from yt8m.tables.class_names import NameCleaner
@@ -32,6 +35,7 @@ from yt8m.tables.label_forms import find_form
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.meanings import meaning_of, split_name
 from yt8m.tables.opening import open_source
+from yt8m.tables.rewritten import place_of
 from yt8m.tables.roles import RoleFinder, Roles, parse_columns
 from yt8m.tables.sources import Rows, Source, odd_table
 from yt8m.tables.splitting import LabelForm
@@ -42,24 +46,6 @@ from yt8m.tables.text_columns import TextColumn, filled
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
-
-
-class Table(Protocol):
-    """A table with a row for each video."""
-
-    path: str
-    columns: Sequence[str]
-    features: Sequence[str]
-
-    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
-        """Yields the rows after the first `skip`, in batches.
-
-        Args:
-          size: largest number of rows of a batch.
-        """
-
-    def clean_label(self, name: Any) -> str:
-        """The name of the class that a name in the cells of `labels` means; empty for none."""
 
 
 def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
@@ -75,10 +61,10 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     if not flags.rows and flags.can_have_spans and getattr(source, "means_spans", False):
         flags = dataclasses.replace(flags, rows=SPANS)
     source = label_studio_spans.by_spans(source, flags.rows == SPANS, flags.frame_rate)
-    words = [
-        word for word in flags.columns if not (control and word.startswith("labels=") and "labels" in source.hints)
-    ]
+    names_control = control and "labels" in source.hints
+    words = [word for word in flags.columns if not (names_control and word.startswith("labels="))]
     chosen = parse_columns(words, source.columns, path)
+    source, chosen = span_shapes.reshaped(source, chosen, flags.rows == SPANS, flags.frame_rate)
     for column in flags.extra_columns:
         if column not in source.columns:
             raise UsageError(f"{flag}={path} has no column {column!r}; it has: {', '.join(source.columns)}.")
@@ -92,6 +78,8 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     columns = TableColumns(source, facts, chosen, flags.extra_columns, flags.vocabulary)
     finder = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS, flags.frame_rate > 0)
     roles = finder.find(flags.needs_labels)
+    span_ranges.refuse_unclear(source, roles.labels)
+    workbook_times.refuse_unclear(source, facts, [roles.start, roles.end])
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
     label_checks.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
@@ -142,11 +130,9 @@ class UnderstoodTable:
         self._let_last_join(True)
         if names and (joined := self._joined_counts()):
             counts = joined
-        form = (
-            find_form(counts, self._flags.separator, self._flags.vocabulary, where)
-            if names
-            else LabelForm("", lambda cell: (cell,))
-        )
+        form = LabelForm("", lambda cell: (cell,))
+        if names:
+            form = find_form(counts, self._flags.separator, self._flags.vocabulary, where)
         self._let_last_join(form.separator == self._delimiter() or "list" in form.description)
         self._refuse_remarks(form, counts)
         return form
@@ -180,12 +166,13 @@ class UnderstoodTable:
         """The source with one row for each video, if it has one for each label."""
         if self._has_spans:
             flags = self._flags
-            spans = span_rows.merge_spans(
-                source, self._roles, flags.extra_columns, self._label_names, span_rows.rate_of(source, flags.frame_rate)
-            )
+            rate = span_rows.rate_of(source, flags.frame_rate)
+            read_classes = self._read_classes if self._roles.classes else None
+            reading = span_rows.Reading(self._label_names, rate, self._has_thousands, read_classes)
+            spans = span_rows.merge_spans(source, self._roles, flags.extra_columns, reading)
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
             self.are_clips = spans.are_clips
-            if not spans.are_clips:  # those that `yt8m select` has chosen have a value each
+            if not span_rows.is_selection(source):
                 denials.refuse_denials(source, self._roles, self._facts)
             return spans.source
         facts = self._facts.get(self._roles.id)
@@ -201,6 +188,13 @@ class UnderstoodTable:
         if is_repeated:
             denials.refuse_denials(source, self._roles, self._facts)
         return merged.source
+
+    @functools.cached_property
+    def _has_thousands(self) -> bool:
+        """Whether commas in the columns of times stand between thousands."""
+        names = [name for name in (self._roles.start, self._roles.end) if name in self._facts]
+        columns, has_commas = {name: self._facts[name].counts for name in names}, self._delimiter() == ";"
+        return span_rows.have_thousands(self.path, columns, self._flags.frame_rate, has_commas)
 
     def _label_names(self, cell: Any) -> tuple[str, ...]:
         names = NameCleaner(self.form.has_whole_floats, self._flags.vocabulary)
@@ -239,16 +233,17 @@ class UnderstoodTable:
         """The line of a row in the file; 0 if the file has no lines."""
         return self._source.line_of(row)
 
+    def where(self, row: int) -> str:
+        """The number of a row in the file, and its line, for a message."""
+        return place_of(self._source, row)
+
     def _understand(self, rows: Rows) -> Rows:
         """The rows with cells by meaning."""
         roles, bad = self._roles, dict(rows.bad)
         cells: dict[str, Sequence[Any]] = {"id": filled(rows.cells[roles.id])}
         if roles.labels or roles.classes:
-            cells["labels"] = (
-                class_columns.read_classes(rows, roles.classes, self._facts, bad)
-                if roles.classes
-                else self._read_labels(rows, bad)
-            )
+            has_columns = roles.classes and self._source is self._original
+            cells["labels"] = self._read_classes(rows, bad) if has_columns else self._read_labels(rows, bad)
         if roles.path:
             cells["path"] = filled(rows.cells[roles.path])
         if roles.split:
@@ -257,7 +252,7 @@ class UnderstoodTable:
             cells |= {"spans": rows.cells[span_rows.SPANS], "seconds": rows.cells[span_rows.SECONDS]}
             bad |= {row: why for row, why in enumerate(rows.cells[span_rows.PROBLEMS], rows.first) if why}
         else:
-            cells |= span_rows.times_of_videos(rows.cells, roles)
+            cells |= span_rows.times_of_videos(rows.cells, roles, self._has_thousands)
         cells |= {name: filled(rows.cells[name]) for name in self._flags.extra_columns}
         footers.mark_odd_rows(rows, [roles.id, *(name for name in roles.labels if name in rows.cells)], bad)
         return Rows(rows.first, cells, {}, bad)
@@ -316,6 +311,9 @@ class UnderstoodTable:
     def _expected(self) -> str:
         return f"labels as {self.form.description}" if self.form.description else "the name of a class"
 
+    def _read_classes(self, rows: Rows, bad: dict[int, str]) -> list[tuple[str, ...]]:
+        return class_columns.read_classes(rows, self._roles.classes, self._facts, bad)
+
     def _array(self, rows: Rows, name: str) -> NDArray[Any]:
         if name in rows.arrays:
             return rows.arrays[name]
@@ -325,35 +323,11 @@ class UnderstoodTable:
 
     def describe(self) -> list[str]:
         """The parts of the summary: what the file is, and what was taken from which column."""
-        roles, phrases = self._roles, [f"{os.path.basename(self.path)}: {self._original.form}"]
-        if roles.id != "id":
-            phrases.append(f'ids from "{roles.id}"')
-        phrases += self._facts[roles.id].describe_odd_ids() if roles.id in self._facts else []
-        phrases += self._describe_labels()
-        if roles.path and roles.path not in ("path", roles.id):
-            phrases.append(f'paths from "{roles.path}"')
-        if roles.split:
-            phrases.append(f'split from "{roles.split}"')
-        phrases += span_rows.describe_times(self._original, roles, self._flags.frame_rate if self._has_spans else 0.0)
-        for name, columns in roles.families.items():
-            phrases.append(f'feature {name} from "{columns[0]}" to "{columns[-1]}"')
-        if unused := [name for name in roles.unused if not (self._has_spans and span_rows.is_used_beside(name))]:
-            ellipsis = ", ..." if len(unused) > 8 else ""
-            phrases.append("not used: " + ", ".join(f'"{name}"' for name in unused[:8]) + ellipsis)
-        return phrases
-
-    def _describe_labels(self) -> list[str]:
-        roles = self._roles
-        if roles.classes:
-            return [class_columns.describe_classes(list(roles.classes))]
-        if not roles.labels:
-            return []
-        columns = " and ".join(f'"{name}"' for name in roles.labels)
-        form = f", {self.form.description}" if self.form.description else ""
         merged = f", {self._rows_of_one_video} rows of one label each" if self._rows_of_one_video else ""
-        merged = f", {self._spans} spans" if self._has_spans else merged
-        value = f', where "{roles.value}" is 1' if roles.value else ""
-        return [f"labels from {columns}{form}{merged}{value}"]
+        described_form = f", {self.form.description}" if self.form.description else ""
+        count = described_form + (f", {self._spans} spans" if self._has_spans else merged)
+        rate = self._flags.frame_rate if self._has_spans else 0.0
+        return descriptions.describe(self._original, self._roles, self._facts, count, self._has_spans, rate)
 
     def refuse_combinations(self, names: Collection[str]) -> None:
         """Raises `UsageError` if one of all labels seems to be several; the last check, after all rows were read."""

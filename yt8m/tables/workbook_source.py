@@ -43,6 +43,7 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
     unnamed = [place for place, column in enumerate(header) if place and not column]
     texts = {place + 1: {row[place] for _, row in numbered[skipped:] if row[place]} for place in unnamed}
     source.cells_without_name = lambda: texts
+    source.is_workbook = True
     return source
 
 

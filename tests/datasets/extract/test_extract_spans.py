@@ -17,6 +17,7 @@ from yt8m.records import manifest
 def test_spans_are_stored_with_the_frames_alone(ranges: str, tmp_path: pathlib.Path) -> None:
     made_videos.write(tmp_path / "a.mp4", made_videos.grey, None, 8.0)
     table = "path,label,start,end,split\na.mp4,x,2,4.5,train\na.mp4,y,0:03,0:20,train\n"
+    table += "a.mp4,z,9,12,train\na.mp4,z,3,3.5,train\n"
     (tmp_path / "spans.csv").write_text(table)
     words = [f"--videos={tmp_path / 'spans.csv'}", f"--out={tmp_path / 'data'}", "--rows=spans", "--segment_size=2"]
     assert cli.call("extract", [*words, f"--ranges={ranges}", "--extractors=own_extractors:Colours", "--jobs=1"]) == 0
@@ -28,7 +29,7 @@ def test_spans_are_stored_with_the_frames_alone(ranges: str, tmp_path: pathlib.P
     assert data is not None
     assert (data.segment_labels, data.segment_size, data.annotated) == (True, 2, "whole")
     ((_, video),) = read(tmp_path / "data" / "video").values()
-    assert (video.values("labels"), "segment_labels" in video.context) == ([0, 1], False)
+    assert (video.values("labels"), "segment_labels" in video.context) == ([0, 1], False), "all spans of z are left out"
 
 
 def test_a_video_of_another_length_than_the_table_says_is_left_out(

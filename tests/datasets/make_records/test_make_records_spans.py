@@ -272,7 +272,7 @@ def test_an_export_of_label_studio_makes_records_of_frames_with_spans(tmp_path: 
 def test_a_wrong_span_makes_its_video_bad(table: str) -> None:
     text = pathlib.Path(table).read_text().replace("weld,10,24", "weld,24,10")
     pathlib.Path(table).write_text(text)
-    with pytest.raises(RunError, match=r"row 1 .line 2.: its span in row 1 .line 2.: the end, 10, is before"):
+    with pytest.raises(RunError, match=r"spans.csv, row 1 .line 2.: its span: the end, 10, is before"):
         make(table, "--rows=spans")
     assert make(table, "--rows=spans", "--max_bad_rows=1") == 0
     assert set(stored(table)) == {"b", "c"}
@@ -281,3 +281,19 @@ def test_a_wrong_span_makes_its_video_bad(table: str) -> None:
 def test_a_rate_of_frames_is_for_spans(table: str) -> None:
     with pytest.raises(UsageError, match="--frame_rate is for spans"):
         make(table, "--rows=videos", "--frame_rate=25")
+
+
+def test_a_class_whose_spans_were_left_out_is_no_label(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*_SPANS, ("a", "bend", 3, 3), ("b", "bend", 70, 80), ("c", "bend", 0, 0.4), ("c", "weld", 0, 8)]
+    made = [(video, f"{video}.npy", label, start, end, "train") for video, label, start, end in rows]
+    write_table(pathlib.Path(table), made, "video,path,label,start,end,split")
+    assert make(table, "--rows=spans") == 0
+    names = vocabulary.read(str(pathlib.Path(table).parent / "out" / "vocabulary.csv")).names
+    labels = {video: sorted(names[number] for number in lists["labels"]) for video, lists in stored(table).items()}
+    assert labels == {"a": ["cut", "weld"], "b": ["weld"], "c": ["weld"]}
+    assert "3 videos, 131 frames, 4 labels" in capsys.readouterr().out
+    out = pathlib.Path(table).parent / "out"
+    assert cli.call("make-records", [f"--table={table}", f"--out={out}", "--rows=spans", "--shards=1"]) == 0
+    made_videos = read(pathlib.Path(table).parent / "out" / "video")
+    labels = {video: sorted(names[n] for n in record.values("labels")) for video, (_, record) in made_videos.items()}
+    assert labels == {"a": ["cut", "weld"], "b": ["weld"], "c": ["bend", "weld"]}, "a short span shows its class"

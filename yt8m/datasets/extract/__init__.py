@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from yt8m import extractors, storage
-from yt8m.datasets import make_records
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, LocatedExtractor, describe_extractors, locate
 from yt8m.datasets.extract.extract_config import ExtractConfig as ExtractConfig
@@ -39,6 +38,7 @@ from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, parse_seconds
 from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs, hash_of_files
 from yt8m.datasets.make_records.span_cells import number_spans
+from yt8m.datasets.make_records.summary_text import print_summary
 from yt8m.datasets.make_records.understanding import check_labels, describe_annotated, describe_table, table_flags
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors import video_paths
@@ -139,7 +139,7 @@ class Extraction:
             config = self._config = config.with_spans(table.are_clips)
             grid_of(config)  # refuses cells that are not whole frames before anything is extracted
         self._left_out, self._passed_over = table.left_out, table.passed_over
-        bad = BadRows(config.videos, 0, table.line_of, " of the table")
+        bad = BadRows(config.videos, 0, table.where, " of the table")
         self._reader = RowReader(table, config, bad)
         self._scan = self._reader.scan()
         unlabelled = f"--videos={config.videos}: no video has a label, so there are no classes; fill the column labels"
@@ -244,7 +244,7 @@ class Extraction:
             for level, output in outputs.items()
         }
         for level, output in outputs.items():
-            make_records.print_summary(summaries[level], config.out, level, output.progress.formats())
+            print_summary(summaries[level], config.out, level, output.progress.formats())
         self._print_notes(journal)
         return summaries
 

@@ -31,7 +31,7 @@ from yt8m.datasets.extract.extract_config import ExtractConfig
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, SavedProgress, read_shards
-from yt8m.datasets.make_records.span_cells import ClassSpan, Grid
+from yt8m.datasets.make_records.span_cells import ClassSpan, Grid, RatedCells
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
@@ -301,9 +301,13 @@ class ShardExtractor(Closing):
             for row, features in zip(rows, self._computer.features(clips, pool, threads), strict=True):
                 if problem := self._wrong_length(row, features):
                     features = features._replace(bad=problem)
+                context: dict[str, bytes] = {}
+                if row.spans is not None and not features.bad:
+                    cells = self._cells_of_spans(entry, row.spans, features)
+                    row, context = row._replace(classes=cells.only_shown(row.classes)), cells.context()
                 _add_video(entry, shard, row, features)
                 if not features.bad:
-                    files.add(row.id, row.classes, features.arrays, self._store_spans(entry, row, features))
+                    files.add(row.id, row.classes, features.arrays, context)
                 advance(features.seconds)
         entry.levels = files.levels
         return entry
@@ -314,14 +318,12 @@ class ShardExtractor(Closing):
             return ""
         return grid_of(self._config).wrong_length(row.seconds, len(features.arrays[0]))
 
-    def _store_spans(self, entry: FinishedShard, row: TableRow, features: Features) -> dict[str, bytes]:
+    def _cells_of_spans(self, entry: FinishedShard, spans: Sequence[ClassSpan], features: Features) -> RatedCells:
         """Counts the spans of a video, and returns what its record of frames stores of them."""
-        if row.spans is None:
-            return {}
-        cells, said = grid_of(self._config).cells(row.spans, len(features.arrays[0]))
+        cells, said = grid_of(self._config).cells(spans, len(features.arrays[0]))
         for text, count in said.items():
             entry.spans[text] = entry.spans.get(text, 0) + count
-        return cells.context()
+        return cells
 
 
 def grid_of(config: ExtractConfig) -> Grid:

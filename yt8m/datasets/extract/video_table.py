@@ -93,9 +93,9 @@ class _ListedVideos:
         """See `Table`."""
         return str(name) if self._has_folder_labels else self._table.clean_label(name)
 
-    def line_of(self, row: int) -> int:
+    def where(self, row: int) -> str:
         """See `UnderstoodTable`."""
-        return self._table.line_of(row)
+        return self._table.where(row)
 
     def describe(self) -> list[str]:
         """See `UnderstoodTable`."""
@@ -159,9 +159,9 @@ class _VideoFiles:
         """See `Table`."""
         return str(name)
 
-    def line_of(self, row: int) -> int:
-        """Files have no lines."""
-        return 0
+    def where(self, row: int) -> str:
+        """The place of a file in the list; files have no lines."""
+        return f"row {row}"
 
     def describe(self) -> list[str]:
         """See `UnderstoodTable`."""

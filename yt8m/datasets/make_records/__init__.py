@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage, terminal
-from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.human_labels import (
@@ -28,8 +25,9 @@ from yt8m.datasets.make_records.human_labels import (
 from yt8m.datasets.make_records.output import Output, making_folder
 from yt8m.datasets.make_records.rows import BadRows, Labels, RowReader, TableVideos
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
-from yt8m.datasets.make_records.span_cells import Grid, describe, refuse_without_cells
+from yt8m.datasets.make_records.span_cells import ClassSpan, Grid, RatedCells, classes_within, refuse_without_cells
 from yt8m.datasets.make_records.span_corrections import SpanCorrections
+from yt8m.datasets.make_records.summary_text import print_summary
 from yt8m.datasets.make_records.table_features import open_table
 from yt8m.datasets.make_records.understanding import (
     check_labels,
@@ -117,7 +115,7 @@ class _RecordsMaker:
         table = open_table(config.table, config.array, table_flags(config, can_have_spans=config.level == "frame"))
         self._answers = read_answers(config.labels) if config.labels else {}
         answered_table = AnsweredTable(table, self._answers)
-        self._bad = BadRows(config.table, config.max_bad_rows, table.line_of)
+        self._bad = BadRows(config.table, config.max_bad_rows, table.where)
         self._rows = RowReader(answered_table if self._answers else table, config, self._bad)
         self._has_spans = "spans" in table.columns
         if self._has_spans and config.level == "frame":  # they may have been found without the flag
@@ -257,8 +255,7 @@ class _RecordsMaker:
         for batch in terminal.with_progress(self._batches(), total, "rows", lambda batch: batch.rows.size):
             labels, indices = self._rows.number_labels(batch, self._classes)
             labels, rows_of_added, rows_of_removed = self._corrected(batch, labels)
-            contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
-            frames, lengths = write(output, batch, indices, contexts)
+            frames, lengths, labels = write(output, batch, indices, labels)
             for split in np.flatnonzero(np.bincount(batch.splits[indices])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count_lengths(split, lengths[is_written])
@@ -279,18 +276,21 @@ class _RecordsMaker:
         return SpanCorrections(self._corrections, self._classes)
 
     def _write_videos(
-        self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        self, output: Output, batch: TableVideos, indices: NDArray[np.int64], labels: Labels
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Labels]:
         """Writes the videos of a batch as video-level records.
 
         Args:
           indices: int64 [n], the indices of the good rows in the batch.
 
         Returns:
-          int64 [rows of the batch]: 1 for each row that was written, and 0 for the other rows; and the number of frames
-          of each video, 0 where it is not known.
+          int64 [rows of the batch]: 1 for each row that was written, and 0 for the other rows; the number of frames of
+          each video, 0 where it is not known; and the labels that were written.
         """
         good, values, lengths = self._features.matrices(batch, indices)
+        if self._has_spans:
+            labels = self._labels_within(batch, labels, lengths)
+        contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
         is_written = np.zeros(batch.rows.size, bool)
         is_written[good] = True
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
@@ -299,42 +299,67 @@ class _RecordsMaker:
             if len(rows):
                 records = encoding.VideoRecords(contexts, rows, quantize)
                 output.append(shard, records, records.size)
-        return is_written.astype(np.int64), lengths
+        return is_written.astype(np.int64), lengths, labels
+
+    def _labels_within(self, batch: TableVideos, labels: Labels, lengths: NDArray[np.int64]) -> Labels:
+        """The labels whose spans lie within their videos, of which `lengths` has the frames, 0 where unknown."""
+        seconds = np.where(lengths > 0, lengths / self._config.frames_per_second, np.inf).tolist()
+        classes = [classes_within(self._spans_of(batch, row), seconds[row]) for row in range(batch.rows.size)]
+        return labels.only([code in classes[row] for row, code in zip(*map(np.ndarray.tolist, labels), strict=True)])
 
     def _write_frames(
-        self, output: Output, batch: TableVideos, indices: NDArray[np.int64], contexts: encoding.Contexts
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        self, output: Output, batch: TableVideos, indices: NDArray[np.int64], labels: Labels
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Labels]:
         """Writes the videos of a batch as frame-level records; see `_write_videos` for the arguments.
 
         Returns:
-          int64 [rows of the batch], twice: the number of frames of each row that was written, and 0 for other rows.
+          int64 [rows of the batch], twice: the number of frames of each row that was written, and 0 for other rows; and
+          the labels that were written.
         """
         frames = np.zeros(batch.rows.size, np.int64)
+        contexts, is_shown = encoding.Contexts(batch.ids, labels.rows, labels.codes), np.ones(len(labels.rows), bool)
         for shard, shard_indices in output.assign_to_shards(batch.splits, indices):
             for index, values, was_cut in self._features.frames(batch, shard_indices):
                 if not was_cut and (problem := self._wrong_length(batch, index, len(values[0]))):
                     self._bad.add(batch.rows.first + index, problem)
                     continue
-                others = self._store_spans(output, batch, index, len(values[0]))
-                record = encoding.frame_records(contexts, index, self._features.quantize(values), others)
+                quantized = self._features.quantize(values)
+                if self._grid is None:
+                    record = encoding.frame_records(contexts, index, quantized)
+                else:
+                    cells = self._cells_of_spans(output, batch, index, len(values[0]))
+                    codes = labels.codes[labels.rows == index]
+                    is_shown[labels.rows == index] = np.isin(codes, cells.classes)
+                    record = _record_with_cells(batch.ids[index], cells.only_shown(codes.tolist()), quantized, cells)
                 output.append(shard, [record], record.nbytes)
                 frames[index] = len(values[0])
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))
-        return frames, frames
+        return frames, frames, labels.only(is_shown)
 
     def _wrong_length(self, batch: TableVideos, index: int, frames: int) -> str:
         """Why the spans of a row do not fit to its frames, as far as the table says; empty if they do."""
         return self._grid.wrong_length(batch.rows.cells["seconds"][index], frames) if self._grid else ""
 
-    def _store_spans(self, output: Output, batch: TableVideos, index: int, frames: int) -> dict[str, bytes]:
+    def _spans_of(self, batch: TableVideos, index: int) -> Sequence[ClassSpan]:
+        """The spans of a row after the decisions of --corrections."""
+        return self._span_corrections.spans(batch.ids[index], batch.rows.cells["spans"][index]).spans
+
+    def _cells_of_spans(self, output: Output, batch: TableVideos, index: int, frames: int) -> RatedCells:
         """Counts the spans of a row, and returns what its record stores of them."""
-        if self._grid is None:
-            return {}
-        spans = self._span_corrections.spans(batch.ids[index], batch.rows.cells["spans"][index]).spans
-        cells, said = self._grid.cells(spans, frames)
+        assert self._grid is not None
+        cells, said = self._grid.cells(self._spans_of(batch, index), frames)
         output.count_spans(int(batch.splits[index]), said)
-        return cells.context()
+        return cells
+
+
+def _record_with_cells(
+    video: bytes, classes: Sequence[int], values: Mapping[str, NDArray[Any]], cells: RatedCells
+) -> NDArray[np.uint8]:
+    """The record of the frames of a video with spans, whose labels are classes that a cell shows."""
+    codes = np.array(classes, np.int64)
+    contexts = encoding.Contexts([video], np.zeros(len(codes), np.int64), codes)
+    return encoding.frame_records(contexts, 0, values, cells.context())
 
 
 def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) -> None:
@@ -342,47 +367,3 @@ def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) 
     if videos:
         first = repr(shards.id_text(min(videos))[:60])
         print(f"Warning: {len(videos)} videos of {source} are not in {table}, such as {first}.", file=sys.stderr)
-
-
-def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
-    """Prints the content of summary.json, and the command that trains on the records."""
-    folder = storage.join(out, level)
-    print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
-    for name, split in summary["splits"].items():
-        frames = f", {split['frames']} frames" if "frames" in split else ""
-        print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
-        for line in describe(split.get("spans", {})):
-            print(f"    {line}")
-        absent = split["classes without a video"]
-        if absent and name != "test":
-            rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-            print(
-                f"    classes without a video in this split: {', '.join(itertools.islice(absent, 10))}{rest_of_names}"
-            )
-    if summary["rows left out"]:
-        print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
-    has_spans = any(split.get("spans") for split in summary["splits"].values())
-    training, *others = summary["splits"]
-    pattern = storage.pattern_in(storage.join(folder, training), "*.tfrecord")
-    if summary["splits"][training]["videos"]:
-        print(f"Train on it by\n  {_training_command(pattern, level, features, has_spans)}")
-    elif filled := next((name for name in others if summary["splits"][name]["videos"]), None):
-        pattern = storage.pattern_in(storage.join(folder, filled), "*.tfrecord")
-        print("No video is for training. Evaluate a model on them by")
-        print(f"  yt8m eval --model=RUN --data={shlex.quote(pattern)}")
-
-
-def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:
-    """The command that trains on the records.
-
-    Usually a training takes the features from the manifest. But for a feature with the name of a YouTube-8M feature it
-    would assume the published size and choose no model, so in that case the command says both.
-    """
-    flags = dict(data=pattern)
-    if any(feature.name in KNOWN_SIZES for feature in features):
-        flags["model"] = "auto"
-        flags["feature_names"] = ",".join(feature.name for feature in features)
-        flags["feature_sizes"] = ",".join(str(feature.size) for feature in features)
-        flags |= {"frame_features": "true"} if level == "frame" else {}
-        flags |= {"segment_labels": "true"} if has_spans else {}
-    return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())

@@ -39,9 +39,8 @@ from yt8m.tables import encodings
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
 from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
 from yt8m.tables.reading import Row, open_columns
-from yt8m.tables.sources import Rows
+from yt8m.tables.sources import Rows, Table
 from yt8m.tables.times import is_empty, parse_time
-from yt8m.tables.understood import Table
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; see `Answer`

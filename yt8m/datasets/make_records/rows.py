@@ -22,10 +22,9 @@ from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records.groups import Groups, hashes
 from yt8m.records.groups import digests as digests_of
 from yt8m.tables.class_names import clean_name
-from yt8m.tables.sources import Rows
+from yt8m.tables.sources import Rows, Table
 from yt8m.tables.text_columns import NameLists, TextColumn
 from yt8m.tables.times import NotATimeError, parse_time
-from yt8m.tables.understood import Table
 
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
 # A character that ids, labels, and paths of video files found by a pattern must not hold.
@@ -59,7 +58,7 @@ class BadRows:
     """Collects bad rows, and stops the command if there are too many.
 
     Args:
-      line_of: function from the number of a row to that of its line, 0 if there is none.
+      where: the place of a row in the file, for messages, by its number.
 
     Attributes:
       problems: {number of a bad row, from 1: what is wrong with it}.
@@ -69,10 +68,10 @@ class BadRows:
         self,
         path: str,
         max_bad_rows: int,
-        line_of: Callable[[int], int] = lambda _: 0,
+        where: Callable[[int], str] = "row {}".format,
         remedy: str = ", or leave out up to N such rows by --max_bad_rows=N",
     ) -> None:
-        self._path, self._max_bad_rows, self._line_of, self._remedy = path, max_bad_rows, line_of, remedy
+        self._path, self._max_bad_rows, self._where, self._remedy = path, max_bad_rows, where, remedy
         self.problems: dict[int, str] = {}
 
     def add(self, number: int, problem: str) -> None:
@@ -84,9 +83,9 @@ class BadRows:
         self.problems.setdefault(number, problem)
         if len(self.problems) > self._max_bad_rows:
             earlier_rows = f" ({len(self.problems) - 1} earlier rows are bad too)" if self._max_bad_rows else ""
-            line = self._line_of(number)
-            place = f"row {number}" + (f" (line {line})" if line else "")
-            raise RunError(f"{self._path}, {place}: {problem}{earlier_rows}. Correct the row{self._remedy}.")
+            raise RunError(
+                f"{self._path}, {self._where(number)}: {problem}{earlier_rows}. Correct the row{self._remedy}."
+            )
 
 
 class Splits:
@@ -154,6 +153,11 @@ class Labels(NamedTuple):
 
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
+
+    def only(self, is_kept: Sequence[bool] | NDArray[np.bool_]) -> Labels:
+        """The labels of a mask."""
+        mask = np.array(is_kept, bool)
+        return Labels(self.rows[mask], self.codes[mask])
 
     def recode(self, codes: NDArray[np.int64]) -> Labels:
         """The labels with `codes[code]` in place of each code, sorted, each once; new codes must be 0 or more."""

@@ -70,6 +70,11 @@ class RatedCells(NamedTuple):
     classes: NDArray[np.int64]
     ranges: NDArray[np.int64]
 
+    def only_shown(self, classes: Iterable[int]) -> tuple[int, ...]:
+        """Those of the labels of the video that a cell shows: all spans of the others were left out."""
+        shown = set(self.classes.tolist())
+        return tuple(number for number in classes if number in shown)
+
     def context(self) -> dict[str, bytes]:
         """{name: encoded Feature} for the context of the record."""
         return {
@@ -159,6 +164,11 @@ class Grid(NamedTuple):
             cells = slice(max(first - 1, 0), last)
             covered[cells] += np.clip(np.minimum(edges[1:][cells], end) - np.maximum(edges[:-1][cells], start), 0, None)
         return np.asarray((2 * covered >= np.diff(edges) - _ROUNDING) & (covered > 0))
+
+
+def classes_within(spans: Sequence[ClassSpan], seconds: float) -> set[int]:
+    """The classes of spans that have a length and begin within a video of some seconds."""
+    return {number for span in spans if span.start < min(span.end, seconds) for number in span.classes}
 
 
 def _within(

@@ -18,8 +18,8 @@ from yt8m.records.row_file import ArrayFile
 from yt8m.storage import copies
 from yt8m.tables.array_source import as_array, check_lengths, describe_no_array, describe_zip_bomb, load_arrays
 from yt8m.tables.meanings import meaning_of
-from yt8m.tables.sources import Rows, refuse_unreadable
-from yt8m.tables.understood import Table, TableFlags, UnderstoodTable, understand
+from yt8m.tables.sources import Rows, Table, refuse_unreadable
+from yt8m.tables.understood import TableFlags, UnderstoodTable, understand
 
 _NO_PATH_REMEDY = (
     " The column path names a file of features for each row; --array=FILE takes the features of all rows from one "
@@ -295,6 +295,10 @@ class TableWithArray:
     def line_of(self, row: int) -> int:
         """See `UnderstoodTable`."""
         return self._table.line_of(row)
+
+    def where(self, row: int) -> str:
+        """See `UnderstoodTable`."""
+        return self._table.where(row)
 
     def describe(self) -> list[str]:
         """See `UnderstoodTable`."""

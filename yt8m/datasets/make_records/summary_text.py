@@ -1,0 +1,57 @@
+"""What the end of `yt8m make-records` and `yt8m extract` prints: what was made, and how to train on it."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yt8m import storage
+from yt8m.config.data_config import KNOWN_SIZES
+from yt8m.datasets.make_records.span_cells import describe
+from yt8m.records.data_format import FeatureFormat
+
+
+def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
+    """Prints the content of summary.json, and the command that trains on the records."""
+    folder = storage.join(out, level)
+    print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
+    for name, split in summary["splits"].items():
+        frames = f", {split['frames']} frames" if "frames" in split else ""
+        print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
+        for line in describe(split.get("spans", {})):
+            print(f"    {line}")
+        absent = split["classes without a video"]
+        if absent and name != "test":
+            rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            print(
+                f"    classes without a video in this split: {', '.join(itertools.islice(absent, 10))}{rest_of_names}"
+            )
+    if summary["rows left out"]:
+        print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
+    has_spans = any(split.get("spans") for split in summary["splits"].values())
+    training, *others = summary["splits"]
+    pattern = storage.pattern_in(storage.join(folder, training), "*.tfrecord")
+    if summary["splits"][training]["videos"]:
+        print(f"Train on it by\n  {_training_command(pattern, level, features, has_spans)}")
+    elif filled := next((name for name in others if summary["splits"][name]["videos"]), None):
+        pattern = storage.pattern_in(storage.join(folder, filled), "*.tfrecord")
+        print("No video is for training. Evaluate a model on them by")
+        print(f"  yt8m eval --model=RUN --data={shlex.quote(pattern)}")
+
+
+def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:
+    """The command that trains on the records.
+
+    Usually a training takes the features from the manifest. But for a feature with the name of a YouTube-8M feature it
+    would assume the published size and choose no model, so in that case the command says both.
+    """
+    flags = dict(data=pattern)
+    if any(feature.name in KNOWN_SIZES for feature in features):
+        flags["model"] = "auto"
+        flags["feature_names"] = ",".join(feature.name for feature in features)
+        flags["feature_sizes"] = ",".join(str(feature.size) for feature in features)
+        flags |= {"frame_features": "true"} if level == "frame" else {}
+        flags |= {"segment_labels": "true"} if has_spans else {}
+    return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())
