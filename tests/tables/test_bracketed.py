@@ -76,6 +76,6 @@ def test_counts_beside_some_labels_are_refused(form: str, tmp_path: pathlib.Path
 
 
 def test_numbers_that_belong_to_names_are_no_counts(tmp_path: pathlib.Path) -> None:
-    names = ("2 door car", "4 door sedan", "1 cat", "3 point shot", "Windows (7)")
+    names = ("2 door car", "4 door sedan", "1 cat", "3 point shot", "100 m", "200 m")
     made = truth(names, most=1)
     assert read(write(tmp_path / "t.csv", [("id", "labels"), *((n, x[0]) for n, x in made.items())])) == made

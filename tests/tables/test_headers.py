@@ -55,6 +55,12 @@ def test_names_with_two_colons_are_no_columns(tmp_path: pathlib.Path) -> None:
     )
 
 
+def test_ids_with_two_colons_are_no_columns(tmp_path: pathlib.Path) -> None:
+    made = truth(SHORT, most=1)
+    lines = [f"fe80::{k},{labels[0]}" for k, labels in enumerate(made.values())]
+    assert read(text(tmp_path / "t.csv", lines)) == {f"fe80::{k}": labels for k, labels in enumerate(made.values())}
+
+
 @pytest.mark.parametrize("first", [["40"], []])
 @pytest.mark.parametrize("no", [-1, 0])
 def test_lists_of_attributes(first: list[str], no: int, tmp_path: pathlib.Path) -> None:

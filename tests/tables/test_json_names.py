@@ -51,6 +51,16 @@ FORMS: dict[str, Any] = {
         "tags": [{"id": f"t{number}", "title": name} for number, name in enumerate(NAMES)],
         "videos": rows("tags", lambda x: [f"t{number}" for number in numbers(x)]),
     },
+    "vectors beside other keys": {
+        "info": {"version": 1},
+        "classes": NAMES,
+        "users": [{"id": 1, "name": "ann"}],
+        "videos": rows("labels", vector),
+    },
+    "names in the head of a file": {"meta": {"class_names": NAMES}, "annotations": by_id(vector)},
+    "vectors of texts": {"classes": NAMES, "videos": rows("labels", lambda x: list(map(str, vector(x))))},
+    "vectors in texts": {"classes": NAMES, "videos": rows("labels", lambda x: " ".join(map(str, vector(x))))},
+    "numbers as texts": {"classes": NAMES, "videos": rows("labels", lambda x: list(map(str, numbers(x))))},
     "names already": {"classes": NAMES, "videos": rows("labels", list)},
 }
 

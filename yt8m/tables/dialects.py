@@ -116,6 +116,10 @@ def _doubled_delimiter(text: str) -> str:
         counts = {line.count(sign) for line in lines}
         if len(lines) > 1 and len(counts) == 1 and counts != {0}:
             starts = [line.partition(sign)[0] for line in lines]
+            if counts == {1} and any(
+                len(numbers := {line.count(other) for line in lines}) == 1 and numbers != {0} for other in ",;\t|"
+            ):
+                continue  # another sign stands in each line as often
             if all(start and not any(other in start for other in ",;\t|") for start in starts):
                 return sign
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ _NAMES_BESIDE = frozenset(
         "class_to_idx idx_to_class tags genres topics class_list label_list tag_names category_names"
     )
 )
+_ABOUT = frozenset(words("info meta metadata header config dataset project about"))  # keys of what is said of a file
+_NUMBERS = re.compile(r"\d{1,9}(?:[\s,;|]+\d{1,9})*", re.ASCII)
 _ID_KEYS = words("id tag_id label_id class_id category_id index number idx")
 Row = Mapping[str, Any]
 
@@ -33,6 +36,7 @@ class ClassNames(NamedTuple):
 
     def of_cells(self, path: str, cells: Sequence[Any]) -> list[Any]:
         """Cells of labels with the names of their classes; as they are if they have names already."""
+        cells = self._read_numbers(cells)
         filled = [cell for cell in cells if cell not in (None, "", [])]
         if self._are_vectors(path, filled):
             return [self._of_vector(cell) if isinstance(cell, list) else cell for cell in cells]
@@ -44,6 +48,20 @@ class ClassNames(NamedTuple):
         if unnamed := next((item for item in items if item not in self.names), None):
             raise UsageError(f'{path}: "{self.key}" has no name for the class {unnamed}, which a row has.')
         return [self._of_numbers(cell) if cell is not None and cell != "" else cell for cell in cells]
+
+    def _read_numbers(self, cells: Sequence[Any]) -> Sequence[Any]:
+        """Cells with numbers in place of their texts, as in `"0 1 1"` and `["0", "1"]`, if all are such."""
+        texts = [
+            item for cell in cells for item in (cell if isinstance(cell, list) else [cell]) if item not in (None, "")
+        ]
+        if not texts or not all(isinstance(text, str) and _NUMBERS.fullmatch(text) for text in texts):
+            return cells
+        if not {*self.names, *self.names.values()}.isdisjoint(texts):
+            return cells
+        return [
+            [int(item) for item in cell] if isinstance(cell, list) else list(map(int, re.findall(r"\d+", cell or "")))
+            for cell in cells
+        ]
 
     def _of_numbers(self, cell: Any) -> Any:
         if isinstance(cell, list):
@@ -90,7 +108,10 @@ def find_names(value: Row) -> ClassNames | None:
         for key, listed in value.items()
         if normalized(key) in _NAMES_BESIDE and (names := names_by_number(listed))
     ]
-    return tables[0] if len(tables) == 1 else None
+    if tables:
+        return tables[0] if len(tables) == 1 else None
+    about = [inner for key, inner in value.items() if normalized(key) in _ABOUT and isinstance(inner, dict)]
+    return find_names(about[0]) if len(about) == 1 else None
 
 
 def names_by_number(listed: Any) -> dict[Any, str]:
@@ -128,11 +149,25 @@ def rows_with_names(path: str, value: Row) -> Any:
         return None
     if (joined := _joined(value, names)) is not None:
         return joined
-    others = {key: rows for key, rows in value.items() if key != names.key and isinstance(rows, list | dict) and rows}
+    others = {
+        key: rows
+        for key, rows in value.items()
+        if key != names.key and normalized(key) not in _ABOUT and isinstance(rows, list | dict) and rows
+    }
     if len(others) > 1 and is_by_split(others):
         return {split: _with_names(path, rows, names) for split, rows in others.items()}
     rows_of_others = [rows for rows in others.values() if _are_rows(rows)]
-    return _with_names(path, rows_of_others[0], names) if len(rows_of_others) == len(others) == 1 else None
+    labelled = [rows for rows in rows_of_others if _have_labels(rows)]
+    rows_of_others = labelled if len(labelled) == 1 else rows_of_others if len(others) == 1 else []
+    return _with_names(path, rows_of_others[0], names) if rows_of_others else None
+
+
+def _have_labels(rows: Any) -> bool:
+    """Whether rows have a column of labels, or are lists by id."""
+    cells = rows if isinstance(rows, list) else list(rows.values())
+    if all(isinstance(cell, dict) for cell in cells):
+        return any((meaning_of(name) or ("",))[0] == "labels" for row in cells for name in row)
+    return all(isinstance(cell, list) for cell in cells)
 
 
 def _joined(value: Row, names: ClassNames) -> list[Row] | None:

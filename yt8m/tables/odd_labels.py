@@ -32,7 +32,7 @@ _STAND_IN = re.compile(
 )
 # Labels with a count: `2x cat`, `2 cats`, `cat (2)`.
 _TIMES = re.compile(r"(?P<count>\d{1,4})\s*(?:[x\u00d7*]\s+|[\u00d7*])(?P<name>[^\W\d].*)", re.IGNORECASE)
-_NUMBERED = re.compile(r"(?P<count>\d{1,4})\s+(?P<name>[^\W\d].*)")
+_NUMBERED = re.compile(r"(?P<count>\d{1,2})\s+(?P<name>[^\W\d].*)")
 _COUNTED = re.compile(
     r"(?P<name>.*[^\s\d].*?)\s*(?P<count>\(\d{1,4}\)|\[\d{1,4}\]|[\u00d7*]\s?\d{1,4}|(?<= )x ?\d{1,4})"
 )
