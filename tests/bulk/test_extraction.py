@@ -20,6 +20,7 @@ from yt8m import storage
 from yt8m.bulk.bulk_config import ExtractBulk
 from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
+from yt8m.extractors import sampling_rules
 
 EXTRACTORS = ("own_extractors:Colours", "own_extractors:Bands")
 
@@ -101,6 +102,26 @@ def extraction() -> Iterator[Any]:
     extraction.close_extractors()
 
 
+def test_workers_get_the_version_of_the_rules_that_was_chosen(
+    tmp_path: pathlib.Path, extraction: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They failed on every video of a new folder, for which no flag named the version."""
+    (tmp_path / "clips").mkdir()
+    made_videos.write_kinds(tmp_path / "clips", 1)
+    given = list[ExtractBulk]()
+    monkeypatch.setattr(extraction, "_Settings", lambda config, *_: given.append(config) or 1 / 0)
+    config = ExtractBulk(
+        videos=f"{tmp_path}/clips",
+        labels="folder",
+        out=f"{tmp_path}/out",
+        extractors=EXTRACTORS[:1],
+        splits=("train:1",),
+    )
+    with pytest.raises(ZeroDivisionError):
+        extraction.run(config, {}, HERE)
+    assert given[0].rules == sampling_rules.NEWEST
+
+
 @pytest.mark.heavy
 def test_either_command_goes_on_with_what_the_other_has_begun(
     clips: pathlib.Path,
@@ -131,13 +152,18 @@ def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: path
 
 
 @pytest.mark.heavy
-def test_other_weights_on_a_worker_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
-    config = ExtractBulk(videos=str(clips), labels="folder", out=str(tmp_path), extractors=EXTRACTORS)
-    job = extraction._DistributedExtraction(config, {}, HERE)
-    other = {"weights": "0" * 64}
-    job._located = [one._replace(weights=one.weights._replace(sha256=other)) for one in job._located]
-    with pytest.raises(RunError, match=r"own_extractors:Colours.*sha256 \{\}"):
-        job.run()
+def test_other_weights_on_a_worker_are_refused(
+    clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ExtractBulk(videos=str(clips), labels="folder", out=str(tmp_path), extractors=EXTRACTORS, max_bad_videos=2)
+    locate, other = extraction.locate, {"weights": "0" * 64}  # the workers alone call `locate` of this module
+    monkeypatch.setattr(
+        extraction,
+        "locate",
+        lambda chosen: [one._replace(weights=one.weights._replace(sha256=other)) for one in locate(chosen)],
+    )
+    with pytest.raises(RunError, match=r"own_extractors:Colours have the sha256 \{'weights': '0+'\} on a worker"):
+        extraction.run(config, {}, HERE)
 
 
 def test_flags_of_one_machine_are_refused() -> None:

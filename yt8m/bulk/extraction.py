@@ -61,13 +61,14 @@ class _DistributedExtraction(Extraction):
 
     def __init__(self, config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: Sequence[str]) -> None:
         super().__init__(config, extract.choose(config.extractors, extractor_settings))
-        self._bulk_config, self._extractor_settings, self._beam_words = config, extractor_settings, beam_words
+        self._extractor_settings, self._beam_words = extractor_settings, beam_words
 
     def _extract_missing(
         self, unfinished: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal
     ) -> None:
         extractor.close()  # this process extracts nothing: each worker opens its own extractors
-        config = self._bulk_config
+        config = self._config  # as the table has completed it: with the version of the rules, and with spans
+        assert isinstance(config, ExtractBulk)
         weights_sha256 = [located.weights.sha256 for located in self._located]
         allowed = self._allowed_bad() - len(journal.bad()) - len(self._left_out)
         settings = _Settings(
