@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import re
 
 import pytest
@@ -81,6 +82,22 @@ def test_a_program_without_the_flag_says_what_it_has(
 ) -> None:
     assert cli.main([program, f"--{word}=1"]) == 2
     assert part in capsys.readouterr().err
+
+
+def test_flags_without_dashes_are_no_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for word, answer in (("model=runs/a", "--model=runs/a"), ("source=clips", "did you mean --videos?")):
+        assert cli.main(["predict", word]) == 2
+        said = capsys.readouterr().err
+        assert f"stray argument {word!r}" in said
+        assert answer in said
+    for word in ("model=runs/a", "year=2024"):  # a file of such a name, and no flag
+        (tmp_path / word).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / word).write_bytes(b"")
+        assert cli.main(["predict", word]) == 2
+        assert "--model is missing" in capsys.readouterr().err
 
 
 def test_every_word_leads_to_a_flag_of_some_program(capsys: pytest.CaptureFixture[str]) -> None:

@@ -326,6 +326,7 @@ def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[
         word = remaining.pop(0)
         name, equals, text = word.lstrip("-").partition("=")
         if operands is not None and not word.startswith("-"):
+            _refuse_flag_without_dashes(word, flags)
             operands.append(word)
             continue
         if not word.startswith("-") or not name:
@@ -350,6 +351,16 @@ def _find_negated(name: str, equals: str, flags: Mapping[str, Flag]) -> Flag | N
     """The bool flag NAME if `name` is noNAME and no `=` follows it; else None."""
     flag = flags.get(name[2:]) if name.startswith("no") and not equals else None
     return flag if flag and flag.kind is bool else None
+
+
+def _refuse_flag_without_dashes(word: str, flags: Mapping[str, Flag]) -> None:
+    """Refuses `NAME=VALUE` in place of a file, if it names none and a flag is meant, as other programs write it."""
+    name, equals, text = word.partition("=")
+    if not equals or not name.isidentifier() or not (name in flags or synonyms.hint(name, flags)):
+        return
+    if not (storage.is_pattern(word) or storage.exists(word) or storage.is_dir(word)):
+        flag = f"--{name}={text}" if name in flags else f"unknown flag --{name}{synonyms.hint(name, flags)}"
+        raise UsageError(f"stray argument {word!r}, and there is no such file; a flag begins with two dashes: {flag}")
 
 
 def _describe_unknown(name: str, flags: Mapping[str, Flag]) -> str:
