@@ -199,3 +199,11 @@ def test_the_table_of_a_later_start_says_what_its_flags_have_changed() -> None:
         "batch_size 32: 246 videos (64 in this start, by its flags)",
         "base_learning_rate 0.01: best",
     ]
+
+
+@pytest.mark.parametrize(("validation", "is_said"), [("", True), ("data/validate*.tfrecord", False)])
+def test_the_table_says_that_the_videos_held_out_are_trained_on(validation: str, is_said: bool) -> None:
+    quoted = {"validation": validation, "training_videos": 5600, "videos": 560}
+    config = TrainConfig(search=ModelSearchConfig(quoted=quoted))
+    said = "trained on all 5600 videos: those that were held out for the choice are among them"
+    assert (said in list(outcome.lines(config))) == is_said

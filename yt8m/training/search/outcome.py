@@ -352,6 +352,9 @@ def lines(config: TrainConfig) -> Iterator[str]:
     """The lines about a choice that a training prints at its end: what was set and why, and the candidates."""
     search = config.search
     yield from origin_lines(config)
+    if search.quoted.get("training_videos") and not search.quoted["validation"]:
+        count = search.quoted["training_videos"]
+        yield f"trained on all {count} {noun(config)}: those that were held out for the choice are among them"
     yield f"{'mAP':>8} {'':>9} {'GAP':>7} {'Hit@1':>7} {'s':>6}  candidate"
     for row in search.trials:
         mark = "  <- chosen" if row["is_chosen"] else ""
