@@ -275,12 +275,15 @@ def test_classes_of_ones_own_have_numbers_and_no_verticals(tmp_path: pathlib.Pat
         ([], 2, "no run is named"),
         (["nowhere"], 2, "there is no such folder"),
         (["{0}/_second", "{0}/_second/"], 2, "is named twice"),
-        (["{0}"], 1, "yt8m eval --model={0} --data=FILES --run_once --report"),
+        (["{0}"], 2, "it is not the folder of a run"),
+        (["{0}/new"], 1, "yt8m eval --model={0}/new --data=FILES --run_once --report"),
         (["{0}/damaged"], 1, "is damaged"),
     ],
 )
 def test_what_cannot_be_says_what_to_do(world, capsys, words, status, part):
     (world / "damaged/eval").mkdir(parents=True, exist_ok=True)
+    (world / "new").mkdir(exist_ok=True)
+    (world / "new/config.json").write_text("{}")
     whole = (world / "_second/eval/videos.npz").read_bytes()
     (world / "damaged/eval/videos.npz").write_bytes(whole[: len(whole) // 2])
     assert cli.main(["report", *(word.format(world) for word in words)]) == status
