@@ -165,11 +165,10 @@ def _of_frame(frame: Any) -> Any:
 
 def _refuse_texts(frame: Any) -> None:
     """Refuses columns of texts, such as the ids of the videos, by their names."""
-    for name in frame.columns:
-        texts = [cell for cell in frame[name].to_list()[:1] if isinstance(cell, str)]
-        if texts and not _is_number(texts[0]):
+    for name, cell in zip(frame.columns, frame.head(1).to_numpy().ravel().tolist(), strict=False):
+        if isinstance(cell, str) and not _is_number(cell):
             raise DataError(
-                f"the column {name!r} of X has {texts[0]!r} in row 0, which is no number: leave the column out, as in "
+                f"the column {name!r} of X has {cell!r} in row 0, which is no number: leave the column out, as in "
                 f"X.drop(columns={name!r}), or write its texts as numbers."
             )
 
