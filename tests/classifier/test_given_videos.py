@@ -102,7 +102,7 @@ def test_batches_cover_all_videos_in_order() -> None:
         ({"a": FRAMES, "b": FRAMES[:, :1]}, "number of frames"),
         ({}, "empty dict"),
         ([["a", "b"]], "not numbers"),
-        (pd.DataFrame({"a": [1.0], "b": ["x"]}), "not numbers"),
+        (pd.DataFrame({"a": [1.0], "b": ["x"]}), "column 'b' of X has 'x' in row 0"),
         (pd.DataFrame({"a": list(ROWS), "n": 1}), "'n'"),
     ],
 )
