@@ -118,7 +118,11 @@ def test_a_saved_classifier_is_a_run(fitted: yt8m.Classifier, tmp_path: pathlib.
             )
         for same in (X[:5], X[:5].tolist(), list(X[:5]), pd.DataFrame(X[:5]), {"features": X[:5].tolist()}):
             assert list(model.predict(same, top_k=3)) == videos  # the X of `fit`
-        for wrong, problem in ((X[:, :2], "features of 6"), (X[0], r"\[videos, size\]"), (["a"], "found a str")):
+        for wrong, problem in (
+            (X[:, :2], "features of 6"),
+            (X[0], r"\[videos, size\]"),
+            (["a"], "no file matches 'a'"),
+        ):
             with pytest.raises(yt8m.UsageError, match=problem):
                 model.predict(wrong)
         with pytest.raises(yt8m.UsageError, match="no labels"):
