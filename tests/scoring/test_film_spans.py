@@ -157,6 +157,9 @@ def test_other_videos_are_evaluated_by_what_was_chosen(
 def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="--spans writes a file of spans alone: leave out --tags"):
         predict(evaluated, "x.csv", "--tags")
+    for word in ("--video_id=a", "--count=3", "--top_k=2"):
+        with pytest.raises(UsageError, match=f"leave out {word.partition('=')[0]}"):
+            predict(evaluated, "x.csv", word)
     with pytest.raises(UsageError, match=r"--spans=.*x.json: expected a name that ends in .csv, or --spans_format"):
         predict(evaluated, "x.json")
     assert cli.call("eval", [f"--train_dir={evaluated}/run", "--spans"]) == 2

@@ -53,7 +53,8 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
 
         return video_predictions.run(config, settings, ids)
     if array_predictions.are_arrays(data.files):
-        _refuse_options(config, settings, "arrays", ("spans", config.spans))
+        remedy = "Of arrays, `yt8m.load(RUN).spans(frames)` gives them in Python." if config.spans else ""
+        _refuse_options(config, settings, "arrays", ("spans", config.spans), remedy)
         return array_predictions.run(config, data.files[0])
     _refuse_options(
         config, settings, "records", ("out", config.csv), "`yt8m inference` writes the predictions for records."
@@ -72,7 +73,8 @@ def _refuse_options(
     options = [(name, getattr(config, name)) for name in ("extractors", "timeline", "max_bad_packets")]
     for name, value in (*options, other, *settings.items()):
         if value:
-            raise UsageError(f"--{name} is for video files; these are {files}.{f' {remedy}' if remedy else ''}")
+            kinds = "video files and records" if name == "spans" else "video files"
+            raise UsageError(f"--{name} is for {kinds}; these are {files}.{f' {remedy}' if remedy else ''}")
 
 
 def _open_files(config: PredictConfig, patterns: Sequence[str]) -> OpenedData:
