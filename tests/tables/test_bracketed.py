@@ -23,6 +23,18 @@ def test_single_labels_in_angles(tmp_path: pathlib.Path) -> None:
     assert read(write(tmp_path / "t.csv", [("id", "tags"), *((n, f"<{x[0]}>") for n, x in made.items())])) == made
 
 
+def test_hashtags_with_commas(tmp_path: pathlib.Path) -> None:
+    made = truth()
+    rows = [(name, ", ".join(f"#{x}" for x in labels)) for name, labels in made.items()]
+    assert read(write(tmp_path / "t.csv", [("id", "tags"), *rows])) == {n: sorted(x) for n, x in made.items()}
+
+
+def test_labels_with_numbers_of_sharepoint_are_refused(tmp_path: pathlib.Path) -> None:
+    rows = [(n, ";#".join(f"{c};#{NAMES.index(c)}" for c in x)) for n, x in truth().items()]
+    with pytest.raises(UsageError, match="has a number beside each label"):
+        read(write(tmp_path / "t.csv", [("Name", "Tags"), *rows]))
+
+
 def test_labels_with_the_prefix_of_fasttext(tmp_path: pathlib.Path) -> None:
     made = truth(SHORT)
     rows = [(name, " ".join(f"__label__{x}" for x in labels)) for name, labels in made.items()]

@@ -92,6 +92,18 @@ def test_vectors_of_another_length_are_refused(tmp_path: pathlib.Path) -> None:
     assert '"classes" names 5 classes' in refusal(tmp_path, value)
 
 
+def test_null_in_a_vector_is_refused(tmp_path: pathlib.Path) -> None:
+    value = {"classes": ["cat", "dog", "fox"], "labels": {"v1": [1, None, 0], "v2": [1, 1, 0]}}
+    assert "null in [1, None, 0] may mean" in refusal(tmp_path, value)
+
+
+@pytest.mark.parametrize("end", ["<pad>", 0])
+def test_other_items_that_fill_lists_are_refused(tmp_path: pathlib.Path, end: Any) -> None:
+    cells = {n: numbers(x, 1) if end == 0 else list(x) for n, x in TRUTH.items()}
+    made = [{"id": n, "labels": [*x, *[end] * (3 - len(x))]} for n, x in cells.items()]
+    assert "several times, which may fill lists" in refusal(tmp_path, made)
+
+
 def test_a_number_without_a_name_is_refused(tmp_path: pathlib.Path) -> None:
     value = {"tags": TAGS, "videos": [{"id": "v1", "tag_ids": [7]}, {"id": "v2", "tag_ids": [99]}]}
     assert '"tags" has no name for the class 99' in refusal(tmp_path, value)

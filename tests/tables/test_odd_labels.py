@@ -132,7 +132,7 @@ def test_the_lists_of_sharepoint(tmp_path: pathlib.Path) -> None:
     rows = [(video, ";#" + ";#".join(labels) + ";#") for video, labels in MADE.items()]
     assert read(write(tmp_path / "t.csv", [("id", "labels"), *rows])) == MADE
     rows = [(v, ";#".join(f"{NAMES.index(name)};#{name}" for name in labels)) for v, labels in MADE.items()]
-    with pytest.raises(UsageError, match="a number before each label"):
+    with pytest.raises(UsageError, match="a number beside each label"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
 
 

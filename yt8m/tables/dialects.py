@@ -27,7 +27,7 @@ _INVENTED = "column 1"  # the first column of a table that gives it no name
 _SETS = frozenset([*SPLIT_WORDS, "unassigned"])
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
-_ID_AND_LABELS = {sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}\s*([^:=\"]+)") for sign in (":", "=")}
+_ID_AND_LABELS = {sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")}
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
 
@@ -114,7 +114,7 @@ def _doubled_delimiter(text: str) -> str:
     lines = [line for line in text.splitlines()[:1000] if line.strip()]
     for sign in _DOUBLED:
         counts = {line.count(sign) for line in lines}
-        if len(lines) > 1 and len(counts) == 1 and counts != {0}:
+        if len(lines) > 1 and len(counts) == 1 and counts != {0} and sign + sign[0] not in text:
             starts = [line.partition(sign)[0] for line in lines]
             if counts == {1} and any(
                 len(numbers := {line.count(other) for line in lines}) == 1 and numbers != {0} for other in ",;\t|"

@@ -18,7 +18,7 @@ _TOTAL = re.compile(
     r"all|(?:grand |sub)?(?:totals?|sums?|counts?|summe|gesamt|insgesamt|anzahl|somme|totale|suma|total general|razem|"
     r"итого|всего|合計|总计|合计)"
     r"(?: (?:of |number of )?(?:videos?|clips?|rows?|files?|items?|records?|entries|labels?))?"
-    r"\s*[:=]?\s*\d*",
+    r"\s*[:=]?\s*\d*|averages?|means?|median|minimum|maximum|durchschnitt|mittelwert|moyenne|promedio|n\s*=\s*\d+",
     re.IGNORECASE,
 )
 _REMARK = re.compile(
@@ -27,6 +27,12 @@ _REMARK = re.compile(
     r"\(?\d+ (?:rows?|records?|zeilen|lignes|filas)(?: affected| selected| in set.*)?\.?\)?|"
     r"\W*(?:end of (?:file|table|report|data|export)|eof)\W*|©.*|copyright .*",
     re.IGNORECASE,
+)
+# What is a remark if the other cells of its row are empty.
+_NOTE = re.compile(
+    r"(?:notes?|sources?|legend|summary|remarks?|comments?|anmerkung|hinweis|quelle)\s*(?::.*)?|page \d+ of \d+|"
+    r"[*\u2020\u2021] .+",
+    re.IGNORECASE | re.DOTALL,
 )
 _NUMBER = re.compile(r"[\d.,\s%]*")
 ROWS_BELOW = re.compile(
@@ -41,7 +47,8 @@ def describe_footer(cells: Sequence[Any]) -> str:
     totals = [text for text in filled if _TOTAL.fullmatch(text) and not text.isdecimal()]
     if totals and all(text in totals or _NUMBER.fullmatch(text) for text in filled):
         return "a total"
-    return "a remark" if filled and any(map(_REMARK.fullmatch, filled[:1])) else ""
+    is_note = len(filled) == 1 < len(texts) and _NOTE.fullmatch(filled[0])
+    return "a remark" if is_note or (filled and _REMARK.fullmatch(filled[0])) else ""
 
 
 def is_header(cells: Sequence[Any], columns: Sequence[str]) -> bool:
@@ -64,14 +71,24 @@ def refuse_odd_rows(source: Source, values: Mapping[str, Sequence[Any]]) -> None
     names = list(values)[:_COLUMNS]
     firsts = {value for name in names[:1] for value in values[name] if _may_be_header(value, name)}
     lasts = {str(value) for name in names for value in values[name][-LAST:]}
-    if not (firsts and len(names) > 1) and not any(_TOTAL.fullmatch(text) or _REMARK.fullmatch(text) for text in lasts):
+    labels = {value for name in names[1:] for value in values[name] if isinstance(value, str)}
+    counted = {text for name in names[:1] for value in values[name][-LAST:] if (text := str(value)) in labels}
+    is_odd = any(pattern.fullmatch(text) for text in lasts for pattern in (_TOTAL, _REMARK, _NOTE))
+    if not (firsts and len(names) > 1) and not counted and not is_odd:
         return
     for rows in source.batches(_ROWS_AT_ONCE, 0, names):
         for number, cells in enumerate(zip(*(rows.cells[name] for name in names), strict=True), rows.first):
             if cells[0] in firsts and is_header(cells, names):
                 raise UsageError(_message(source, number, "the header again, as in files that were joined"))
+            if cells[0] in counted and _are_numbers(cells[1:]):
+                raise UsageError(_message(source, number, f"a count of a label and no video: {_shown(cells)}"))
             if not lasts.isdisjoint(map(str, cells)) and (kind := describe_footer(cells)):
                 raise UsageError(_message(source, number, f"{kind} below the table and no video: {_shown(cells)}"))
+
+
+def _are_numbers(cells: Sequence[Any]) -> bool:
+    texts = [str(cell) for cell in cells if not is_nothing(cell)]
+    return bool(texts) and all(map(_NUMBER.fullmatch, texts))
 
 
 def mark_odd_rows(rows: Rows, columns: Sequence[str], bad: dict[int, str]) -> None:

@@ -71,9 +71,19 @@ class ClassNames(NamedTuple):
     def _of_vector(self, cell: Sequence[Any]) -> list[str]:
         return [name for name, item in zip(self.names.values(), cell, strict=True) if item]
 
+    def _refuse_unknown(self, path: str, lists: Sequence[list[Any]]) -> None:
+        """Refuses vectors such as [1, null, 0], whose null may mean no or not known."""
+        for cell in lists:
+            if None in cell and len(cell) == len(self.names) > 1 and all(item in (0, 1, None) for item in cell):
+                raise UsageError(
+                    f"{path}: null in {str(cell)[:60]} may mean that a video does not have a class, or that this is "
+                    "not known. Write 0 or 1 for each class, or the names of the classes that a video has."
+                )
+
     def _are_vectors(self, path: str, cells: Sequence[Any]) -> bool:
         """Whether each cell says of each class whether a video has it. A list of numbers of classes repeats none."""
         lists = [cell for cell in cells if isinstance(cell, list)]
+        self._refuse_unknown(path, lists)
         if not lists or not all(item in (0, 1) for cell in lists for item in cell if not isinstance(item, list | dict)):
             return False
         if any(isinstance(item, str | list | dict) for cell in lists for item in cell):

@@ -174,7 +174,7 @@ def _are_hashtags(texts: Mapping[str, int]) -> bool:
 
 
 def _hashtags(cell: Any) -> Sequence[str]:
-    return str(cell).split("#")
+    return [name.strip(" ,;|") for name in str(cell).split("#")]
 
 
 def _are_timed(texts: Collection[str]) -> bool:

@@ -246,6 +246,19 @@ def is_padded(items: Sequence[Sequence[Any]], source: str) -> bool:
     return True
 
 
+def refuse_fill(items: Sequence[Sequence[Any]], source: str) -> None:
+    """Refuses lists of one size of which some end with the same item several times, such as `<pad>` or 0."""
+    if len({len(pieces) for pieces in items}) != 1:
+        return
+    repeated = [pieces for pieces in items if len(set(map(str, pieces))) < len(pieces)]
+    ends = {str(pieces[-1]) for pieces in repeated if str(pieces[-1]) == str(pieces[-2])}
+    if len(ends) == 1 and all(str(pieces[-1]) in ends for pieces in repeated) and not ends & {"", "None", "nan"}:
+        raise UsageError(
+            f"{source}: {str(list(repeated[0]))[:60]} ends with {min(ends)[:40]!r} several times, which may fill lists "
+            "up to one length, or be a class. Write each label once, and nothing in place of missing ones."
+        )
+
+
 def without_padding(split: Callable[[Any], Sequence[Any]]) -> Callable[[Any], Sequence[Any]]:
     """A function that gives the labels of a cell without the -1 at their end."""
     return lambda cell: [item for item in split(cell) if str(item) != _PADDING]

@@ -50,6 +50,7 @@ def form_of_lists(
     odd_labels.refuse_odd_names(checked, known_names, source)
     odd_labels.refuse_counts(checked, known_names, source)
     has_floats = all(NUMBER.fullmatch(name) for name in checked)
+    label_lists.refuse_fill([pieces for pieces in items.values() if "-1" not in map(str, pieces)], source)
     split = _list_items if others or not label_lists.is_padded(list(items.values()), source) else _padded_items
     return LabelForm("lists", split, has_whole_floats=has_floats, checked=checked)
 
@@ -147,6 +148,7 @@ def structured_form(
     negations.refuse_denied(_as_texts(items), known_names, source)
     odd_labels.refuse_odd_names(names, known_names, source)
     odd_labels.refuse_counts(names, known_names, source)
+    label_lists.refuse_fill([pieces for pieces in items if "-1" not in map(str, pieces)], source)
     is_padded = not texts and label_lists.is_padded(items, source)
     split = label_lists.without_padding(label_lists.flatten) if is_padded else label_lists.flatten
     return LabelForm("lists", split, has_whole_floats=True, checked=names | frozenset(known_names))

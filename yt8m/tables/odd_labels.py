@@ -39,7 +39,7 @@ _COUNTED = re.compile(
 # A word before the last label of an enumeration, as in `cat, dog, and fox`.
 _LAST_OF_SEVERAL = re.compile(r"(?:and|or|und|oder|et|ou|y|o|e|i|og|och|en|oraz|&|\+)\s+(.+)", re.IGNORECASE)
 
-_NUMBERED_NAMES = re.compile(r"\d+;#[^;]+(?:;#\d+;#[^;]+)*")
+_NUMBERED_NAMES = re.compile(r"\d+;#[^;]+(?:;#\d+;#[^;]+)*|[^;]+;#\d+(?:;#[^;]+;#\d+)*")
 # Labels within the signs of a language: <li>cat</li>, and lists as PHP stores them.
 _MARKUP = re.compile(r"<(\w+)[^<>]*>[^<>]*</\1>|^a:\d+:\{.*\}$", re.DOTALL)
 
@@ -129,7 +129,7 @@ def refuse_lost_labels(cells: Iterable[Sequence[str] | str], source: str) -> Non
     texts = [cell for cell in cells if isinstance(cell, str)]
     if texts and all(map(_NUMBERED_NAMES.fullmatch, texts)):
         raise UsageError(
-            f"{source}: {texts[0][:60]!r} has a number before each label, as SharePoint writes the entries of a list. "
+            f"{source}: {texts[0][:60]!r} has a number beside each label, as SharePoint writes the entries of a list. "
             "Delete the numbers, and write ; between the labels."
         )
     if short := _shortened(cells):

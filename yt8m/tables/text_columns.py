@@ -31,6 +31,8 @@ class TextColumn(Sequence[str]):
     def __getitem__(self, index: slice) -> Sequence[str]: ...
 
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, int) and "_texts" not in vars(self):  # a few cells are not worth all objects
+            return str(self._column[index].as_py())
         return self._texts[index]
 
     def __iter__(self) -> Iterator[str]:
