@@ -58,3 +58,11 @@ def test_the_place_of_a_bad_row_is_that_of_the_file(tmp_path: pathlib.Path) -> N
     assert table.where(2) == "row 2 (line 3)"
     (rows,) = table.batches(9)
     assert rows.bad == {2: "its span in row 3 (line 4): the end, 3, is before the start, 9"}
+
+
+def test_the_table_that_predict_writes_is_read_again(tmp_path: pathlib.Path) -> None:
+    text = "video,start,end,class,score\na,9.000,13.000,weld,0.99\na,11.000,15.000,cut,0.79\nb,0.000,2.000,cut,0.89\n"
+    expected = {"a": [(9.0, 13.0, "weld"), (11.0, 15.0, "cut")], "b": [(0.0, 2.0, "cut")]}
+    assert spans_of(tmp_path, text) == expected
+    with pytest.raises(UsageError, match=r'a column "confidence".*--columns=unused=confidence'):
+        spans_of(tmp_path, text.replace("score", "confidence"))

@@ -37,6 +37,7 @@ NO_CLASS = "(none)"
 _NO_CLASSES = frozenset([NO_CLASS, "<none>", "no label", "no labels", "no tag", "no tags"])
 # Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
 _SELECTION = frozenset(["rank", "value", "distance"])
+_FOUND = frozenset(["video", "start", "end", "class", "score"])
 _CLIPS = (frozenset(["ytid", "positive_labels"]), _SELECTION)
 _IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
 _SAME_RATE = 1e-3  # 29.97 and 30000 / 1001 are one rate
@@ -273,9 +274,10 @@ class _SpanMerger(Merger):
         )
 
 
-def is_selection(source: Source) -> bool:
-    """Whether the rows are parts that `yt8m select` has chosen, each of which has a value."""
-    return frozenset(map(normalized, source.columns)) >= _SELECTION
+def is_own_table(source: Source) -> bool:
+    """Whether `yt8m select` or `yt8m predict --spans` has written the table, whose numbers deny no label."""
+    names = frozenset(map(normalized, source.columns))
+    return names >= _SELECTION or names == _FOUND
 
 
 def told_by(source: Source) -> tuple[Mapping[str, Sequence[tuple[float, float]]], Mapping[str, float]]:

@@ -172,7 +172,7 @@ class UnderstoodTable:
             spans = span_rows.merge_spans(source, self._roles, flags.extra_columns, reading)
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
             self.are_clips = spans.are_clips
-            if not span_rows.is_selection(source):
+            if not span_rows.is_own_table(source):
                 denials.refuse_denials(source, self._roles, self._facts)
             return spans.source
         facts = self._facts.get(self._roles.id)
