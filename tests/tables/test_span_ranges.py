@@ -80,11 +80,13 @@ def test_windows_of_qvhighlights(tmp_path: pathlib.Path) -> None:
     rows = [
         {"qid": 1, "query": "a man welds", "vid": "a_60.0_210.0", "relevant_windows": [[2, 6], [20, 30]]},
         {"qid": 2, "query": "a dog", "vid": "b_60.0_210.0", "relevant_windows": [[2, 4]]},
+        {"qid": 3, "query": "a cat", "vid": "c_60.0_210.0", "relevant_windows": [[0, 150]]},
     ]
     spans = spans_of(tmp_path, "\n".join(map(json.dumps, rows)), "t.jsonl", columns=("labels=query",))
     assert spans == {
         "a_60.0_210.0": [(2.0, 6.0, "a man welds"), (20.0, 30.0, "a man welds")],
         "b_60.0_210.0": [(2.0, 4.0, "a dog")],
+        "c_60.0_210.0": [(0.0, 150.0, "a cat")],
     }
 
 
