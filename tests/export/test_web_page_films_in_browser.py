@@ -26,7 +26,7 @@ _LEAST_POSITIVES = 20  # a threshold from fewer videos says so
 
 
 def test_the_four_ways_agree(tmp_path: pathlib.Path, onnxruntime_web: str, capsys: pytest.CaptureFixture[str]) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, clips=60, films=16)
     film, planted = next((path, kinds) for path, kinds in world.films.items() if len(kinds) > 1)
 
     capsys.readouterr()

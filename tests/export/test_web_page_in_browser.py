@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 
@@ -139,7 +140,8 @@ def test_tags_are_the_classes_that_reach_their_thresholds(site: Site, tmp_path: 
             features = {"mean_rgb": vector[np.newaxis, :16], "mean_audio": vector[np.newaxis, 16:]}
             (batch,) = scorer.batches(features)
             expected = tags(scorer.scores(batch)[1][0], scorer.tagger())
-            assert site.page.run(TAGS) == [scorer.shown_names.name(index) for index, _ in expected], number
+            shown = [re.sub(r" \(\d+\)$", "", tag) for tag in site.page.run(TAGS)]  # few videos chose the threshold
+            assert shown == [scorer.shown_names.name(index) for index, _ in expected], number
             check_scores(site, "run", {name: values[0] for name, values in features.items()})
 
 
