@@ -63,6 +63,15 @@ def test_doubts_are_no_answer(cells: tuple[str, str, str], tmp_path: pathlib.Pat
         read(path, columns=["present=mark"])
 
 
+@pytest.mark.parametrize(
+    "cells", [["low", "high", "none"], ["one", "zero"], [0.0, 2.5, 8.0], [-1.5, 2.25], ["1-5", "0"]]
+)
+def test_amounts_of_which_some_are_nothing(cells: list[Any], tmp_path: pathlib.Path) -> None:
+    rows = [(v, x, cells[(3 * n + n // 7) % len(cells)]) for n, (v, x, _) in enumerate(ASKED)]
+    with pytest.raises(UsageError, match='"much" that may say which labels are right'):
+        read(write(tmp_path / "t.csv", [("id", "label", "much"), *rows]))
+
+
 @pytest.mark.parametrize("cells", [[0.9, 0.2], [0.55, 1.0, 0.05], ["90%", "5 %"]])
 def test_scores_of_any_name_are_no_answer(cells: list[Any], tmp_path: pathlib.Path) -> None:
     rows = [(v, x, cells[n % len(cells)]) for n, (v, x, _) in enumerate(ASKED)]
@@ -79,6 +88,8 @@ def _facts() -> dict[str, tuple[str, list[Any]]]:
         "number of the label": ("code", [NAMES.index(name) for _, name in POSITIVE]),
         "number of the row": ("k", [MADE[video].index(name) for video, name in POSITIVE]),
         "a box": ("xmin", [draw.choice([0, 0.25, 0.5]) for _ in POSITIVE]),
+        "a place in a picture": ("y0", [draw.randint(0, 9) for _ in POSITIVE]),
+        "remarks": ("comment", [draw.choice(["", "nice", "far away"]) for _ in POSITIVE]),
         "where": ("camera_id", [draw.randint(0, 1) for _ in POSITIVE]),
         "two words": ("colour", [draw.choice(["red", "blue"]) for _ in POSITIVE]),
         "always the same": ("kind", [1 for _ in POSITIVE]),

@@ -14,6 +14,7 @@ from yt8m.errors import UsageError
 NAMES_OF_FACTS = [
     *("fold", "annotator", "weight", "batch", "version", "seed", "station", "camera", "site", "split_id", "batch_no"),
     *("data_version", "is_indoor", "in_scope", "was_cut", "n_people", "Consent", "gender", "cohort", "round", "use"),
+    *("valid_clip", "test1", "bad", "low_quality", "used_in_paper", "ID2", "conf", "annotation_round"),
     *("cv", "hold_out", "Fold 1", "double_coded", "recorded_at_night", "training_set", "site_B", "speaker_gender"),
     *("cam1", "rater2", "annotator_A", "confirmed_by_expert", "visit", "Test Set", "quality_ok", "sample_weight"),
 ]

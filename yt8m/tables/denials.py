@@ -7,6 +7,7 @@ of a label, say the same, so that it is a fact of the video or of the label.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -32,7 +33,7 @@ _NO = (
         words(
             "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
             "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
-            "excluded deleted removed false_positive true_negative"
+            "excluded deleted removed false_positive true_negative nothing zero nil"
         )
     )
     | {"false positive", "true negative"}
@@ -44,6 +45,7 @@ _PERCENT = re.compile(r"\d+([.,]\d+)?\s*%")
 _CODE = re.compile(r"[^\w\s]{1,2}|[+-]?\d{1,3}(\.0*)?")
 _MOST_WORDS = 10  # different texts of a column that says yes or no; remarks have more
 _FEWEST_ZEROS = 0.01  # share of the rows; of other numbers a zero is one of many
+_MANY = 0.1  # share of the rows, of numbers with fractions
 _FEWEST_ALIKE = 5  # rows that repeat a video and say the same again
 _FEWEST_OF_LABELS = 10
 _ROWS_AT_ONCE = 8192
@@ -52,9 +54,10 @@ _ROWS_AT_ONCE = 8192
 _HARMLESS = frozenset(
     words(
         "x y w h z x1 x2 y1 y2 xmin xmax ymin ymax x_min x_max y_min y_max left right top bottom width height bbox "
-        "box area cx cy xc yc x_center y_center rotation angle lat lon latitude longitude hour minute second month "
-        "year day is_occluded is_truncated is_group_of is_depiction is_inside occluded truncated difficult iscrowd "
-        "is_crowd crowd index idx rank order position pos line row frame frames instance track page level depth"
+        "box area cx cy xc yc x_center y_center rotation angle lat lon latitude longitude temp temperature altitude "
+        "elevation hour minute second month year day is_occluded is_truncated is_group_of is_depiction is_inside "
+        "occluded truncated difficult iscrowd is_crowd crowd index idx rank order position pos line row frame frames "
+        "instance track page level depth"
     )
 )
 # Columns that may say of each label of a video whether it is right, in words that are not known.
@@ -100,13 +103,19 @@ def may_deny(facts: Facts) -> bool:
     if _are_codes(spellings) or all(map(_PERCENT.fullmatch, filled)):
         return True
     if facts.is_numeric:
-        return _may_be_counts(facts) or _may_be_scores(filled) or (len(filled) == 1 and filled <= _YES)
+        return (
+            _may_be_counts(facts)
+            or _may_be_amounts(facts)
+            or _may_be_scores(filled)
+            or (len(filled) == 1 and filled <= _YES)
+        )
     if len(filled) == 1:
         (word,) = filled
         return "" in spellings and (word in _YES or _MARK.fullmatch(word) is not None)
     is_denied = any(
         word in _NO | _DOUBTS or ((match := _NEGATION.fullmatch(word)) and match[1] in filled) for word in filled
     )
+    is_denied = is_denied or "none" in {str(value).strip().lower() for value in facts.counts}
     return len(filled) <= _MOST_WORDS and is_denied
 
 
@@ -125,6 +134,18 @@ def _may_be_counts(facts: Facts) -> bool:
     return min(numbers.values()) in (-1, 0) and max(numbers.values()) > 0 and denied >= _FEWEST_ZEROS * facts.rows
 
 
+def _may_be_amounts(facts: Facts) -> bool:
+    """Whether many of the numbers are 0 and the others larger, or many are negative and many positive."""
+    numbers = Counter[float]()
+    for value, count in facts.counts.items():
+        try:
+            numbers[float(str(value).replace(",", "."))] += 0 if is_nothing(value) else count
+        except ValueError:
+            return False
+    denied = sum(count for number, count in numbers.items() if number <= 0)
+    return not all(map(float.is_integer, numbers)) and _MANY <= denied / facts.rows <= 1 - _MANY
+
+
 def _may_be_scores(texts: set[str]) -> bool:
     try:
         numbers = [float(text.replace(",", ".")) for text in texts]
@@ -136,9 +157,10 @@ def _may_be_scores(texts: set[str]) -> bool:
 def _is_harmless(name: str) -> bool:
     """Whether the name of a column says that it tells something else than whether a label is right."""
     word = normalized(name)
+    is_place_in_picture = re.fullmatch(r"[xyzwh]\d?|[xyzwh]_?(?:min|max|start|end|px|pos)", word)
     is_time = meaning_of_time(word) or meaning_in_spans(word) or is_duration(word) or is_length_of_video(word)
     is_time = is_time or word in FRAME_RATES
-    return bool(word in _HARMLESS or is_place(word) or is_time)
+    return bool(word in _HARMLESS or is_place(word) or is_time or is_place_in_picture)
 
 
 class _Scan:

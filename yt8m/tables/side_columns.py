@@ -33,8 +33,8 @@ _OTHERS = frozenset(
         "duration size priority type kind mode status state qc qa use used useful usage keep kept selected sample "
         "sampled valid validated pass passed complete completed finished todo final draft approved rejected accepted "
         "agree agreed confirmed pilot treatment control target index idx number num no nr row order rank id level "
-        "tier grade hidden visible available missing error errors corrupt readable processed exported uploaded "
-        "trimmed test_set train_set training validation testing holdout comment remark"
+        "tier grade hidden gold bad good n i conf multi visible available missing error errors corrupt readable "
+        "processed exported uploaded trimmed test_set train_set training validation testing holdout comment remark"
     )
 )
 # Columns that programs for annotation add to those of the user: Mechanical Turk and Label Studio.
@@ -53,8 +53,8 @@ _SURE_WORDS = frozenset(
 )
 _SURE_REMARKS = frozenset(
     words(
-        "consent license recorded annotated labeled labelled reviewed checked verified confirmed approved coded "
-        "uploaded downloaded processed duplicate"
+        "valid usable used quality annotation consent license recorded annotated labeled labelled reviewed checked "
+        "verified confirmed approved coded uploaded downloaded processed duplicate"
     )
 )
 _NUMBERED = re.compile(r"(.+?)_?(?:\d+|_[a-z])")  # as in `cam1`, `site_b`
@@ -63,7 +63,9 @@ _SETS = re.compile(
 )
 _PREFIX = re.compile(r"(is|in|has|was)_.+")
 _ENDING = re.compile(r".+_(id|ids|nr|version|fold|batch|seed|index|idx)")
-_OTHER_ENDING = re.compile(r".+_(no|num|number|weight|flag|status|ok|count)|(n|num|nr|number)_.+")
+_OTHER_ENDING = re.compile(
+    r".+_(no|num|number|weight|flag|status|ok|count|round|session|trial|visit|scope|hour)|(n|num|nr|number)_.+"
+)
 _FEWEST_ROWS = 5  # of fewer videos, all may show a class
 _FEWEST_OF_ONE = 3  # columns of which each video has one
 _FIRST_ROWS = 2000
@@ -75,9 +77,13 @@ def is_of_program(name: str) -> bool:
     return normalized(name) in _OF_PROGRAMS
 
 
+def _without_number(word: str) -> str:
+    return match[1] if (match := _NUMBERED.fullmatch(word)) else word
+
+
 def is_place(word: str) -> bool:
     """Whether a name, as `normalized` writes it, says where, when or by whom a video was made or labelled."""
-    base = match[1] if (match := _NUMBERED.fullmatch(word)) else word
+    base = _without_number(word)
     return base in _PLACES or not _SURE_WORDS.isdisjoint(base.split("_")) or _ENDING.fullmatch(word) is not None
 
 
@@ -126,8 +132,9 @@ def _doubts(source: Source, names: Sequence[str], facts: Mapping[str, Facts]) ->
 
 
 def _says_something_else(word: str) -> bool:
-    is_remark = word in _OTHERS or not _SURE_REMARKS.isdisjoint(word.split("_"))
-    return is_remark or is_place(word) or any(pattern.fullmatch(word) for pattern in (_SETS, _OTHER_ENDING))
+    base = _without_number(word)
+    is_remark = base in _OTHERS or not _SURE_REMARKS.isdisjoint(word.split("_"))
+    return is_remark or is_place(word) or any(pattern.fullmatch(base) for pattern in (_SETS, _OTHER_ENDING))
 
 
 def is_constant(facts: Facts) -> bool:
