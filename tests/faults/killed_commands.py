@@ -165,7 +165,10 @@ REMOTE = {
     "extract --overwrite": Command(
         [*_EXTRACT, "--shards=2", "--out={out}", "--overwrite"], [*_EXTRACT, "--shards=1", "--out={out}"]
     ),
-    "verify": Command(["verify", "{shards}/*.tfrecord", "--manifest={out}/manifest.json"]),
+    "verify": Command(
+        ["verify", "{out}/a.tfrecord", "--manifest={out}/manifest.json"],
+        ["from-mediapipe", "--data={protos}/*.pb", "--out={out}/a.tfrecord"],
+    ),
     "sample-data": Command(
         ["sample-data", "--out={out}", "--train=6", "--validate=2", "--test=2", "--shards=2", "--num_classes=20"]
     ),
