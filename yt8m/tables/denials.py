@@ -159,7 +159,7 @@ def _is_harmless(name: str) -> bool:
     word = normalized(name)
     is_place_in_picture = re.fullmatch(r"[xyzwh]\d?|[xyzwh]_?(?:min|max|start|end|px|pos)", word)
     is_time = meaning_of_time(word) or meaning_in_spans(word) or is_duration(word) or is_length_of_video(word)
-    is_time = is_time or word in FRAME_RATES
+    is_time = is_time or word in FRAME_RATES or not {"time", "timestamp", "date"}.isdisjoint(word.split("_"))
     return bool(word in _HARMLESS or is_place(word) or is_time or is_place_in_picture)
 
 
