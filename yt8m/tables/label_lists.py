@@ -22,7 +22,7 @@ NAME_KEYS = words(
 _LIST_KEYS = (*words("choices taxonomy labels tags classes"), *CLASS_TYPES)
 _SCORES = words("score confidence probability prob conf")
 # How NumPy 2 writes the items of a list, and any NumPy an array.
-_NUMPY_ITEM = re.compile(r"""\bnp\.\w+\(('[^']*'|"[^"]*"|[-+.\deE]+|True|False)\)""")
+_NUMPY_ITEM = re.compile(r"""\bnp\.\w+\((b?'[^']*'|b?"[^"]*"|[-+.\deE]+|True|False)\)""")
 _NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
 _SEQUENCE = re.compile(r"(?:c|list|WrappedArray|ArrayBuffer|ArraySeq|List|Buffer|Set|Vector)\(")  # of R and Scala
 _FROZEN_SET = re.compile(r"frozenset\((\{.*\})?\)", re.DOTALL)
@@ -30,6 +30,20 @@ _TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
 _PROBABILITY = re.compile(r"0?\.\d+(e-?\d+)?|[01](\.0*)?|\d(\.\d+)?e-\d+", re.ASCII)
 _BARE_PAIR = re.compile(r"""\s*['"]?([^:='"{}\[\]]+?)['"]?\s*[:=]\s*['"]?([^:='"{}\[\]]*?)['"]?\s*""")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
+# A text as Python writes it, and the blanks before another one.
+_PYTHON_TEXT = re.compile(r"""([bu]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"))(\s*(?=[bu]?['"]))?""", re.DOTALL)
+# Texts as other programs quote them: MATLAB with semicolons, escaped quotes, and those of word processors.
+_QUOTED = r"""'[^']*'|"[^"]*"|\\"[^"\\]*\\"|\\'[^'\\]*\\'|\u201c[^\u201c-\u201e]*\u201d"""
+_QUOTED += "|\u201e[^\u201c-\u201e]*[\u201c\u201d]|\u2018[^\u2018-\u201a]*\u2019"
+_QUOTED += "|\u201a[^\u2018-\u201a]*\u2018|\u00ab[^\u00ab\u00bb]*\u00bb"
+_QUOTED_ITEMS = re.compile(
+    rf"\s*(?:{_QUOTED})\s*(?:(?P<sign>[,;|])\s*(?:{_QUOTED})\s*(?:(?P=sign)\s*(?:{_QUOTED})\s*)*)?[,;]?\s*"
+)
+_AROUND = re.compile(r"^\\?.|\\?.$")
+# Quotes that are left in the items of a list, whose borders are then not where they were looked for.
+_LEFT_QUOTE = re.compile(
+    r"""^[bu]?["\u201c\u201e\u201a\u00ab]|^[bu]'|\\['"]|''|['"\u2019\u201d]\s*[;|\s]\s*[bu]?['"\u2018\u201c]"""
+)
 
 
 # What an object says of each class, in one spelling.
@@ -44,9 +58,9 @@ class NotAListError(ValueError):
 
 
 class ObjectError(NotAListError):
-    """An object whose labels cannot be told; `why` says why not."""
+    """An object or a list whose labels cannot be told; `why` says why not."""
 
-    def __init__(self, value: Mapping[str, Any], why: str) -> None:
+    def __init__(self, value: Mapping[str, Any] | str, why: str) -> None:
         super().__init__(str(value))
         self.why = why
 
@@ -101,12 +115,18 @@ def _bare_object(text: str) -> dict[str, Any]:
 
 def _python(text: str) -> Any:
     """The value of a Python list, tuple, set or dictionary of texts and numbers; NumPy writes no commas."""
-    if re.search(r"""['"]\s+['"]""", text):  # Python would join texts without a comma between them
-        text = re.sub(r"""(['"])\s+(?=['"])""", r"\1, ", text)
+    text = _PYTHON_TEXT.sub(_with_comma, text)
     text = re.sub(r"\bnan\b", "None", text) if "nan" in text else text
     value = ast.literal_eval(text)
     value = sorted(value, key=str) if isinstance(value, set | frozenset) else value
     return [text_of_bytes(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _with_comma(match: re.Match[str]) -> str:
+    """A text with a comma before the next one, to which Python would join it."""
+    if match[2] == "":  # as in 'it''s', where other languages mean one quote
+        raise NotAListError(match[0])
+    return match[1] if match[2] is None else f"{match[1]}, "
 
 
 def text_of_bytes(value: Any) -> Any:
@@ -119,13 +139,18 @@ def _bare_items(text: str) -> list[str]:
     words = text.split()
     if words and all(map(_NUMBER.fullmatch, words)):
         return words
+    if _QUOTED_ITEMS.fullmatch(text):
+        return [_AROUND.sub("", item).strip() for item in re.findall(_QUOTED, text)]
     if any(bracket in text for bracket in "[](){}"):
         raise NotAListError(text)
     try:
         (items,) = csv.reader([text.replace("\n", " ")], skipinitialspace=True, strict=True)
     except (csv.Error, ValueError) as error:
         raise NotAListError(text) from error
-    return [item.strip().strip("'") for item in items if item.strip()]
+    items = [item.strip().strip("'") for item in items if item.strip()]
+    if any(map(_LEFT_QUOTE.search, items)):
+        raise ObjectError(text, "quotes stand within its items, so that it cannot be told where an item ends")
+    return items
 
 
 def flatten(value: Any) -> list[Any]:

@@ -69,6 +69,7 @@ _MOST_WORDS = 12  # of a text in which words between labels are looked for
 _UNUSUAL = 0.1  # share of the cells that may be names, where others prove a separator
 _SIGNS = re.compile(r"(?<=[\w)\s])(?:<br ?/?>|__+|[^\w\s]+)(?=[\w(\s])")  # between words
 _TOPICS = re.compile(r"/[mtg]/\w+(?:\s*,\s*/[mtg]/\w+)*", re.ASCII)  # ids of AudioSet and Freebase, which have no comma
+_ABBREVIATION = re.compile(r"(?<=\s)\w/")  # as in `cat w/ dog`
 _NUMBER, _NUMBERS = re.compile(r"\d{1,18}", re.ASCII), re.compile(r"[\d\s;|,]+", re.ASCII)
 
 
@@ -327,7 +328,7 @@ def _recurring_parts(combined: Mapping[str, Sequence[str]]) -> tuple[set[str], s
 
 def _cut(text: str, separator: str) -> list[str]:
     """The parts of a cell with a separator; the cell alone if it has none, or only where a name may have it."""
-    if separator not in text:
+    if separator not in text or (separator == "/" and _ABBREVIATION.search(text)):
         return [text]
     pieces = [part.strip() for part in (text.split() if separator == " " else text.strip().split(separator))]
     if separator in (";#", ";", ",", "|", "\n", "\t"):
