@@ -156,3 +156,11 @@ def test_a_folder_without_videos_is_said_with_the_endings(tmp_path: pathlib.Path
     (tmp_path / "notes.doc").touch()
     with pytest.raises(UsageError, match=r"no video file is in .*\.mp4"):
         video_paths.find(str(tmp_path))
+
+
+@pytest.mark.parametrize("folder", ["__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information", "lost+found"])
+def test_folders_of_systems_are_passed_over_and_counted(folder: str, tmp_path: pathlib.Path) -> None:
+    touch(tmp_path / "clips", "cat/1.mp4", f"{folder}/2.mp4", f"cat/{folder}/3.mp4", ".Trashes/4.mp4")
+    found = video_paths.find(str(tmp_path / "clips"))
+    assert found.ids() == ["cat/1.mp4"]
+    assert found.passed_over[video_paths.HIDDEN] == 3

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from yt8m.errors import RunError
 from yt8m.tables import encodings
 from yt8m.tables.csv_source import CsvSource
+from yt8m.tables.understood import TableFlags, understand
 
 _CELLS = st.text(alphabet="ab;\"é,\u2028\x0b'", max_size=4) | st.just("plain")
 _ROWS = st.lists(st.tuples(_CELLS, _CELLS), max_size=9)
@@ -124,3 +125,16 @@ def test_a_comment_below_the_header_is_no_row(comment: str, tmp_path: pathlib.Pa
     path.write_text(f"id,labels\n{comment}\na,cat\n#1,dog\n")
     (rows,) = CsvSource(str(path)).batches(10, 0, ["id", "labels"])
     assert (list(rows.cells["id"]), rows.bad) == (["a", "#1"], {})
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_number_sign_names_the_column_of_numbers(sign: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [("#", "video", "cat", "dog"), *((n, f"v{n}", n % 2, 1 - n % 2) for n in range(1, 9))]
+    path.write_text("".join(sign.join(map(str, row)) + "\n" for row in rows))
+    table = understand("--table", str(path), TableFlags())
+    (found,) = table.batches(10)
+    assert list(found.cells["id"]) == [f"v{n}" for n in range(1, 9)]
+    assert [list(labels) for labels in found.cells["labels"]] == [["cat"] if n % 2 else ["dog"] for n in range(1, 9)]
+    path.write_text(f"#{sign}made by{sign}ann\nid{sign}label\n" + "".join(f"v{n}{sign}cat\n" for n in range(9)))
+    assert CsvSource(str(path)).columns == ["id", "label"]

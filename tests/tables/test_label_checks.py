@@ -140,3 +140,22 @@ def test_answers_of_search_servers(tmp_path: pathlib.Path) -> None:
     value = {"responseHeader": {"status": 0}, "response": {"numFound": 40, "docs": docs}}
     assert read(write_json(tmp_path / "t.json", value)) == EXPECTED
     assert json.loads((tmp_path / "t.json").read_text()) == value
+
+
+OTHERS = [
+    *("true_label", "given_label", "gt_label", "ground_truth", "consensus_label", "corrected", "original_label"),
+    *("predicted_label", "noisy_label"),
+]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_labels_beside_those_of_others(name: str, tmp_path: pathlib.Path) -> None:
+    names = ("cat", "dog", "red fox")
+    rows = [(f"v{n}", names[n % 3], names[(n + (n % 5 == 0)) % 3]) for n in range(30)]
+    path = write(tmp_path / "t.csv", [("id", "label", name), *rows])
+    with pytest.raises(UsageError, match=f"--columns=labels=label or --columns=labels={name}"):
+        read(path)
+    assert read(path, columns=[f"labels={name}"]) == {video: [other] for video, _, other in rows}
+    assert read(path, columns=["labels=label"]) == {video: [label] for video, label, _ in rows}
+    same = write(tmp_path / "same.csv", [("id", "label", name), *((v, x, x) for v, x, _ in rows)])
+    assert read(same) == {video: [label] for video, label, _ in rows}

@@ -126,6 +126,28 @@ def test_the_sheet_of_a_workbook_is_named(tmp_path: pathlib.Path) -> None:
     assert read(tmp_path / "t.xlsx#june") == {"june 1": ["cat"], "june 2": ["dog"]}
 
 
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_a_formula_without_its_value_is_no_empty_cell(has_classes: bool, tmp_path: pathlib.Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.active.title = "A & B"
+    rows = [(f"v{n}", n % 2, 1 - n % 2) if has_classes else (f"v{n}", ("cat", "dog")[n % 2]) for n in range(9)]
+    for row in [("id", "cat", "dog") if has_classes else ("id", "labels"), *rows]:
+        book.active.append(row)
+    book.create_sheet("sums")["A1"] = "=1+1"  # another sheet does not matter
+    book.save(tmp_path / "t.xlsx")
+    assert len(read(tmp_path / "t.xlsx#A & B")) == 9
+    book.active["B5"] = "=1" if has_classes else '=IF(A5="","cat","dog")'
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(UsageError, match=r't.xlsx, the sheet "A & B": the cell B5 has a formula, but not its value'):
+        read(tmp_path / "t.xlsx#A & B")
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as old, zipfile.ZipFile(tmp_path / "saved.xlsx", "w") as saved:
+        for name in old.namelist():  # as Excel saves a formula whose value is an empty text
+            saved.writestr(name, old.read(name).replace(b'<c r="B5">', b'<c r="B5" t="str">'))
+    assert has_classes or read(tmp_path / "saved.xlsx#A & B")["v3"] == []
+
+
 @pytest.mark.parametrize("stray", ["XFD1048576", "XFE99999999"])
 def test_a_stray_cell_far_away_is_named(stray: str, tmp_path: pathlib.Path) -> None:
     import openpyxl

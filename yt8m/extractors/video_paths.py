@@ -11,7 +11,20 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 
-_OF_MACOS = "__MACOSX"  # the folder that macOS adds to zip files, with a hidden copy beside each file
+# Folders that systems make, in lower case: macOS in zip files, with a hidden copy beside each file, Windows and Linux
+# on disks, Synology and QNAP beside the files that they store.
+_OF_SYSTEMS = frozenset(
+    (
+        "__macosx",
+        "$recycle.bin",
+        "recycler",
+        "system volume information",
+        "lost+found",
+        "@eadir",
+        "#recycle",
+        "@recycle",
+    )
+)
 HIDDEN = "hidden"  # the key of hidden files in `FoundVideos.passed_over`
 
 
@@ -23,7 +36,8 @@ class FoundVideos(NamedTuple):
         component with a wildcard; for several patterns, the deepest folder that has the folders of all.
       passed_over: {ending: number of files}, for the files in a folder that may be videos, but whose ending is not
         common (see `OTHER_ENDINGS`); under `HIDDEN` the number of files with the ending of a video whose names or
-        folders begin with a dot, such as the `._clip.mp4` that macOS writes beside each file on disks of other systems.
+        folders begin with a dot, such as the `._clip.mp4` that macOS writes beside each file on disks of other systems,
+        or that lie in folders such as `lost+found`.
     """
 
     paths: list[str]
@@ -144,7 +158,7 @@ def _videos_at(path: str, passed_over: Counter[str]) -> Iterator[str]:
         return
     for folder, names in storage.tree(path, has_hidden=True).items():
         inner = folder[len(path) :].split("/")
-        is_hidden = _OF_MACOS in folder.split("/") or any(part.startswith(".") for part in inner)
+        is_hidden = any(part.startswith(".") or part.lower() in _OF_SYSTEMS for part in inner)
         for name in names:
             ending = os.path.splitext(name)[1].lower()
             if is_hidden or name.startswith("."):
@@ -182,6 +196,7 @@ def describe_passed_over(passed_over: Counter[str]) -> list[str]:
         )
     if hidden:
         lines.append(
-            f"skipped {hidden} hidden {'file' if hidden == 1 else 'files'}, whose names or folders begin with a dot"
+            f"skipped {hidden} hidden {'file' if hidden == 1 else 'files'}, whose names or folders begin with a dot, "
+            "or that lie in folders of systems, such as @eaDir and lost+found"
         )
     return lines

@@ -28,6 +28,7 @@ _SETS = frozenset([*SPLIT_WORDS, "unassigned"])
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
 _ID_AND_LABELS = {sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")}
+_NUMBER_SIGN = re.compile(r"#([,;\t|])")  # the name of a first column that numbers the rows, and the delimiter
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
 
@@ -146,7 +147,7 @@ def _preamble(lines: Sequence[str]) -> tuple[int, str, list[str]]:
         match = _DIRECTIVE.fullmatch(text.strip('"')) if number == 0 else None
         if match:
             directive = match[1]
-        elif text.startswith("#") and not _is_usual_start(lines[number + 1 :]):
+        elif text.startswith("#") and not (_is_usual_start(below := lines[number + 1 :]) or _numbers_rows(text, below)):
             comments.append(text.lstrip("# \t"))
         elif text:
             return number, directive, comments
@@ -157,6 +158,15 @@ def _is_usual_start(lines: Sequence[str]) -> bool:
     """Whether most lines begin with `#`, so that the sign belongs to the names."""
     texts = [line for line in lines if line.strip()]
     return sum(line.startswith("#") for line in texts) > len(texts) / 2
+
+
+def _numbers_rows(line: str, lines: Sequence[str]) -> bool:
+    """Whether a line such as `#,video,cat` is a header: the next one has as many fields, and begins with a number."""
+    start, following = _NUMBER_SIGN.match(line), next((text.strip() for text in lines if text.strip()), "")
+    if not start:
+        return False
+    fields, others = (next(csv.reader([text], delimiter=start[1]), []) for text in (line, following))
+    return len(fields) == len(others) > 1 and not others[0].startswith("#")
 
 
 class _Sniffer:

@@ -8,12 +8,38 @@ from yt8m.errors import UsageError
 from yt8m.tables.class_names import is_nothing
 from yt8m.tables.columns import TableColumns
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import columns_flag, normalized, words
+from yt8m.tables.meanings import columns_flag, is_label_word, normalized, words
 from yt8m.tables.sources import Source
 
 _MARKS = frozenset(words("instances objects regions annotations detections segments shapes boxes results predictions"))
+# How names of columns say that their labels are the corrected ones of another column.
+_REVISED = frozenset(words("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2"))
+# How they say that their labels are those of other people, or of a model, which may differ.
+_OF_OTHERS = frozenset(
+    words("true given gt truth consensus original orig noisy predicted prediction pred initial majority adjudicated")
+)
+_OTHER_READINGS = frozenset(
+    words("ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred")
+)
 _FEWEST = 2  # labels with empty cells below them that are merged cells
 _ROWS_AT_ONCE = 8192
+
+
+def is_revision(name: str) -> bool:
+    """Whether a column has corrected labels by its name, as `new_label` has."""
+    terms = set(normalized(name).split("_"))
+    return not terms.isdisjoint(_REVISED) and any(map(is_label_word, terms))
+
+
+def is_other_reading(name: str, labels: str, facts: Mapping[str, Facts]) -> bool:
+    """Whether a column may have other labels than the one beside it by its name, as `true_label` may."""
+    word = normalized(name)
+    terms = set(word.split("_"))
+    if not {name, labels} <= facts.keys() or (facts[name].is_binary and not facts[labels].is_binary):
+        return False
+    if not terms.isdisjoint(_OF_OTHERS) and any(map(is_label_word, terms)):
+        return True
+    return word in _OTHER_READINGS and facts[name].is_numeric == facts[labels].is_numeric  # else scores
 
 
 def filled_candidates(table: TableColumns, candidates: Sequence[str]) -> list[str]:

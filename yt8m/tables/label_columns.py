@@ -12,25 +12,13 @@ from yt8m.tables import class_columns, label_checks
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.columns import FEATURE_NAMES, NUMBERED, TableColumns
 from yt8m.tables.facts import Facts
-from yt8m.tables.meanings import (
-    JOIN,
-    SPLIT_WORDS,
-    VAGUE_RANK,
-    columns_flag,
-    is_label_word,
-    is_remark,
-    meaning_of,
-    normalized,
-    words,
-)
+from yt8m.tables.meanings import JOIN, SPLIT_WORDS, VAGUE_RANK, columns_flag, is_remark, meaning_of, normalized, words
 from yt8m.tables.side_columns import is_constant, is_of_program, refuse_side_columns
 
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
 _NO_VOTES = frozenset(words("fold folds kfold cv_fold total sum n_labels num_labels n_classes count"))
-# How names of columns say that their labels are the corrected ones of another column.
-_REVISED = frozenset(words("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2"))
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
 # Columns that programs for annotation add to those of the user.
@@ -100,10 +88,11 @@ class LabelFinder:
     def _refuse_revised(self, candidates: Sequence[str]) -> None:
         """Refuses a column of labels beside one such as `labels_corrected`, whose cells are other labels."""
         for name in self._columns.names:
-            terms = set(normalized(name).split("_"))
-            is_revision = bool(terms & _REVISED) and any(map(is_label_word, terms)) and self._columns.is_free(name)
-            others = [other for other in candidates if other != name]
-            if is_revision and others and not self._columns.is_empty(name):
+            others = [other for other in candidates if other != name and self._columns.is_free(name)]
+            is_doubtful = bool(others) and label_checks.is_revision(name)
+            if not is_doubtful and others and label_checks.is_other_reading(name, others[0], self._columns.facts):
+                is_doubtful = not self._say_the_same([others[0], name])
+            if is_doubtful and not self._columns.is_empty(name):
                 raise UsageError(
                     f'{self._where}: either "{others[0]}" has the labels, or "{name}". Choose by '
                     f"{columns_flag('labels', others[:1])} or {columns_flag('labels', [name])}."

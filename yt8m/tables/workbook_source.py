@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import html
 import re
 import zipfile
 import zlib
@@ -21,6 +22,15 @@ ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 _MOST_CELLS = 50_000_000
 _CELL = re.compile(rb'<c\b[^>]{0,200}?\br="([A-Z]{1,9})([0-9]{1,12})"')
 _PIECE, _LONGEST_CELL = 1 << 20, 300  # bytes that are read at a time, and of what begins a cell
+# A cell with a formula and without its value; an empty text as the value of a formula has the type `str`.
+_WITHOUT_VALUE = re.compile(
+    rb'<c\b(?![^>]*\bt="str")[^>]*?\br="([A-Z]+[0-9]+)"[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*'
+    rb"(?:<v\s*/>|<v>\s*</v>|</c>)"
+)
+_LONGEST_FORMULA = 1 << 16  # bytes of a cell with its formula, of at most 8192 characters
+_SHEET = re.compile(r"<sheet\b[^>]*>")
+_RELATION = re.compile(r"<Relationship\b[^>]*>")
+_ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
@@ -33,6 +43,7 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
         remedy = f"name one after the path, as in --table='{path}#{next(iter(filled), 'Sheet1')}'"
         raise UsageError(f"{path} has {len(filled)} sheets with cells ({', '.join(filled) or 'none'}); {remedy}.")
     name, rows = (sheet, filled[sheet]) if sheet else next(iter(filled.items()))
+    _refuse_formulas_without_value(path, name)
     numbered = [(number, row) for number, row in enumerate(rows, 1) if any(row)]
     header, skipped = find_header([row for _, row in numbered], column_names)
     header = header if skipped else list(invented_names([row for _, row in numbered]))
@@ -83,6 +94,46 @@ def _refuse_far_cells(path: str, file: BinaryIO) -> None:
         pass  # another kind of workbook, or a damaged one, of which the reader says what is wrong
     finally:
         file.seek(0)
+
+
+def _refuse_formulas_without_value(path: str, name: str) -> None:
+    """Raises `UsageError` if a cell of a sheet of an .xlsx has a formula alone, which would be read as empty."""
+    try:
+        with open_bytes(path) as file, zipfile.ZipFile(file) as archive:
+            cell = _formula_without_value(archive, _member_of(archive, name))
+    except (zipfile.BadZipFile, KeyError, NotImplementedError):
+        return  # another kind of workbook
+    if cell:
+        raise UsageError(
+            f'{path}, the sheet "{name}": the cell {cell} has a formula, but not its value, as programs write it that '
+            "do not calculate (openpyxl). Open the workbook in Excel or LibreOffice and save it, which stores the "
+            "values, or write the values in place of the formulas."
+        )
+
+
+def _member_of(archive: zipfile.ZipFile, name: str) -> str:
+    """The file of a sheet in an .xlsx. Raises `KeyError` if there is none."""
+    sheets = [_attributes(tag) for tag in _SHEET.findall(archive.read("xl/workbook.xml").decode(errors="replace"))]
+    relations = archive.read("xl/_rels/workbook.xml.rels").decode(errors="replace")
+    targets = {tag["Id"]: tag["Target"] for tag in map(_attributes, _RELATION.findall(relations))}
+    target = targets[next((sheet.get("r:id", "") for sheet in sheets if sheet.get("name") == name), "")]
+    return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    return {name: html.unescape(first or second) for name, first, second in _ATTRIBUTE.findall(tag)}
+
+
+def _formula_without_value(archive: zipfile.ZipFile, name: str) -> str:
+    """The first cell of a sheet with a formula and no value, such as B5; empty if there is none."""
+    with archive.open(name) as sheet:
+        tail = b""
+        while piece := sheet.read(_PIECE):
+            text = tail + piece
+            if b"<f" in text and (match := _WITHOUT_VALUE.search(text)):
+                return match[1].decode()
+            tail = text[-_LONGEST_FORMULA:]
+    return ""
 
 
 def _outer_cells(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[int, int]]:

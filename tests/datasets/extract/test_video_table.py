@@ -80,3 +80,29 @@ def test_a_look_at_the_table_says_which_videos_do_not_exist(
     table.write_text("path,labels\nno.mp4,cat\nnor.mp4,dog\n")
     assert cli.main(flags) == 2
     assert "none of the 2 videos exists" in capsys.readouterr().err
+
+
+def labels_of(videos: str, **flags: str) -> dict[str, tuple[str, ...]]:
+    table = open_videos(videos, "folder", TableFlags(**flags))
+    (rows,) = table.batches(20)
+    table.refuse_combinations({name for labels in rows.cells["labels"] for name in labels})
+    return dict(zip(rows.cells["id"], rows.cells["labels"], strict=True))
+
+
+@pytest.mark.parametrize("name", ["none", "nan", "unlabeled"])
+def test_a_folder_that_says_that_there_is_no_label_is_no_class(name: str, tmp_path: pathlib.Path) -> None:
+    videos = make(tmp_path, ["cat/1.mp4", "dog/2.mp4", f"{name}/3.mp4", f"{name}/4.mp4"])
+    assert labels_of(videos) == {"cat/1.mp4": ("cat",), "dog/2.mp4": ("dog",), f"{name}/3.mp4": (), f"{name}/4.mp4": ()}
+    described = open_videos(videos, "folder", TableFlags()).describe()
+    assert f"2 of the folder {name!r} without a label" in described
+
+
+@pytest.mark.parametrize("name", ["cat,dog", "cat;dog", "cat|dog"])
+def test_folders_of_combinations_are_refused(name: str, tmp_path: pathlib.Path) -> None:
+    videos = make(tmp_path, ["cat/1.mp4", "dog/2.mp4", f"{name}/3.mp4"])
+    with pytest.raises(UsageError, match=r"may be one class, or the labels 'cat' and 'dog' .*--label_separator=none"):
+        labels_of(videos)
+    assert labels_of(videos, separator="none")[f"{name}/3.mp4"] == (name,)
+    (tmp_path / "t.csv").write_text(f'path\nclips/cat/1.mp4\nclips/dog/2.mp4\n"clips/{name}/3.mp4"\n')
+    with pytest.raises(UsageError, match="may be one class, or the labels"):
+        labels_of(str(tmp_path / "t.csv"))

@@ -14,7 +14,8 @@ from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
-from yt8m.tables.class_names import clean_name
+from yt8m.tables import separators
+from yt8m.tables.class_names import clean_name, is_nothing
 from yt8m.tables.meanings import SPLIT_WORDS, split_name
 from yt8m.tables.opening import is_table
 from yt8m.tables.sources import Rows, folder_of
@@ -41,8 +42,12 @@ def open_videos(
             raise UsageError(
                 f"--videos={videos} has no column 'path'; it has: {listed}. Name it by --columns=path=COLUMN."
             )
-        return _ListedVideos(table, labels == "folder")
-    return _VideoFiles(videos, labels == "folder", flags.extra_columns, has_earlier_ids=has_earlier_ids)
+        listed_videos = _ListedVideos(table, labels == "folder")
+        listed_videos.may_be_joined = flags.separator == separators.AUTO
+        return listed_videos
+    files = _VideoFiles(videos, labels == "folder", flags.extra_columns, has_earlier_ids=has_earlier_ids)
+    files.may_be_joined = flags.separator == separators.AUTO
+    return files
 
 
 def _folder_name(path: str) -> str:
@@ -51,9 +56,23 @@ def _folder_name(path: str) -> str:
 
 
 def _folder_label(path: str) -> tuple[str, ...]:
-    """The label that the folder of a video gives it: the name of the folder, none if that is empty."""
+    """The label that the folder of a video gives it: the name of the folder, none if that says so, as `none` does."""
     name = clean_name(_folder_name(path))
-    return (name,) if name else ()
+    return () if is_nothing(name) else (name,)
+
+
+def _refuse_joined_folders(videos: str, names: Collection[str]) -> None:
+    """Raises `UsageError` if the name of a folder consists of the names of others, as `cat,dog` does."""
+    everything = set(names)
+    for name in sorted(everything):
+        for separator in separators.USUAL:
+            pieces = separators.split(name, separator) if separator in name else []
+            if len(pieces) > 1 and everything.issuperset(pieces):
+                raise UsageError(
+                    f"--videos={videos}: the folder {name!r} may be one class, or the labels "
+                    f"{' and '.join(map(repr, pieces))} of each of its videos. Choose by "
+                    f"--label_separator={separators.NONE} (one class), or name a table with a column of labels."
+                )
 
 
 class _ListedVideos:
@@ -68,6 +87,7 @@ class _ListedVideos:
     left_out: Mapping[str, str] = {}
 
     columns: Sequence[str]
+    may_be_joined = True  # whether the name of a folder may be several labels
 
     def __init__(self, table: UnderstoodTable, has_folder_labels: bool) -> None:
         self.path, self._table, self._has_folder_labels = table.path, table, has_folder_labels
@@ -108,6 +128,8 @@ class _ListedVideos:
         """See `UnderstoodTable`."""
         if not self._has_folder_labels:
             self._table.refuse_combinations(names)
+        elif self.may_be_joined:
+            _refuse_joined_folders(self.path, names)
 
     def _resolve_path(self, path: str) -> str:
         """Joins the folder of the table and a path that is relative to this folder; returns other paths as they are."""
@@ -120,6 +142,7 @@ class _VideoFiles:
 
     features: Sequence[str] = ()
     are_clips = False
+    may_be_joined = True  # whether the name of a folder may be several labels
 
     def __init__(
         self, videos: str, has_folder_labels: bool, extra_columns: Sequence[str], *, has_earlier_ids: bool
@@ -165,12 +188,19 @@ class _VideoFiles:
 
     def describe(self) -> list[str]:
         """See `UnderstoodTable`."""
-        folders = ["labels from their folders"] if self._has_folder_labels else []
+        folders = ["labels from their folders", *self._without_label()] if self._has_folder_labels else []
         splits = ["split from the folders above these"] if self._splits else []
         return [f"{self.path}: video files", *folders, *splits]
 
     def refuse_combinations(self, names: Collection[str]) -> None:
-        """Each folder is one class."""
+        """See `UnderstoodTable`."""
+        if self._has_folder_labels and self.may_be_joined:
+            _refuse_joined_folders(self.path, names)
+
+    def _without_label(self) -> list[str]:
+        """What to say of videos whose folder says that they have no label."""
+        counts = Counter(_folder_name(path) for path in self._ids if not _folder_label(path))
+        return [f"{count} of the folder {name!r} without a label" for name, count in sorted(counts.items())]
 
 
 def _splits_of_folders(videos: str, ids: Sequence[str]) -> list[str]:
