@@ -162,3 +162,36 @@ def test_the_column_of_answers_needs_rows_of_labels(tmp_path: pathlib.Path) -> N
     path = write(tmp_path / "t.csv", [("id", "cat", "dog", "ok"), *((f"v{n}", n % 2, n % 3 // 2, 1) for n in range(8))])
     with pytest.raises(UsageError, match="--columns=present=ok is for tables with a row for each label"):
         read(path, columns=["present=ok"])
+
+
+VERDICTS_ON_LABELS = [
+    *(("label_ok", "yes", "no"), ("qa_result", "pass", "fail"), ("review", "ok", "wrong"), ("korrekt", "ja", "nein")),
+    *(("is_label_correct", "True", "False"), ("remark", "right", "wrong"), ("Prüfung", "", "falsch")),
+]
+
+
+@pytest.mark.parametrize(("name", "yes", "no"), VERDICTS_ON_LABELS)
+def test_a_verdict_on_the_only_label_of_a_video_is_asked_for(
+    name: str, yes: str, no: str, tmp_path: pathlib.Path
+) -> None:
+    rows = [(f"v{n}", NAMES[n % 3], no if n % 7 == 0 else yes) for n in range(30)]
+    path = write(tmp_path / "t.csv", [("id", "label", name), *rows])
+    with pytest.raises(UsageError, match=f'a column "{name}" that may say which labels are right'):
+        read(path)
+    assert read(path, columns=[f"unused={name}"]) == {video: [label] for video, label, _ in rows}
+
+
+def test_hard_negatives_are_asked_for(tmp_path: pathlib.Path) -> None:
+    rows = [(video, label, "pos" if is_there else "hard_neg") for video, label, is_there in ASKED]
+    with pytest.raises(UsageError, match='a column "set" that may say which labels are right'):
+        read(write(tmp_path / "t.csv", [("id", "label", "set"), *rows]))
+
+
+def test_ids_that_end_in_the_name_of_a_class_are_refused(tmp_path: pathlib.Path) -> None:
+    rows = [(f"ID_{video}_{label.replace(' ', '-')}", int(is_there)) for video, label, is_there in ASKED]
+    path = write(tmp_path / "t.csv", [("ID", "Label"), *rows])
+    with pytest.raises(UsageError, match=r"ends in one of \d+ names.*--columns=present=Label.*--columns=labels=Label"):
+        read(path)
+    assert read(path, columns=["labels=Label"]) == {video: [str(label)] for video, label in rows}
+    plain = write(tmp_path / "plain.csv", [("ID", "Label"), *((f"clip_a{n}", n % 2) for n in range(30))])
+    assert len(read(plain)) == 30

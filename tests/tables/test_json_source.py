@@ -72,3 +72,31 @@ def test_lists_of_one_size_with_empty_texts(tmp_path: pathlib.Path) -> None:
     column = pyarrow.array([(x + ["", "", ""])[:3] for x in TRUTH.values()], pyarrow.list_(pyarrow.string(), 3))
     pyarrow.parquet.write_table(pyarrow.table({"id": list(TRUTH), "labels": column}), tmp_path / "t.parquet")
     assert read(tmp_path / "t.parquet") == EXPECTED
+
+
+PAGE = [{"id": f"v{n}", "labels": [("cat", "dog")[n % 2]]} for n in range(10)]
+PAGES: list[dict[str, Any]] = [
+    {"count": 400, "next": "https://x?page=2", "previous": None, "results": PAGE},
+    {"count": 400, "next": None, "previous": "https://x?page=39", "results": PAGE},
+    {"num_rows_total": 400, "num_rows_per_page": 100, "rows": [{"row_idx": 0, "row": row} for row in PAGE]},
+    {"data": {"totalCount": 400, "videos": PAGE}},
+    {"total": 400, "offset": 0, "limit": 10, "items": PAGE},
+]
+
+
+@pytest.mark.parametrize("value", PAGES)
+def test_a_page_of_an_answer_is_not_the_whole(value: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="has 10 of 400 rows, so that 390 are missing"):
+        read(write_json(tmp_path / "t.json", value))
+
+
+def test_an_answer_that_names_a_next_page_is_refused(tmp_path: pathlib.Path) -> None:
+    for name, more in (("next", "https://x?page=2"), ("nextPageToken", "CAo"), ("has_more", True)):
+        with pytest.raises(UsageError, match="says that there are more"):
+            read(write_json(tmp_path / "t.json", {name: more, "items": PAGE}))
+    for value in (
+        {"count": 10, "next": None, "results": PAGE},
+        {"total": 400, "items": PAGE},
+        {"next": "", "rows": PAGE},
+    ):
+        assert read(write_json(tmp_path / "t.json", value)) == {row["id"]: row["labels"] for row in PAGE}

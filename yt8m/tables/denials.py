@@ -33,12 +33,15 @@ _NO = (
         words(
             "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
             "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
-            "excluded deleted removed false_positive true_negative nothing zero nil"
+            "excluded deleted removed false_positive true_negative nothing zero nil "
+            "hard_neg hard-neg hard_negative hard-negative neg_hard easy_neg negatives mislabeled mislabelled"
         )
     )
-    | {"false positive", "true negative"}
+    | {"false positive", "true negative", "hard negative", "hard neg"}
 )
 _DOUBTS = frozenset(words("unsure uncertain maybe perhaps possibly probably doubtful unclear unknown"))
+# Cells with which people judge a label, whatever the name of the column is.
+_JUDGED = frozenset(words("wrong incorrect rejected reject disagree mislabeled mislabelled falsch"))
 _NEGATION = re.compile(r"(?:not?|un|in|im|ir|non|dis)[ _-]?(.+)")  # as in `unseen` beside `seen`
 _MARK = re.compile(r"\W|[vo]")  # one sign beside empty cells
 _PERCENT = re.compile(r"\d+([.,]\d+)?\s*%")
@@ -77,7 +80,9 @@ _OF_LABELS = frozenset(
     words(
         "detected observed visible exists polarity relevant seen found occurs occurred heard shown appears absent "
         "negative is_negative rejected is_rejected wrong is_wrong incorrect is_incorrect is_visible is_observed "
-        "is_detected"
+        "is_detected label_ok label_correct label_is_correct is_label_correct label_valid label_right qa qa_result "
+        "qa_status qc qc_result quality_check review review_result review_status korrekt ist_korrekt richtig "
+        "ist_richtig correcto es_correcto correcta corretto correto juste pass_fail is_right right right_or_wrong"
     )
 )
 STATUS = "assignment_status"  # of Mechanical Turk, where a requester may have rejected an answer
@@ -111,7 +116,7 @@ def may_deny(facts: Facts) -> bool:
         )
     if len(filled) == 1:
         (word,) = filled
-        return "" in spellings and (word in _YES or _MARK.fullmatch(word) is not None)
+        return "" in spellings and (word in _YES | _JUDGED or _MARK.fullmatch(word) is not None)
     is_denied = any(
         word in _NO | _DOUBTS or ((match := _NEGATION.fullmatch(word)) and match[1] in filled) for word in filled
     )
@@ -237,11 +242,39 @@ def refuse_named_denials(source: Source, roles: Roles, facts: Mapping[str, Facts
                 f'{source.path}: some answers were rejected, by "{name}". Delete these rows, or take them too by '
                 f"{columns_flag('unused', [name])}."
             )
-        is_verdict = normalized(name) in _OF_LABELS | (VERDICTS - _REMARKS_ON_VIDEOS) or _DENYING_NAME.fullmatch(
-            normalized(name)
+        filled = facts[name].spellings - {""}
+        is_verdict = (
+            normalized(name) in _OF_LABELS | (VERDICTS - _REMARKS_ON_VIDEOS)
+            or _DENYING_NAME.fullmatch(normalized(name))
+            or (filled <= _YES | _NO | _DOUBTS and not filled.isdisjoint(_JUDGED))
         )
         if roles.labels and is_verdict and _may_be_denial(name, facts[name]):
             _refuse(source, name, facts[name], "")
+
+
+def refuse_ids_with_classes(source: Source, roles: Roles, facts: Mapping[str, Facts]) -> None:
+    """Refuses ids such as `ID_v0_cat` beside 0 and 1: each video has a row for each class, whose name ends the id."""
+    label = roles.labels[0] if len(roles.labels) == 1 else ""
+    if label not in facts or not facts[label].spellings <= {"0", "0.0", "1", "1.0"} or len(facts[label].spellings) < 2:
+        return
+    classes: dict[str, set[str]] = {}
+    for rows in source.batches(_ROWS_AT_ONCE, 0, [roles.id]):
+        for cell in rows.cells[roles.id]:
+            video, sign, name = str(cell).rpartition("_")
+            if not sign or not video or not re.search(r"[^\W\d_]", name):
+                return
+            classes.setdefault(video, set()).add(name)
+    names = next(iter(classes.values()), set())
+    if len(names) < 2 or len(classes) < 2 or any(others != names for others in classes.values()):
+        return
+    video, name = next(iter(classes)), min(names)
+    raise UsageError(
+        f'{source.path}: each id of "{roles.id}" ends in one of {len(names)} names, such as '
+        f'{f"{video}_{name}"[:60]!r}, and "{label}" is 0 or 1. Either it says whether {video[:50]!r} has the class '
+        f"{name!r}: then write the video and the class into columns of their own, id and label, and choose "
+        f"{columns_flag('present', [label])}; or each id is a video, of a class 0 or 1: "
+        f"{columns_flag('labels', [label])}."
+    )
 
 
 def _refuse(source: Source, name: str, facts: Facts, finding: str) -> NoReturn:

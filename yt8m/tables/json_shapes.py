@@ -5,10 +5,36 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from yt8m.tables.meanings import SPLIT_WORDS, meaning_of
+from yt8m.errors import UsageError
+from yt8m.tables.meanings import SPLIT_WORDS, meaning_of, normalized
 
 _ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
 _ANSWERS = ("data", "response", "result", "payload", "body")
+# How servers call the number of all rows, of which an answer has a page; `count` and `total` are so beside `next`.
+_TOTALS = frozenset(
+    (
+        *(
+            "num_rows_total",
+            "records_total",
+            "total_count",
+            "count_total",
+            "total_results",
+            "total_items",
+            "total_rows",
+        ),
+        *("total_records", "total_hits", "total_elements", "num_found"),
+    )
+)
+_VAGUE_TOTALS = frozenset(("count", "total"))
+_NEXT = frozenset(
+    (
+        *("next", "next_page", "next_url", "next_link", "next_page_token", "next_token", "next_cursor", "has_more"),
+        *("has_next", "has_next_page", "last_evaluated_key"),
+    )
+)
+_OF_PAGES = _NEXT | frozenset(
+    ("previous", "prev", "page", "offset", "limit", "per_page", "page_size", "skip", "cursor")
+)
 # How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.
 _TYPES = frozenset(("S", "N", "SS", "NS", "L", "M", "BOOL", "NULL", "$oid", "$date", "$numberInt", "$numberLong"))
 
@@ -21,6 +47,31 @@ def is_by_split(value: Mapping[str, Any]) -> bool:
 
 def _are_rows(rows: Any) -> bool:
     return isinstance(rows, dict) or all(isinstance(row, dict) for row in rows)
+
+
+def refuse_pages(path: str, value: Mapping[str, Any]) -> None:
+    """Refuses one of several pages of a server's answer: it says that there are more rows, or another page."""
+    lists = [rows for rows in value.values() if isinstance(rows, list) and rows]
+    rows = max((len(rows) for rows in lists if all(isinstance(row, dict | list) for row in rows)), default=0)
+    if not rows:
+        return
+    cells = {normalized(name): cell for name, cell in value.items()}
+    has_pages = not _OF_PAGES.isdisjoint(cells)
+    totals = _TOTALS | (_VAGUE_TOTALS if has_pages else frozenset())
+    numbers = [cell for name, cell in cells.items() if name in totals and isinstance(cell, int)]
+    total = max(numbers, default=0)
+    following = next(
+        (name for name, cell in cells.items() if name in _NEXT and cell and not isinstance(cell, list)), ""
+    )
+    if total <= rows and not following:
+        return
+    finding = f"it has {rows} of {total} rows, so that {total - rows} are missing"
+    if total <= rows:
+        finding = f'it has {rows} rows, and its "{following}" says that there are more'
+    raise UsageError(
+        f"{path} is one page of the answer of a server: {finding}. Ask for the other pages too, and write the rows of "
+        "all of them into one list; if these rows are all that you want, write their list alone."
+    )
 
 
 def inside(value: Mapping[str, Any], names: Collection[str]) -> Any:

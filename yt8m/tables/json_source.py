@@ -164,6 +164,7 @@ def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource | None:
+    json_shapes.refuse_pages(path, value)
     if export := annotators.from_object(path, value, control):
         return export
     if json_shapes.is_by_split(value):

@@ -25,9 +25,16 @@ _FEWEST = 2  # labels with empty cells below them that are merged cells
 _ROWS_AT_ONCE = 8192
 
 
-def is_revision(name: str) -> bool:
+def _is_flag_beside(name: str, labels: str, facts: Mapping[str, Facts]) -> bool:
+    """Whether a column says yes or no, and that of the labels says more."""
+    return {name, labels} <= facts.keys() and facts[name].is_binary and not facts[labels].is_binary
+
+
+def is_revision(name: str, labels: str, facts: Mapping[str, Facts]) -> bool:
     """Whether a column has corrected labels by its name, as `new_label` has."""
     terms = set(normalized(name).split("_"))
+    if _is_flag_beside(name, labels, facts):
+        return False  # as `is_label_correct` does
     return not terms.isdisjoint(_REVISED) and any(map(is_label_word, terms))
 
 
@@ -35,7 +42,7 @@ def is_other_reading(name: str, labels: str, facts: Mapping[str, Facts]) -> bool
     """Whether a column may have other labels than the one beside it by its name, as `true_label` may."""
     word = normalized(name)
     terms = set(word.split("_"))
-    if not {name, labels} <= facts.keys() or (facts[name].is_binary and not facts[labels].is_binary):
+    if not {name, labels} <= facts.keys() or _is_flag_beside(name, labels, facts):
         return False
     if not terms.isdisjoint(_OF_OTHERS) and any(map(is_label_word, terms)):
         return True

@@ -89,7 +89,7 @@ class LabelFinder:
         """Refuses a column of labels beside one such as `labels_corrected`, whose cells are other labels."""
         for name in self._columns.names:
             others = [other for other in candidates if other != name and self._columns.is_free(name)]
-            is_doubtful = bool(others) and label_checks.is_revision(name)
+            is_doubtful = bool(others) and label_checks.is_revision(name, others[0], self._columns.facts)
             if not is_doubtful and others and label_checks.is_other_reading(name, others[0], self._columns.facts):
                 is_doubtful = not self._say_the_same([others[0], name])
             if is_doubtful and not self._columns.is_empty(name):

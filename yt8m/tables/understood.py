@@ -80,9 +80,12 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     roles = finder.find(flags.needs_labels)
     span_ranges.refuse_unclear(source, roles.labels)
     workbook_times.refuse_unclear(source, facts, [roles.start, roles.end])
+    workbook_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
     label_checks.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
+    if "labels" not in chosen:
+        denials.refuse_ids_with_classes(source, roles, facts)
     return UnderstoodTable(source, roles, facts, flags)
 
 

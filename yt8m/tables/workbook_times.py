@@ -1,4 +1,7 @@
-"""Times in workbooks: their programs take a 1:12 that people type for an hour and twelve minutes, 01:12:00."""
+"""Times that are none of a video: hours that workbooks made of minutes, and dates.
+
+Programs for workbooks take a 1:12 that people type for an hour and twelve minutes, 01:12:00.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from yt8m.tables.meanings import normalized
 from yt8m.tables.sources import Source
 from yt8m.tables.time_columns import CLOCK, divided
 
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d{4}/\d\d?/\d\d?( .*)?", re.ASCII)
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(\.\d+)?", re.ASCII)
 
 
@@ -34,3 +38,22 @@ def refuse_unclear(source: Source, facts: Mapping[str, Facts], columns: Sequence
             f"latter case write {60 * hours + minutes}, or 0:{hours:02}:{minutes:02}; in the former, name the column "
             f'"{names[0]} (hh:mm:ss)".'
         )
+
+
+def refuse_dates(path: str, facts: Mapping[str, Facts], start: str, end: str, *, are_spans: bool) -> None:
+    """Refuses columns of starts and ends that hold dates, as programs for forms write when somebody answered."""
+    roles = {
+        role: name
+        for role, name in (("start", start), ("end", end))
+        if name in facts and (cells := facts[name].filled[:1000]) and all(_DATE.fullmatch(str(cell)) for cell in cells)
+    }
+    if not roles:
+        return
+    name = next(iter(roles.values()))
+    others = (
+        "" if are_spans else f"; or they say when somebody worked: --columns={','.join(f'{role}=' for role in roles)}"
+    )
+    raise UsageError(
+        f'{path}: "{name}" has dates, such as {str(facts[name].filled[0])[:40]}, which name no part of a video. Write '
+        f"seconds from the start of the video in place of them{others}."
+    )
