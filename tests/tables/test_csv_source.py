@@ -136,5 +136,12 @@ def test_a_number_sign_names_the_column_of_numbers(sign: str, tmp_path: pathlib.
     (found,) = table.batches(10)
     assert list(found.cells["id"]) == [f"v{n}" for n in range(1, 9)]
     assert [list(labels) for labels in found.cells["labels"]] == [["cat"] if n % 2 else ["dog"] for n in range(1, 9)]
+    rows[1:] = [
+        (f"x{n}f", f"v{n}", *(("cat", "") if n % 2 else ("", "dog"))) for n in range(1, 9)
+    ]  # as Typeform writes them
+    path.write_text("".join(sign.join(map(str, row)) + "\n" for row in rows))
+    (found,) = understand("--table", str(path), TableFlags()).batches(10)
+    assert list(found.cells["id"]) == [f"v{n}" for n in range(1, 9)]
+    assert ["".join(labels) for labels in found.cells["labels"]] == ["cat" if n % 2 else "dog" for n in range(1, 9)]
     path.write_text(f"#{sign}made by{sign}ann\nid{sign}label\n" + "".join(f"v{n}{sign}cat\n" for n in range(9)))
     assert CsvSource(str(path)).columns == ["id", "label"]

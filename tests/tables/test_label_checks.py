@@ -144,7 +144,7 @@ def test_answers_of_search_servers(tmp_path: pathlib.Path) -> None:
 
 OTHERS = [
     *("true_label", "given_label", "gt_label", "ground_truth", "consensus_label", "corrected", "original_label"),
-    *("predicted_label", "noisy_label"),
+    *("predicted_label", "noisy_label", "old_label", "auto_label"),
 ]
 
 

@@ -147,7 +147,7 @@ def _preamble(lines: Sequence[str]) -> tuple[int, str, list[str]]:
         match = _DIRECTIVE.fullmatch(text.strip('"')) if number == 0 else None
         if match:
             directive = match[1]
-        elif text.startswith("#") and not (_is_usual_start(below := lines[number + 1 :]) or _numbers_rows(text, below)):
+        elif text.startswith("#") and not (_is_usual_start(below := lines[number + 1 :]) or _numbers_rows(line, below)):
             comments.append(text.lstrip("# \t"))
         elif text:
             return number, directive, comments
@@ -161,11 +161,12 @@ def _is_usual_start(lines: Sequence[str]) -> bool:
 
 
 def _numbers_rows(line: str, lines: Sequence[str]) -> bool:
-    """Whether a line such as `#,video,cat` is a header: the next one has as many fields, and begins with a number."""
-    start, following = _NUMBER_SIGN.match(line), next((text.strip() for text in lines if text.strip()), "")
+    """Whether a line such as `#,video,cat` is a header: the next one has as many fields."""
+    start = _NUMBER_SIGN.match(line := line.lstrip("\ufeff"))
+    following = next((text for text in lines if text.strip()), "")
     if not start:
         return False
-    fields, others = (next(csv.reader([text], delimiter=start[1]), []) for text in (line, following))
+    fields, others = (next(csv.reader([text.strip("\r\n")], delimiter=start[1]), []) for text in (line, following))
     return len(fields) == len(others) > 1 and not others[0].startswith("#")
 
 

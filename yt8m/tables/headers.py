@@ -29,7 +29,7 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
     has_groups = len(set(names)) < len(names) or len(names) < len(rows[0])
     if has_groups and len(rows) > 2 and all(rows[1]) and _names_ids_alone(rows[1:]):
         return list(rows[1]), 2  # below names of groups, as pandas writes columns of two levels, or in merged cells
-    if _names_ids_alone(rows):
+    if _names_ids_alone(rows) or _numbers_rows(rows):
         return list(rows[0]), 1
     different = [
         rows[0],
@@ -88,6 +88,12 @@ def _names_ids_alone(rows: Sequence[Sequence[str]]) -> bool:
     meaning = meaning_of(rows[0][0])
     is_alone = all(row[0] != rows[0][0] for row in rows[1:]) and len(set(rows[0])) == len(rows[0])
     return meaning is not None and meaning[0] == "id" and is_alone and len(rows) > 1 and len(rows[0]) > 2
+
+
+def _numbers_rows(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row is a header such as `#,video,cat,dog`, above numbers or signs that differ."""
+    numbers = [row[0].strip() for row in rows if row]
+    return numbers[0] == "#" and 1 < len(numbers) == len(set(numbers))
 
 
 def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:

@@ -16,7 +16,10 @@ _MARKS = frozenset(words("instances objects regions annotations detections segme
 _REVISED = frozenset(words("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2"))
 # How they say that their labels are those of other people, or of a model, which may differ.
 _OF_OTHERS = frozenset(
-    words("true given gt truth consensus original orig noisy predicted prediction pred initial majority adjudicated")
+    words(
+        "true given gt truth consensus original orig noisy predicted prediction pred initial majority adjudicated "
+        "old auto machine suggested"
+    )
 )
 _OTHER_READINGS = frozenset(
     words("ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred")
