@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.errors import UsageError
 from yt8m.tables.facts import Facts
 from yt8m.tables.meanings import JOIN, meaning_of, normalized, words
 from yt8m.tables.sources import Source
+from yt8m.tables.time_columns import is_length_of_video, says_length
 
 FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))
 NUMBERED = re.compile(r"(.*?)[ _.\-\[]*(\d+)\]?")  # a name with a number, as columns of one kind have it
 _ROW_OF_NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?([\s;]+[+-]?[\d.]+(e[+-]?\d+)?)+", re.ASCII | re.IGNORECASE)
 # A number with a decimal comma; 1,234 may be a thousand.
 _DECIMAL_COMMA = re.compile(r"[+-]?(0?,\d+|\d+,(\d{1,2}|\d{4,}))(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_KEYED = re.compile(r"([\w.\-]+[=:])(?!//).*", re.DOTALL)  # as in `id=a` and `id:a`
 INVENTED = "column "  # the beginning of the names of columns of a table without a header
 
 
@@ -66,6 +69,41 @@ class TableColumns:
     def invented(self) -> list[str]:
         """The columns of a table without a header."""
         return [name for name in self.names if name.startswith(INVENTED)]
+
+    def names_lengths_as_end(self, start: str, are_spans: bool) -> bool:
+        """Whether the column that the user names as the end has the lengths of spans, as its name says.
+
+        Args:
+          start: the column of the starts; empty if there is none.
+        """
+        end = self.chosen.get("end", "")
+        if not (start and end and says_length(normalized(end))):
+            return False
+        if are_spans and not is_length_of_video(normalized(end)):
+            return True
+        raise UsageError(
+            f'{self.path}: the name of "{end}" says that it has lengths, but --columns=end={end} takes it for ends '
+            f'beside the starts "{start}". Write the ends into a column called end.'
+        )
+
+    def refuse_keyed_cells(self) -> None:
+        """Refuses lines of logfmt and LTSV, `id=a label=cat`, each of whose cells has the name of its column."""
+        keys = [self._key_of_cells(name) for name in self.names]
+        meaning = meaning_of(keys[0][:-1]) if keys and keys[0] else None
+        if len(keys) < 2 or not all(keys[:2]) or (meaning or ("",))[0] not in ("id", "path"):
+            return
+        raise UsageError(
+            f"{self.path}: each cell has the name of its column before it, such as {keys[0]} and {keys[1]}, as logfmt "
+            f"and LTSV write it. Write a header of {keys[0][:-1]} and {keys[1][:-1]}, and the values below it, or "
+            f'JSON lines such as {{"{keys[0][:-1]}": "a", "{keys[1][:-1]}": ["cat"]}}.'
+        )
+
+    def _key_of_cells(self, name: str) -> str:
+        """The word with `=` or `:` that begins all cells of a column without a header; empty for other columns."""
+        cells = map(str, self.facts[name].filled) if name in self.facts else ()
+        texts = [*cells, *([] if name.startswith(INVENTED) else [name])]
+        keys = {match[1] if (match := _KEYED.fullmatch(text)) else "" for text in texts}
+        return keys.pop() if len(keys) == 1 else ""
 
     def is_empty(self, name: str) -> bool:
         """Whether no cell of a column has a value."""

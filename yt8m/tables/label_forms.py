@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from yt8m.tables import bracketed, label_lists, negations, odd_labels, quoted_fi
 from yt8m.tables.class_names import WHOLE_FLOAT, is_nothing
 from yt8m.tables.label_lists import NotAListError
 from yt8m.tables.list_forms import NUMBER, form_of_lists, structured_form, vector_form
-from yt8m.tables.splitting import LabelForm, Split, Splitter, label_object, whole_cell
+from yt8m.tables.splitting import LabelForm, Split, Splitter, has_entities, label_object, unescaped, whole_cell
 
 _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
@@ -48,6 +49,9 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
       known_names: the names of the vocabulary, if there is one.
     """
     known_names = {unicodedata.normalize("NFC", name) for name in known_names}
+    odd_labels.refuse_replaced(set(counts) - known_names, source)
+    if any(map(has_entities, counts)) and not any(map(has_entities, known_names)):
+        return _of_entities(counts, flag, known_names, source)
     filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}
     if flag != separators.NONE:
         odd_labels.refuse_lost_labels((cell if isinstance(cell, str | tuple) else str(cell) for cell in filled), source)
@@ -73,6 +77,15 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     if _are_timed(texts):
         return LabelForm("each with its start and end", _timed_names, has_times=True)
     return _of_texts(texts, known_names, source)
+
+
+def _of_entities(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
+    """The form of cells with entities of HTML, whose `;` is no separator."""
+    plain: Counter[Any] = Counter()
+    for cell, count in counts.items():
+        plain[unescaped(cell)] += count
+    form = find_form(plain, flag, known_names, source)
+    return form._replace(split=lambda cell: form.split(unescaped(cell)))
 
 
 def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Collection[str], source: str) -> LabelForm:

@@ -108,6 +108,16 @@ def refuse_odd_names(names: Collection[str], known_names: Collection[str], sourc
             )
 
 
+def refuse_replaced(cells: Iterable[object], source: str) -> None:
+    """Refuses labels with U+FFFD, which stands for a letter that a program could not read."""
+    for cell in cells:
+        if "\ufffd" in str(cell):
+            raise UsageError(
+                f"{source}: {str(cell)[:60]!r} has the sign U+FFFD in place of a letter that a program could not read. "
+                'The letter is not in the file: save the table again from its origin in UTF-8 ("CSV UTF-8" of Excel).'
+            )
+
+
 def refuse_lost_labels(cells: Iterable[Sequence[str] | str], source: str) -> None:
     """Refuses cells whose labels are not in the file: lists cut short, and what programs write in place of lists.
 

@@ -113,13 +113,12 @@ class RoleFinder:
     def find(self, needs_labels: bool = True) -> Roles:
         """The roles of all columns."""
         columns = self._columns
+        columns.refuse_keyed_cells()
         columns.taken.update([*columns.set_aside, columns.chosen.get("present", "")])
         roles = self._take(Roles(set_aside=columns.set_aside), "split", self._find_split())
         for meaning, column in zip((START, END), self._find_times(), strict=True):
             roles = self._take(roles, meaning, column)
-        if self._are_spans and roles.start and not roles.end and "end" not in columns.chosen:
-            roles = self._take(roles, END, self._find_duration(self._units[roles.start]))
-            roles = replace(roles, has_durations=bool(roles.end))
+        roles = self._with_durations(roles)
         roles = replace(roles, clock_times=self._clock_times() if not roles.start and not roles.end else ())
         roles = replace(roles, families=self._find_families())
         columns.taken.update(name for names in roles.families.values() for name in names)
@@ -180,6 +179,13 @@ class RoleFinder:
         """The columns that mean starts, or ends, in tables of spans alone."""
         ranked = [(meaning_in_spans(normalized(name)), name) for name in self._columns.names]
         return [name for _, name in sorted((time[1], name) for time, name in ranked if time and time[0] == meaning)]
+
+    def _with_durations(self, roles: Roles) -> Roles:
+        """The roles with lengths of spans for their ends: if there is no end, or if the user names lengths as it."""
+        if self._are_spans and roles.start and not roles.end and "end" not in self._columns.chosen:
+            roles = self._take(roles, END, self._find_duration(self._units[roles.start]))
+            return replace(roles, has_durations=bool(roles.end))
+        return replace(roles, has_durations=self._columns.names_lengths_as_end(roles.start, self._are_spans))
 
     def _find_duration(self, unit: str) -> str:
         """The column with the lengths of spans, in the unit of their starts if there are several."""

@@ -331,4 +331,7 @@ def describe_times(source: Source, roles: Roles, frame_rate: float) -> list[str]
     else:
         columns = [f'"{name}"' + (f" in {unit}" if unit else "") for name, unit in zip(columns, units, strict=True)]
         unit_text = ""
+    if roles.has_durations:
+        unit_text = f", in frames at {rate:g} per second" if rate else unit_text
+        return [f"starts from {columns[0]}, ends from {' + '.join(columns)}{unit_text}"]
     return [f"times from {' and '.join(columns)}{f', in frames at {rate:g} per second' if rate else unit_text}"]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import html
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.tables import label_lists
 from yt8m.tables.label_lists import NotAListError
 
+# Signs and letters as HTML writes them; others, such as `&or;`, may be a name and a separator.
+_ENTITY = re.compile(
+    r"&(?:amp|lt|gt|quot|apos|nbsp|szlig|[A-Za-z]{1,2}(?:acute|grave|circ|uml|tilde|cedil|ring|slash|lig)|"
+    r"#\d{2,6}|#[xX][0-9A-Fa-f]{2,5});"
+)
 Split = Callable[[Any], Sequence[str]]
 
 
@@ -48,6 +55,22 @@ def hashable(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(hashable, value))
     return label_object(value) if isinstance(value, dict) else value
+
+
+def has_entities(cell: Any) -> bool:
+    """Whether a text, or one in a list, has signs as HTML writes them, such as `R&amp;B`."""
+    return not isinstance(cell, int | float) and "&" in (text := str(cell)) and _ENTITY.search(text) is not None
+
+
+def unescaped(cell: Any) -> Any:
+    """A cell with the signs themselves in place of entities of HTML."""
+    if isinstance(cell, str):
+        return _ENTITY.sub(lambda match: html.unescape(match[0]), cell)
+    if isinstance(cell, list | tuple):
+        return type(cell)(map(unescaped, cell))
+    if isinstance(cell, Mapping):
+        return label_object((unescaped(key), unescaped(value)) for key, value in cell.items())
+    return cell
 
 
 def whole_cell(cell: Any) -> Sequence[str]:

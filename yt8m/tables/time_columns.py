@@ -45,7 +45,12 @@ _OF_SPANS = {
     "timestamp_end time_stop stop_timestamp timestamp_stop end_ts ts_end segment_end clip_end event_end action_end "
     "span_end interval_end annotation_end label_end tc_out timecode_out out_point out",
 }
-_DURATIONS = frozenset(["duration", "dur", "length", "len"])
+_WORDS_OF_DURATIONS = (
+    "duration dur length len dauer l\u00e4nge durée duree longueur duración duracion longitud duração duracao durata "
+    "lunghezza duur varaktighet varighed længde l\u00e4ngd lengde czas_trwania 时长 時長 長さ 길이"
+)
+_DURATIONS = frozenset(_WORDS_OF_DURATIONS.split())
+_ENDS_OF_DURATIONS = ("duration", "dauer", "length", "l\u00e4nge")  # of words such as `Spieldauer`
 FRAME_RATES = frozenset(["fps", "frame_rate", "framerate", "video_fps", "frames_per_second"])
 _LENGTHS_OF_VIDEOS = frozenset(
     ["video_duration", "video_length", "media_duration", "total_length", "total_duration", "film_duration"]
@@ -103,6 +108,12 @@ def meaning_in_spans(name: str) -> tuple[str, int] | None:
 def is_duration(name: str) -> bool:
     """Whether a column of a table of spans has their lengths."""
     return divided(name).bare in _DURATIONS
+
+
+def says_length(name: str) -> bool:
+    """Whether a column that the user names as the end has lengths by its name, such as `clip_duration`."""
+    name_words = divided(name).bare.split("_")
+    return is_duration(name) or any(word in _DURATIONS or word.endswith(_ENDS_OF_DURATIONS) for word in name_words)
 
 
 def is_length_of_video(name: str) -> bool:

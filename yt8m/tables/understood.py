@@ -19,6 +19,7 @@ from yt8m.tables import (
     label_checks,
     label_studio_spans,
     merging,
+    odd_labels,
     separators,
     span_ranges,
     span_rows,
@@ -78,6 +79,7 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     columns = TableColumns(source, facts, chosen, flags.extra_columns, flags.vocabulary)
     finder = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS, flags.frame_rate > 0)
     roles = finder.find(flags.needs_labels)
+    odd_labels.refuse_replaced(roles.classes, path)
     span_ranges.refuse_unclear(source, roles.labels)
     workbook_times.refuse_unclear(source, facts, [roles.start, roles.end])
     workbook_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)

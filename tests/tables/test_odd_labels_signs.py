@@ -1,0 +1,63 @@
+"""Labels with entities of HTML and with signs in place of letters, and lines that name each of their values."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from table_files import read, write, write_json
+
+from yt8m.errors import UsageError
+
+_MUSIC = [["R&B", "Rock"], ["Rock"], ["Pop", "R&B"], ["R&B"], ["Café", "Pop", "Rock"], ["Pop"], ["Café"]]
+_ENTITIES = {"&": "&amp;", "é": "&eacute;"}
+
+
+def _escaped(name: str) -> str:
+    return "".join(_ENTITIES.get(sign, sign) for sign in name)
+
+
+@pytest.mark.parametrize("separator", [";", ", ", "|"])
+@pytest.mark.parametrize("flag", ["auto", "chosen"])
+def test_entities_of_html_are_signs(separator: str, flag: str, tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{n}", separator.join(map(_escaped, names))) for n, names in enumerate(_MUSIC)]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *rows])
+    flags = {} if flag == "auto" else {"separator": separator.strip()}
+    assert read(path, **flags) == {f"v{n}": sorted(names) for n, names in enumerate(_MUSIC)}
+
+
+def test_entities_in_lists(tmp_path: pathlib.Path) -> None:
+    rows = [{"id": f"v{n}", "labels": [*map(_escaped, names)]} for n, names in enumerate(_MUSIC)]
+    assert read(write_json(tmp_path / "t.json", rows)) == {f"v{n}": sorted(names) for n, names in enumerate(_MUSIC)}
+
+
+def test_a_vocabulary_with_entities_means_them(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "t.csv", [("id", "label"), *((f"v{n}", ["R&amp;B", "Pop"][n % 2]) for n in range(6))])
+    assert read(path, vocabulary={"R&amp;B", "Pop"})["v0"] == ["R&amp;B"]
+
+
+def test_ampersands_are_no_entities(tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{n}", ["AT&T;Rock", "Rock", "AT&T", "B&or;Rock", "B&or"][n % 5]) for n in range(10)]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *rows])
+    assert read(path) == {video: sorted(cell.split(";")) for video, cell in rows}
+
+
+def test_letters_that_were_lost(tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "t.csv", [("id", "label"), *((f"v{n}", ["K\ufffdse", "Brot"][n % 2]) for n in range(6))])
+    with pytest.raises(UsageError, match=r"'K.se' has the sign U\+FFFD.*in UTF-8"):
+        read(path)
+    path = write(tmp_path / "c.csv", [("id", "K\ufffdse", "Brot"), *((f"v{n}", n % 2, 1 - n % 2) for n in range(6))])
+    with pytest.raises(UsageError, match=r"'K.se' has the sign U\+FFFD.*in UTF-8"):
+        read(path)
+
+
+@pytest.mark.parametrize("line", ["id={} label={}", "id:{}\tlabel:{}", "video={},label={}", "path:{}.mp4\tlabels:{}"])
+def test_lines_that_name_each_value(line: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(f"{line.format(f'v{n}', ['cat', 'dog'][n % 2])}\n" for n in range(20)))
+    with pytest.raises(UsageError, match=r"as logfmt and LTSV write it.*or JSON lines such as"):
+        read(tmp_path / "t.txt")
+
+
+def test_ids_with_a_prefix_are_ids(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(f"yt:v{n}\t{['cat', 'dog'][n % 2]}\n" for n in range(20)))
+    assert read(tmp_path / "t.txt")["yt:v1"] == ["dog"]
