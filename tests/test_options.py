@@ -234,3 +234,16 @@ def test_a_tilde_at_the_start_of_a_text_is_the_home(monkeypatch: pytest.MonkeyPa
     assert made.names == ("/home/me/a", "b~", "/home/me/c")
     assert Outer("~/runs/a").name == "/home/me/runs/a"
     assert Outer("a~").name == "a~"
+
+
+def test_an_empty_choice_is_said_in_words() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Saw:
+        teeth: str = option("", "of what kind", choices=("", "fine", "coarse"))
+
+        def __post_init__(self) -> None:
+            check(self)
+
+    assert Saw().teeth == ""
+    with pytest.raises(UsageError, match="one of fine, coarse or empty; did you mean fine"):
+        Saw(teeth="fin")

@@ -310,7 +310,8 @@ def _expected_values(value: Any, metadata: Mapping[str, Any]) -> str:
         return ""
     choices, low, high = (metadata.get(name) for name in ("choices", "minimum", "maximum"))
     if choices and value not in choices:
-        return f"one of {', '.join(choices)}{suggestion(str(value), choices)}"
+        names = ", ".join(filter(None, choices)) + " or empty" * ("" in choices)
+        return f"one of {names}{suggestion(str(value), choices)}"
     # `not part >= low` instead of `part < low`, so that NaN is refused too.
     for part in value if isinstance(value, tuple) else (value,):
         if low is not None and not part >= low:

@@ -39,7 +39,7 @@ def test_a_damaged_parquet_table_is_named(tmp_path: pathlib.Path) -> None:
             damaged[place] ^= draw.randrange(1, 256)
         path.write_bytes(damaged[: draw.randrange(len(damaged))] if number % 5 == 0 else damaged)
         outcomes.append(_outcome(path))
-    named = [outcome for outcome in outcomes if outcome.startswith(f"{path} is not a Parquet file that can be read: ")]
+    named = [outcome for outcome in outcomes if outcome.startswith(f"{path} is no Parquet file that can be read: ")]
     assert outcomes[0] == "50 rows"
     assert len(named) > 60
     assert set(outcomes) - {*named} <= {f"{count} rows" for count in range(51)}
@@ -55,4 +55,4 @@ def test_an_unknown_time_zone_is_named(tmp_path: pathlib.Path, zone: str, ending
     else:
         with pyarrow.ipc.new_file(path, table.schema) as file:
             file.write_table(table)
-    assert _outcome(path).startswith(f"{path} is not a {ending.capitalize()} file that can be read: ")
+    assert _outcome(path).startswith(f"{path} is no {ending.capitalize()} file that can be read: ")

@@ -114,7 +114,7 @@ class ArrowSource:
         """Opens the file; yields a reader of pyarrow. Whatever pyarrow raises in the block is raised as `RunError`."""
 
         def refusal(error: Exception) -> RunError:
-            return RunError(f"{self.path} is not a {self.form} file that can be read: {first_line(error)}")
+            return RunError(f"{self.path} is no {self.form} file that can be read: {first_line(error)}")
 
         with open_bytes(self.path) as file, refusing(refusal):
             if self._is_stream:
