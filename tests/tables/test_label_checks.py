@@ -159,3 +159,18 @@ def test_labels_beside_those_of_others(name: str, tmp_path: pathlib.Path) -> Non
     assert read(path, columns=["labels=label"]) == {video: [label] for video, label, _ in rows}
     same = write(tmp_path / "same.csv", [("id", "label", name), *((v, x, x) for v, x, _ in rows)])
     assert read(same) == {video: [label] for video, label, _ in rows}
+
+
+@pytest.mark.parametrize("first", [("video", "a"), ("", "0")])
+def test_a_name_that_stands_twice_makes_no_header_of_the_first_row(
+    first: tuple[str, str], tmp_path: pathlib.Path
+) -> None:
+    """The first row was taken for a second line of the header, and lost."""
+    name, value = first
+    rows = [
+        (name, "clip", "label", "note", "note"),
+        (value, "a", "cat", "x", "y"),
+        ("b", "b", "dog", "u", "v"),
+        ("c", "c", "cat", "r", "s"),
+    ]
+    assert "names a column twice" in refusal(write(tmp_path / "t.csv", rows))

@@ -46,7 +46,7 @@ def _two_levels(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
     Its first line repeats a name, as in `id,labels,labels`, or stands above merged cells, as in `id,labels,`; the
     second has the names below it, as in `,cat,dog`. A third one may name the index alone.
     """
-    if len(rows) < 3 or len(rows[0]) != len(rows[1]):
+    if len(rows) < 3 or len(rows[0]) != len(rows[1]) or _has_values_below(rows[0], rows[1]):
         return None
     if all(rows[0]) and not any(rows[1][1:]) and (meaning_of(rows[1][0]) or ("",))[0] == "id":
         return [rows[1][0], *rows[0][1:]], 2  # a line with the name of the index alone
@@ -67,6 +67,16 @@ def _two_levels(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
     if rows[2][0] and not any(rows[2][1:]) and not header[0]:
         return [rows[2][0], *header[1:]], 3
     return header, 2
+
+
+def _has_values_below(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether the second line is a row of data: it has other texts below the names of its first column, of labels, ..."""
+    if not second[0]:
+        return False
+    texts = zip(first, second, strict=True)
+    below = {name for group, name in texts if name and name != group and meaning_of(group) and first.count(group) == 1}
+    below |= {second[0]} if first[0] and second[0] != first[0] else set()
+    return any(name and not meaning_of(name) for name in below)
 
 
 def _filled_groups(first: Sequence[str], second: Sequence[str]) -> list[str]:
