@@ -70,7 +70,7 @@ def _two_levels(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
 
 
 def _has_values_below(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether the second line is a row of data: it has other texts below the names of its first column, of labels, ..."""
+    """Whether the second line is a row of data: it has other texts below the names of its first column or of labels."""
     if not second[0]:
         return False
     texts = zip(first, second, strict=True)
