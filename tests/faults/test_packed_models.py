@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -106,6 +107,9 @@ def test_stopped_while_it_unpacks(
     started.append(start(temporary, tmp_path / "m.tgz", tmp_path / "o.csv"))
     with open(tmp_path / "m.tgz", "wb"):  # waits until the process opens it
         assert len(list(temporary.glob("yt8m-model-*"))) == 1
+        while not list(temporary.glob("yt8m-pipes-*/*")):  # into this file the process copies the pipe
+            assert started[0].poll() is None
+            time.sleep(0.01)
         started[0].send_signal(number)
     # The pipe is closed first: Python does not see a signal that comes just before a call of the system that waits.
     _, said = started[0].communicate()

@@ -66,8 +66,7 @@ def check(config: PredictConfig) -> None:
     """Refuses other outputs beside spans."""
     others = {"--out": config.csv, "--tags": config.tags, "--timeline": config.timeline, "--features": config.features}
     others["--video_id"] = config.video_id
-    for name in ("count", "top_k"):
-        others[f"--{name}"] = getattr(config, name) != getattr(PredictConfig, name)
+    others |= {"--count": config.count != PredictConfig.count, "--top_k": config.top_k != PredictConfig.top_k}
     if flags := [flag for flag, value in others.items() if value]:
         raise UsageError(f"--spans writes a file of spans alone: leave out {' and '.join(flags)}.")
     _file_of(config).check()

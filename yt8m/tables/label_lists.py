@@ -272,10 +272,12 @@ def is_padded(items: Sequence[Sequence[Any]], source: str) -> bool:
 
 
 def refuse_fill(items: Sequence[Sequence[Any]], source: str) -> None:
-    """Refuses lists of one size of which some end with the same item several times, such as `<pad>` or 0."""
+    """Refuses lists of one size of which several end with the same item more than once, such as `<pad>` or 0."""
     if len({len(pieces) for pieces in items}) != 1:
         return
     repeated = [pieces for pieces in items if len(set(map(str, pieces))) < len(pieces)]
+    if len(repeated) < 2:  # somebody wrote a label twice
+        return
     ends = {str(pieces[-1]) for pieces in repeated if str(pieces[-1]) == str(pieces[-2])}
     if len(ends) == 1 and all(str(pieces[-1]) in ends for pieces in repeated) and not ends & {"", "None", "nan"}:
         raise UsageError(
