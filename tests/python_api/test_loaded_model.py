@@ -70,3 +70,8 @@ def test_each_figure_of_a_run_has_a_column() -> None:
     assert row.to_frame().columns.tolist() == ["run", "figures", "GAP", "mAP"]
     with pytest.raises(yt8m.UsageError, match="dict of the columns"):
         yt8m.make_records([["a"], ["b"]], "out", [[1.0], [2.0]])
+
+
+def test_no_rows_keep_their_columns() -> None:
+    assert ResultRows("issues", [], ["rank", "video"]).to_frame().columns.tolist() == ["rank", "video"]
+    assert ResultRows("issues", [{"a": 1}], ["rank", "video"]).to_frame().columns.tolist() == ["a"]

@@ -242,3 +242,32 @@ def test_unfit_values_count_as_0_if_the_policy_of_the_run_or_the_evaluation_says
         (tmp_path / "found.csv").unlink()
     assert found[0] == found[1]
     assert cli.call("eval", evaluation) == 0
+
+
+def test_records_of_another_rate_are_refused(
+    evaluated: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    span_runs.make_records(evaluated, "twice", "--frames_per_second=2", cell=1)
+    data, run = f"{evaluated}/twice/frame/validate/*.tfrecord", f"{evaluated}/run"
+    message = r"the records have 2 frames per second, as .*manifest.json says, but the model .*of 1 frames per second"
+    words = [f"--spans={tmp_path}/found.csv", data]
+    for model in (run, onnx_of(evaluated)):
+        with pytest.raises(UsageError, match=message):
+            cli.call("predict", [f"--model={model}", *words])
+        with yt8m.load(model) as loaded:
+            for source in (data, yt8m.read_records(data)):
+                with pytest.raises(UsageError, match=message):
+                    loaded.spans(source)
+    assert cli.call("eval", [f"--train_dir={run}", f"--eval_data_pattern={data}", "--spans"]) == 2
+    assert "the records have 2 frames per second" in capsys.readouterr().err
+    chosen = [f"--model={run}", f"--data={data}", f"--out={tmp_path}/next.csv"]
+    with pytest.raises(UsageError, match=message):
+        cli.call("select", chosen)
+
+
+def test_no_span_is_a_table_with_columns(evaluated: pathlib.Path) -> None:
+    with yt8m.load(evaluated / "run") as model:
+        frame = model.spans([]).to_frame()
+        assert list(frame.columns) == ["video", "start", "end", "class", "index", "score"]
+        assert len(frame) == 0
+        assert list(model.predict([]).to_frame().columns) == ["id", "index", "name", "score"]

@@ -40,10 +40,10 @@ def make_films(folder: pathlib.Path) -> None:
         csv.writer(file).writerows(rows)
 
 
-def make_records(folder: pathlib.Path, name: str, *flags: str) -> None:
+def make_records(folder: pathlib.Path, name: str, *flags: str, cell: int = CELL) -> None:
     """Makes records of frames with the spans."""
     words = [f"--table={folder}/spans.csv", f"--out={folder}/{name}", "--level=frame", "--rows=spans", "--shards=1"]
-    assert cli.call("make-records", [*words, f"--segment_size={CELL}", *flags]) == 0
+    assert cli.call("make-records", [*words, f"--segment_size={cell}", *flags]) == 0
 
 
 def evaluate(folder: pathlib.Path, *flags: str) -> int:

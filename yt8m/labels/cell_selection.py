@@ -51,7 +51,7 @@ def read_candidates(scorer: Scorer, pattern: str, joining: Joining) -> Unlabelle
     """Reads and scores the cells in which people have not rated every class."""
     ids, scores, classes, directions = list[str](), [], [], []
     total, number = np.zeros(scorer.num_classes), 0
-    for video, frames, record in _films(scorer, open_data(pattern, flag="data"), "scoring"):
+    for video, frames, record in _films(scorer, open_data(pattern, flag="data"), joining, "scoring"):
         cell_scores = film_spans.score_cells(scorer, frames, joining)
         total += cell_scores.sum(0, dtype=np.float64)
         number += len(cell_scores)
@@ -74,7 +74,7 @@ def read_labelled(scorer: Scorer, data: OpenedData, candidates: Collection[str],
     """Reads the cells in which people have rated every class."""
     counts, directions, number = np.zeros(scorer.num_classes, np.int64), list[Floats32](), 0
     shared = set[str]()
-    for video, frames, record in _films(scorer, data, "reading labels"):
+    for video, frames, record in _films(scorer, data, joining, "reading labels"):
         is_rated = joining.cells.annotated(record, len(frames), scorer.num_classes).all(axis=1)
         rows = np.flatnonzero(is_rated)
         counts += joining.cells.shown(record, len(frames), scorer.num_classes)[rows].sum(0)
@@ -90,9 +90,11 @@ def read_labelled(scorer: Scorer, data: OpenedData, candidates: Collection[str],
     return LabelledVideos(number, counts, np.concatenate(directions), shared)
 
 
-def _films(scorer: Scorer, data: OpenedData, action: str) -> Iterator[tuple[str, NDArray[np.float32], shards.Record]]:
+def _films(
+    scorer: Scorer, data: OpenedData, joining: Joining, action: str
+) -> Iterator[tuple[str, NDArray[np.float32], shards.Record]]:
     """Yields the id, the frames and the record of each film."""
-    for video, frames, raw in terminal.with_bar(film_spans.frames_of_records(scorer, data), action):
+    for video, frames, raw in terminal.with_bar(film_spans.frames_of_records(scorer, data, joining), action):
         yield video, frames, shards.parse(raw[0], with_lists=False)
 
 

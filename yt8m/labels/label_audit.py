@@ -386,5 +386,10 @@ def _find_id_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 def read_rows(path: str) -> list[dict[str, str]]:
     """Reads the rows of a table that an audit wrote, without the quotes that `spreadsheet_text` added."""
+    return read_table(path)[1]
+
+
+def read_table(path: str) -> tuple[Sequence[str], list[dict[str, str]]]:
+    """The columns of such a table, and its rows."""
     header, rows = parse_rows(csv_text("--out", path), path, ("class",))
-    return [dict(zip(header, map(text_of_spreadsheet, fields), strict=False)) for _, fields in rows]
+    return header, [dict(zip(header, map(text_of_spreadsheet, fields), strict=False)) for _, fields in rows]

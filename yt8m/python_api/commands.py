@@ -132,10 +132,7 @@ def audit(data: Path, out: Path, **options: Any) -> dict[str, Any]:
         summary = label_audit.audit(config, training, opened)
         if config.dry_run:
             return summary
-        return {
-            **summary,
-            "issues": ResultRows("issues", label_audit.read_rows(storage.join(config.out, audit_summary.ISSUES))),
-        }
+        return {**summary, "issues": _rows_in("issues", storage.join(config.out, audit_summary.ISSUES))}
 
 
 def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
@@ -154,13 +151,21 @@ def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
       UsageError: an option is wrong, or all videos are labelled.
       RunError: a record is damaged.
     """
-    from yt8m.labels import batch_selection, label_audit
+    from yt8m.labels import batch_selection
 
     with _arguments("select", dict(model=model, data=data, out=out, **options)) as (config,):
         list(batch_selection.choose(config))
         if config.dry_run:
             return ResultRows("videos", [])
-        return ResultRows("videos", label_audit.read_rows(config.out) if config.format == "csv" else [])
+        return _rows_in("videos", config.out) if config.format == "csv" else ResultRows("videos", [])
+
+
+def _rows_in(kind: str, path: str) -> ResultRows:
+    """The rows of a table that an audit or a selection wrote; a table without rows keeps its columns."""
+    from yt8m.labels import label_audit
+
+    columns, rows = label_audit.read_table(path)
+    return ResultRows(kind, rows, columns)
 
 
 def export_model(model: Path, out: Path, **options: Any) -> str:

@@ -355,7 +355,7 @@ class Model(Closing):
         if not videos:
             joining = film_spans.joining_for(self._scorer, rule_path)
             spans = span_finder.in_data(self._scorer, joining, cast(Data, data))
-            return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
+            return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)), span_finder.COLUMNS)
         with (
             call_scope(),
             video_features.for_model(
@@ -366,7 +366,7 @@ class Model(Closing):
         ):
             joining = film_spans.joining_for(self._scorer, rule_path, source.per_second)
             spans = span_finder.in_videos(self._scorer, joining, source, videos)
-            return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)))
+            return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)), span_finder.COLUMNS)
 
     @functools.cached_property
     def _tagger(self) -> Tagger | None:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pandas
 
 
-def frame_of(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    """A DataFrame with these rows; refuses, with what to do, if pandas is not installed."""
+def frame_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> pandas.DataFrame:
+    """A DataFrame with these rows, or without rows with these columns; says what to do if pandas is not installed."""
     try:
         import pandas
     except ImportError as error:
         raise UsageError("to_frame() needs pandas, which is not installed: run pip install pandas.") from error
-    return pandas.DataFrame(list(rows))
+    return pandas.DataFrame(list(rows), columns=None if rows else list(columns))
 
 
 def html_of(cells: Mapping[str, Any], title: str) -> str:
@@ -100,7 +100,8 @@ class Predictions(Iterator[VideoPrediction]):
                 {"id": video.id, "index": scored.index, "name": scored.name, "score": scored.score}
                 for video in self
                 for scored in video.classes
-            ]
+            ],
+            ("id", "index", "name", "score"),
         )
 
     def __repr__(self) -> str:
@@ -174,11 +175,12 @@ class ResultRows(list[dict[str, Any]]):
 
     Attributes:
       kind: what the rows are, such as `runs`.
+      columns: the columns of a DataFrame without rows.
     """
 
-    def __init__(self, kind: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, kind: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
         super().__init__(map(dict, rows))
-        self.kind = kind
+        self.kind, self.columns = kind, tuple(columns)
 
     def to_frame(self) -> pandas.DataFrame:
         """The rows as a DataFrame, in which each of the `figures` of a run has a column of its own.
@@ -189,7 +191,7 @@ class ResultRows(list[dict[str, Any]]):
         Raises:
           UsageError: pandas is not installed.
         """
-        return frame_of([{**row, **_spelled(row.get("figures"))} for row in self])
+        return frame_of([{**row, **_spelled(row.get("figures"))} for row in self], self.columns)
 
     def __repr__(self) -> str:
         return f"<{len(self)} {self.kind}>"

@@ -153,15 +153,31 @@ def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -
     return np.concatenate(groups)
 
 
+def refuse_other_rate(data: OpenedData, joining: Joining) -> None:
+    """Refuses records whose manifest says another number of frames per second: their spans would get wrong times."""
+    found = data.format
+    if found is None:
+        return
+    rates = [found.format.frames_per_second, *(entry.get("frames_per_second") for entry in found.extractors)]
+    rate = next((float(rate) for rate in rates if rate), joining.per_second)
+    if abs(rate - joining.per_second) > _ROUNDING * joining.per_second:
+        raise UsageError(
+            f"{data.pattern}: the records have {rate:g} frames per second, as {found.source} says, but the model "
+            f"finds spans in features of {joining.per_second:g} frames per second. Make the records with "
+            f"--frames_per_second={joining.per_second:g}, or train a model on records like these."
+        )
+
+
 def frames_of_records(
-    scorer: Scorer, data: OpenedData, nan_policy: str = "refuse"
+    scorer: Scorer, data: OpenedData, joining: Joining, nan_policy: str = "refuse"
 ) -> Iterator[tuple[str, NDArray[np.float32], Raw]]:
-    """Yields (id, joined features float32 [T, D], record) of each video in records of frames.
+    """Yields (id, joined features float32 [T, D], record) of each video in records of frames, of the rate of `joining`.
 
     Values that are NaN, infinite or too large count as 0 if `nan_policy` or that of the training is "zero".
     """
     if not scorer.takes.has_frames or scorer.takes.has_own_reader:
         raise UsageError(f"{scorer.path} takes no records of frames as they are stored, so it cannot find spans.")
+    refuse_other_rate(data, joining)
     records = read_records(data, batch_size=1, num_classes=scorer.num_classes, max_frames=_MOST_FRAMES)
     zeroes_unfit = "zero" in (nan_policy, scorer.training_data.nan_policy)
     records = dataclasses.replace(records, allows_unfit=zeroes_unfit)

@@ -152,7 +152,7 @@ def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
             f"--eval_data_pattern={pattern}: the records have cells of {declared} frames, and the model was trained on "
             f"cells of {joining.frames}."
         )
-    films = film_spans.frames_of_records(scorer, data, config.nan_policy)
+    films = film_spans.frames_of_records(scorer, data, joining, config.nan_policy)
     for name, frames, raw in terminal.with_bar(films, "evaluating"):
         record = shards.parse(raw[0], with_lists=False)
         if not is_annotated(record, len(frames)):

@@ -11,10 +11,12 @@ from yt8m.records.batches import Records
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.span_files import FoundSpan, VideoSpans
-from yt8m.scoring.film_spans import Joining, frames_of_batch, frames_of_records, score_cells
+from yt8m.scoring.film_spans import Joining, frames_of_batch, frames_of_records, refuse_other_rate, score_cells
 from yt8m.scoring.model_input import Data, batches_of, refuse_nan_in
 from yt8m.scoring.scorer import Scorer
 from yt8m.scoring.video_features import Features, VideoFeatures
+
+COLUMNS = ("video", "start", "end", "class", "index", "score")  # of `as_rows`
 
 
 def in_data(scorer: Scorer, joining: Joining, data: Data) -> Iterator[VideoSpans]:
@@ -22,8 +24,10 @@ def in_data(scorer: Scorer, joining: Joining, data: Data) -> Iterator[VideoSpans
     if isinstance(data, str | os.PathLike):
         data = open_data(os.fspath(data))
     if isinstance(data, OpenedData):
-        frames = ((name, values) for name, values, _ in frames_of_records(scorer, data))
+        frames = ((name, values) for name, values, _ in frames_of_records(scorer, data, joining))
     else:
+        if isinstance(data, Records):
+            refuse_other_rate(data.data, joining)
         batches = data if isinstance(data, Records) else batches_of(scorer.takes.by_name(data))
         frames = (pair for batch in batches for pair in frames_of_batch(scorer, _checked(batch)))
     for name, values in frames:
