@@ -142,6 +142,17 @@ def test_columns_that_say_the_same_of_every_video_are_no_classes_beside_labels(t
     assert read(path) == {video: labels[:1] for video, labels in MADE.items()}
 
 
+def test_facts_of_few_videos_with_several_rows_are_no_answer(tmp_path: pathlib.Path) -> None:
+    rows = [("a", "cat"), ("a", "dog"), ("b", "cat"), ("b", "dog")]
+    for name, cells in (("note", ("60.0", "100.0")), ("Observation duration", ("1", "0")), ("Media file", ("p", "q"))):
+        path = write(tmp_path / "t.csv", [("id", "label", name), *((*row, cells[row[0] == "b"]) for row in rows)])
+        assert read(path) == {"a": ["cat", "dog"], "b": ["cat", "dog"]}
+    for cells in (("yes", "no"), ("1", "0")):
+        path = write(tmp_path / "t.csv", [("id", "label", "note"), *((*row, cells[row[0] == "b"]) for row in rows)])
+        with pytest.raises(UsageError, match='"note" that may say which labels are right'):
+            read(path)
+
+
 def test_rejected_answers_of_mechanical_turk(tmp_path: pathlib.Path) -> None:
     header = ["HITId", "HITTypeId", "AssignmentStatus", "Input.video_url"]
     for end, cells in (("Answer.label", [0]), ("Answer.cat.on", range(2))):

@@ -71,6 +71,18 @@ def test_lists_of_equal_lengths_belong_together(tmp_path: pathlib.Path) -> None:
         spans_of(tmp_path, json.dumps(rows), "t.json")
 
 
+def test_lists_in_cells_of_csv_are_those_of_json(tmp_path: pathlib.Path) -> None:
+    rows = ['a,"[""weld"",""cut""]","[[2,4],[6,8]]"', 'b,"[""cut""]","[[10,20]]"', 'c,"[""weld""]","[[1,2],[3,4]]"']
+    rows += ['d,"[""weld"",""cut""]","[[5,6]]"', "e,[],[]"]
+    assert spans_of(tmp_path, "\n".join(["video,labels,timestamps", *rows])) == {
+        "a": [(2.0, 4.0, "weld"), (6.0, 8.0, "cut")],
+        "b": [(10.0, 20.0, "cut")],
+        "c": [(1.0, 2.0, "weld"), (3.0, 4.0, "weld")],
+        "d": [(5.0, 6.0, "weld+cut")],
+        "e": [],
+    }
+
+
 def test_labels_and_times_with_one_sign_between_them_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"row 1 .line 2.: 2 spans, and the labels 'weld;cut'"):
         spans_of(tmp_path, "id,labels,times\na,weld;cut,1-3;4-9\nb,cut,1-3\n")

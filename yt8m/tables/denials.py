@@ -18,7 +18,14 @@ from yt8m.tables.meanings import columns_flag, normalized, words
 from yt8m.tables.roles import Roles
 from yt8m.tables.side_columns import is_place
 from yt8m.tables.sources import Source
-from yt8m.tables.time_columns import FRAME_RATES, is_duration, is_length_of_video, meaning_in_spans, meaning_of_time
+from yt8m.tables.time_columns import (
+    FRAME_RATES,
+    divided,
+    is_duration,
+    is_length_of_video,
+    meaning_in_spans,
+    meaning_of_time,
+)
 
 # What people write for a label that a video has, and for one that it has not, beside 1 and 0, yes and no.
 _YES = TRUE_WORDS | frozenset(
@@ -63,6 +70,8 @@ _HARMLESS = frozenset(
         "instance track page level depth"
     )
 )
+# Last words of names of lengths and files, as in BORIS's `Observation duration` and `Media file`.
+_LENGTHS_AND_FILES = frozenset(words("duration length file filename"))
 # Columns that may say of each label of a video whether it is right, in words that are not known.
 VERDICTS = frozenset(
     words(
@@ -162,10 +171,11 @@ def _may_be_scores(texts: set[str]) -> bool:
 def _is_harmless(name: str) -> bool:
     """Whether the name of a column says that it tells something else than whether a label is right."""
     word = normalized(name)
+    is_length_or_file = divided(word).bare.rpartition("_")[2] in _LENGTHS_AND_FILES
     is_place_in_picture = re.fullmatch(r"[xyzwh]\d?|[xyzwh]_?(?:min|max|start|end|px|pos)", word)
     is_time = meaning_of_time(word) or meaning_in_spans(word) or is_duration(word) or is_length_of_video(word)
     is_time = is_time or word in FRAME_RATES or not {"time", "timestamp", "date"}.isdisjoint(word.split("_"))
-    return bool(word in _HARMLESS or is_place(word) or is_time or is_place_in_picture)
+    return bool(word in _HARMLESS or is_place(word) or is_time or is_place_in_picture or is_length_or_file)
 
 
 class _Scan:
@@ -176,6 +186,7 @@ class _Scan:
         self._of_label: dict[Any, str] = {}
         self._next: dict[Any, int] = {}  # of each video, if the cells number its rows
         self._repeats = 0
+        self._repeated = set[Any]()
         self._rows = 0
         self._differs_in_video = self._differs_in_label = False
         self._is_index, self._largest = True, 0
@@ -183,7 +194,9 @@ class _Scan:
     def add(self, video: str, label: Any, cell: Any) -> None:
         """Adds a row."""
         text = "" if is_nothing(cell) else str(cell).strip().lower()
-        self._repeats += video in self._of_video
+        if video in self._of_video:
+            self._repeats += 1
+            self._repeated.add(video)
         self._rows += 1
         self._differs_in_video |= self._of_video.setdefault(video, text) != text
         self._differs_in_label |= self._of_label.setdefault(label, text) != text
@@ -195,7 +208,8 @@ class _Scan:
     @property
     def denies(self) -> bool:
         """Whether the column may deny labels."""
-        is_of_video = not self._differs_in_video and self._repeats >= _FEWEST_ALIKE
+        is_plain = len(self._repeated) == len(self._of_video) and not set(self._of_video.values()) & (_YES | _NO)
+        is_of_video = not self._differs_in_video and (self._repeats >= _FEWEST_ALIKE or is_plain)
         repeats = self._rows - len(self._of_label)
         is_of_label = not self._differs_in_label and len(self._of_label) > 2 and repeats >= _FEWEST_OF_LABELS
         return not (is_of_video or is_of_label or (self._is_index and self._largest > 1))

@@ -157,6 +157,9 @@ def _rows_of_ranges(source: Source, column: str) -> Source:
     others, unclear = dict[str, list[Any]](), dict[str, str]()
     for name in cells:
         others[name] = []
+        if _is_spread(cells[name], [len(of_row) for of_row in ranges]):
+            # Beside items of lists, the text of a whole list would be taken for a name.
+            cells[name] = [cell if (items := listed(cell)) is None else items for cell in cells[name]]
         for place, of_row in enumerate(ranges):
             of_spans = _cells_of_spans(cells[name][place], cells[column][place], len(of_row))
             others[name] += of_spans or [cells[name][place]] * max(len(of_row), 1)
@@ -168,6 +171,12 @@ def _rows_of_ranges(source: Source, column: str) -> Source:
     result = _Ranges(source, columns, numbers, bad, f'starts and ends from "{column}"')
     result.unclear = unclear
     return result
+
+
+def _is_spread(cells: Sequence[Any], counts: Sequence[int]) -> bool:
+    """Whether some cell is a list with an item for each of the spans of its row."""
+    lists = ((listed(cell), count) for cell, count in zip(cells, counts, strict=True) if count > 1)
+    return any(items is not None and len(items) == count for items, count in lists)
 
 
 def _cells_of_spans(cell: Any, times: Any, count: int) -> list[Any] | None:
