@@ -155,14 +155,14 @@ def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -
 
 def refuse_other_rate(data: OpenedData, joining: Joining) -> None:
     """Refuses records whose manifest says another number of frames per second: their spans would get wrong times."""
-    found = data.format
-    if found is None:
+    discovered = data.format
+    if discovered is None:
         return
-    rates = [found.format.frames_per_second, *(entry.get("frames_per_second") for entry in found.extractors)]
+    rates = [discovered.format.frames_per_second, *(entry.get("frames_per_second") for entry in discovered.extractors)]
     rate = next((float(rate) for rate in rates if rate), joining.per_second)
     if abs(rate - joining.per_second) > _ROUNDING * joining.per_second:
         raise UsageError(
-            f"{data.pattern}: the records have {rate:g} frames per second, as {found.source} says, but the model "
+            f"{data.pattern}: the records have {rate:g} frames per second, as {discovered.source} says, but the model "
             f"finds spans in features of {joining.per_second:g} frames per second. Make the records with "
             f"--frames_per_second={joining.per_second:g}, or train a model on records like these."
         )
