@@ -191,3 +191,36 @@ def splits_of(folder: pathlib.Path) -> dict[str, str]:
         for path in (folder / "frame").glob("*/*.tfrecord")
         for payload in shards.read_shard(str(path))
     }
+
+
+@pytest.mark.parametrize(("form", "flags"), [("csv", ["--annotated=spans"]), ("label-studio", ["--frame_rate=25"])])
+def test_what_nobody_looked_at_stays_unknown(
+    form: str, flags: list[str], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "abc":
+        np.save(tmp_path / f"{name}.npy", np.zeros((40, 2), np.float32))
+    rows = ["a,weld,2,8", "a,(none),20,30", "b,cut,10,20", "c,weld,0,5", "c,(none),5,40"]  # c was seen whole
+    (tmp_path / "spans.csv").write_text("\n".join(["video,label,start,end", *rows]))
+    array = f"--array={tmp_path}"
+    first = make(tmp_path, "made", [f"--table={tmp_path}/spans.csv", array, "--annotated=spans"], 1)
+    assert first["a"][next(iter(shards.ANNOTATED_LISTS))] == [2, 20]
+    capsys.readouterr()
+    rate = ["--frame_rate=25"] * (form == "label-studio")
+    again = written(tmp_path, "made", "again" + (".csv" if form == "csv" else ".json"), f"--spans_format={form}", *rate)
+    said = capsys.readouterr().err
+    assert ("not looked at all of 2 videos, so read the file by make-records --annotated=spans" in said) == (
+        form == "csv"
+    )
+    assert make(tmp_path, "second", [f"--table={again}", array, *flags], 1) == first
+
+
+def test_activitynet_cannot_say_what_was_seen_without_a_class(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((40, 2), np.float32))
+    (tmp_path / "spans.csv").write_text("video,label,start,end\na,weld,2,8\n")
+    flags = [f"--array={tmp_path}", "--annotated=spans"]
+    first = make(tmp_path, "made", [f"--table={tmp_path}/spans.csv", *flags], 1)
+    again = written(tmp_path, "made", "again.json", "--spans_format=activitynet")
+    assert "all of 1 videos, so read the file by make-records --annotated=spans; this format" in capsys.readouterr().err
+    assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.span_joining import runs_of
 from yt8m.records import shards
@@ -12,7 +15,7 @@ from yt8m.records.deep_check import label_problems, rating_problems
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 from yt8m.records.shards import SEGMENT_SIZE, Record
-from yt8m.records.span_files import FoundSpan, SpanFile, VideoSpans
+from yt8m.records.span_files import FoundSpan, Seen, SpanFile, VideoSpans
 
 
 def write(file: SpanFile, data: OpenedData, num_classes: int | None) -> None:
@@ -35,11 +38,24 @@ def _spans_of(data: OpenedData, cells: Cells, num_classes: int) -> Iterator[Vide
         if not count:
             raise RunError(f"{location} has no frames, so its spans have no times; name records of frames.")
         seconds = count / cells.per_second
-        runs = zip(*(column.tolist() for column in runs_of(cells.shown(record, count, num_classes))), strict=True)
+        shown = cells.shown(record, count, num_classes)
+        runs = zip(*(column.tolist() for column in runs_of(shown)), strict=True)
         spans = sorted(
             FoundSpan(first * cells.seconds, min(last * cells.seconds, seconds), number) for number, first, last in runs
         )
-        yield VideoSpans(shards.id_text(record.id()), seconds, spans, split)
+        yield VideoSpans(shards.id_text(record.id()), seconds, spans, split, _seen(cells, record, count, shown))
+
+
+def _seen(cells: Cells, record: Record, count: int, shown: NDArray[np.bool_]) -> Seen:
+    """Where people have rated every class in a record of `count` frames, whose cells show classes as `shown` says."""
+    is_rated: NDArray[np.bool_] = np.asarray(cells.annotated(record, count, shown.shape[1]).all(axis=1))
+
+    def times(is_there: NDArray[np.bool_]) -> list[tuple[float, float]]:
+        _, firsts, lasts = runs_of(is_there[:, np.newaxis])
+        ends = np.minimum(lasts * cells.seconds, count / cells.per_second)
+        return list(zip((firsts * cells.seconds).tolist(), ends.tolist(), strict=True))
+
+    return Seen(bool(is_rated.all()), times(is_rated), times(is_rated & ~np.asarray(shown.any(axis=1))))
 
 
 def _records(data: OpenedData) -> Iterator[tuple[str, Record, str]]:

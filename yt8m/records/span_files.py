@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.span_rows import NO_CLASS
 
 CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
 _SPLITS = {"training": "train", "validation": "validate", "testing": "test"}  # by the names that ActivityNet gives them
@@ -33,17 +35,38 @@ class FoundSpan(NamedTuple):
     score: float = 1.0
 
 
+class Seen(NamedTuple):
+    """Where people have rated every class in a video; times are seconds.
+
+    Attributes:
+      is_whole: whether they did in all of it.
+      parts: the times at which they did.
+      empty: those of these at which the video shows no class.
+    """
+
+    is_whole: bool
+    parts: Sequence[tuple[float, float]]
+    empty: Sequence[tuple[float, float]]
+
+
 class VideoSpans(NamedTuple):
     """The spans of a video of some seconds.
 
     Attributes:
       split: the split of the records that have the video, such as `train`; empty if nothing says it.
+      seen: where people have looked for spans; None for spans of a model.
     """
 
     video: str
     seconds: float
     spans: Sequence[FoundSpan]
     split: str = ""
+    seen: Seen | None = None
+
+    @property
+    def is_partly_seen(self) -> bool:
+        """Whether people have looked for spans in some of the video alone."""
+        return self.seen is not None and not self.seen.is_whole
 
 
 class EvaluatedFilm(NamedTuple):
@@ -82,7 +105,26 @@ class SpanFile(NamedTuple):
         """Writes the file, whole or not at all, and says how many spans it has."""
         text = {CSV: self._table, LABEL_STUDIO: self._tasks, ACTIVITYNET: self._activitynet}[self.form](videos, names)
         storage.write(self.path, text)
+        if remark := self._remark(videos):
+            print(remark, file=sys.stderr)
         print(f"{sum(len(video.spans) for video in videos)} spans of {len(videos)} videos are in {self.path}")
+
+    def _remark(self, videos: Sequence[VideoSpans]) -> str:
+        """How to read the file so that what nobody has looked at stays unknown; empty if all was looked at."""
+        partly = [video for video in videos if video.is_partly_seen]
+        if self.form == LABEL_STUDIO:
+            partly = [video for video in partly if video.seen and not video.seen.parts]  # other tasks say their parts
+        if not partly:
+            return ""
+        lost = {
+            CSV: "(none) marks what they have seen without a class",
+            LABEL_STUDIO: "nothing is known of these, and the flag leaves unknown what others show outside their spans",
+            ACTIVITYNET: "this format cannot say what they have seen without a class, but --spans_format=csv can",
+        }[self.form]
+        return (
+            f"{self.path}: people have not looked at all of {len(partly)} videos, so read the file by make-records "
+            f"--annotated=spans; {lost}"
+        )
 
     def _table(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
         return table_text(videos, names, self.are_labels)
@@ -93,7 +135,7 @@ class SpanFile(NamedTuple):
         for video in videos:
             results = [self._timeline_label(number, span, names) for number, span in enumerate(video.spans)]
             split = {"split": video.split} if video.split else {}
-            task: dict[str, Any] = {"data": {"video": video.video, **split}}
+            task: dict[str, Any] = {"data": {"video": video.video, **split, **_parts(video)}}
             if self.are_labels:
                 task["annotations"] = [{"completed_by": 1, "result": results}]
             else:
@@ -135,12 +177,21 @@ class SpanFile(NamedTuple):
         return {"label": names.name(span.number), "segment": [round(span.start, 3), round(span.end, 3)]}
 
 
+def _parts(video: VideoSpans) -> dict[str, str]:
+    """The data of a task that say which parts people have looked at; empty if they have seen all, or nothing."""
+    if not (video.is_partly_seen and video.seen and video.seen.parts):
+        return {}
+    return {"parts": ", ".join(f"{start:.3f}-{end:.3f}" for start, end in video.seen.parts)}
+
+
 def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool = False) -> str:
     """The text of a table with a row for each span.
 
     A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score,
-    but the split of their video if one is known.
+    but the split of their video if one is known. If people have not looked at all of some video, the parts in which
+    they saw no class have rows, too.
     """
+    has_empty = any(video.is_partly_seen for video in videos)
     text, has_splits = io.StringIO(), any(video.split for video in videos)
     writer = csv.writer(text, lineterminator="\n")
     last_columns = ("split",) * has_splits if are_labels else ("score",)
@@ -150,6 +201,9 @@ def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool
         for span in video.spans:
             cells = f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number)
             writer.writerow((video.video, *cells, *(of_video if are_labels else (f"{span.score:.6f}",))))
-        if not video.spans:
+        empty = video.seen.empty if has_empty and video.seen else ()
+        for start, end in empty:
+            writer.writerow((video.video, f"{start:.3f}", f"{end:.3f}", NO_CLASS, *of_video))
+        if not video.spans and not empty:
             writer.writerow((video.video, "", "", "", *(of_video if are_labels else ("",))))
     return text.getvalue()
