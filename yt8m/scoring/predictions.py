@@ -70,7 +70,8 @@ def _refuse_options(
     config: PredictConfig, settings: Mapping[str, Any], files: str, other: tuple[str, str], remedy: str = ""
 ) -> None:
     """Refuses what only video files have: options, settings of extractors, and one more option, by name and value."""
-    options = {"extractors": config.extractors, "timeline": config.timeline, "max_bad_packets": config.max_bad_packets}
+    options = [("extractors", config.extractors), ("timeline", config.timeline)]
+    options += [("max_bad_packets", config.max_bad_packets)]
     for name, value in (*options, other, *settings.items()):
         if value:
             kinds = "video files and records" if name == "spans" else "video files"
