@@ -36,6 +36,8 @@ def _matrix_of(labels: Any, index_of: Mapping[Any, int]) -> NDArray[np.bool_]:
     """The labels as bool [N, C]."""
     if hasattr(labels, "columns") and hasattr(labels, "to_numpy"):
         return _of_frame(labels, index_of)
+    if getattr(labels, "ndim", 0) == 1 and hasattr(labels, "tolist"):  # an array, or a column of a DataFrame
+        labels = labels.tolist()
     if isinstance(labels, list | tuple) and all(map(_are_names, labels)):
         matrix = np.zeros((len(labels), len(index_of)), np.bool_)
         for row, names in enumerate(labels):
@@ -52,9 +54,14 @@ def _are_names(row: Any) -> bool:
 
 
 def _of_frame(frame: Any, index_of: Mapping[Any, int]) -> NDArray[np.bool_]:
-    """The labels of a DataFrame with a column for each class; a class without a column has no video."""
+    """The labels of a DataFrame with a column for each class."""
     matrix = np.zeros((len(frame), len(index_of)), np.bool_)
     places = [_index(str(name), index_of, "labels") for name in frame.columns]
+    if missing := [name for name, index in index_of.items() if index not in places]:
+        raise UsageError(
+            f"labels has no column for {len(missing)} of the {len(index_of)} classes, such as {missing[0]!r}; give one "
+            "of 0 if no video has the class."
+        )
     matrix[:, places] = _checked(frame.to_numpy(), len(places))
     return matrix
 
