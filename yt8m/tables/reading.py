@@ -49,6 +49,10 @@ class ColumnTable:
         for rows in self._source.batches(size, skip, list(dict.fromkeys(self._names.values()))):
             yield rows._replace(cells={name: rows.cells[column] for name, column in self._names.items()})
 
+    def column_of(self, name: str) -> str:
+        """The column of the table that a name of the caller stands for; empty if there is none."""
+        return self._names.get(name, "")
+
     def line_of(self, row: int) -> int:
         """The line of a row in the file; 0 if the file has no lines."""
         return self._source.line_of(row)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from own_clips import read, write_table
 
 from yt8m.command_line import cli
-from yt8m.datasets.make_records.human_labels import Decision
+from yt8m.datasets.make_records.human_labels import Decision, read_decisions
 from yt8m.datasets.make_records.span_cells import ClassSpan
 from yt8m.datasets.make_records.span_corrections import corrected
 from yt8m.errors import RunError, UsageError
@@ -146,3 +146,22 @@ def test_decisions_on_spans_that_change_nothing_are_said(table: str, capsys: pyt
     assert "line 2: 'weld' of 'a' is said to be wrong, but the table does not have it at this time" in text
     make(table, "1,b,cut,wrong,.9,15,25,yes")
     assert "changed nothing" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "times"),
+    [
+        (("start", "end"), ("5", "9.5")),
+        (("start_ms", "end_ms"), ("5000", "9500")),
+        (("start_min", "end_min"), ("0:05", "0:09.5")),
+    ],
+)
+def test_times_of_decisions_have_the_unit_of_their_columns(
+    names: tuple[str, str], times: tuple[str, str], tmp_path: pathlib.Path
+) -> None:
+    path = write_table(
+        tmp_path / "d.csv",
+        [["a", "cut", "missing", *times, "yes"]],
+        ",".join(["video", "class", "kind", *names, "decision"]),
+    )
+    assert [decision.span for decision in read_decisions(str(path))] == [(5.0, 9.5)]

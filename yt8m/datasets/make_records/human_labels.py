@@ -35,9 +35,10 @@ from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes, id_text
-from yt8m.tables import encodings
+from yt8m.tables import encodings, time_columns
 from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
 from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
+from yt8m.tables.meanings import normalized
 from yt8m.tables.reading import Row, open_columns
 from yt8m.tables.sources import Rows, Table
 from yt8m.tables.times import is_empty, parse_time
@@ -101,12 +102,13 @@ def read_decisions(path: str) -> list[Decision]:
     """Reads all rows of a table of decisions, a CSV file with at least the columns `COLUMNS`."""
     storage.refuse_missing(path, "corrections", "`yt8m audit` writes a decisions.csv")
     table = open_columns("--corrections", path, COLUMNS, TIMES)
-    decisions = [_parse_decision(path, row) for row in table.rows()]
+    units = [time_columns.divided(normalized(table.column_of(name))).unit for name in TIMES]
+    decisions = [_parse_decision(path, row, units) for row in table.rows()]
     _refuse_contradictions(path, decisions, lambda label: label)
     return decisions
 
 
-def _parse_decision(path: str, row: Row) -> Decision:
+def _parse_decision(path: str, row: Row, units: Sequence[str]) -> Decision:
     """The decision in a row; raises `RunError`, with `path` and its place, if a cell cannot be used."""
     video, label, kind, answer = (row.cells[name] for name in COLUMNS)
     label, kind, answer = (
@@ -123,12 +125,12 @@ def _parse_decision(path: str, row: Row) -> Decision:
         raise RunError(f"{path}, {row.place}: the {'class' if video.strip() else 'video'} is empty.")
     name = id_bytes(text_of_spreadsheet(video).encode("utf-8", "surrogateescape"))
     text = clean_name(text_of_spreadsheet(label))
-    return Decision(row.number, name, text, kind, _DECISIONS[answer], _parse_span(path, row))
+    return Decision(row.number, name, text, kind, _DECISIONS[answer], _parse_span(path, row, units))
 
 
-def _parse_span(path: str, row: Row) -> tuple[float, float] | None:
-    """The start and the end in a row; None if it has neither."""
-    cells = [row.cells.get(name, "") for name in TIMES]
+def _parse_span(path: str, row: Row, units: Sequence[str]) -> tuple[float, float] | None:
+    """The start and the end in a row, whose columns have the units; None if it has neither."""
+    cells = [time_columns.in_seconds(row.cells.get(name, ""), unit) for name, unit in zip(TIMES, units, strict=True)]
     if all(map(is_empty, cells)):
         return None
     with refusing(lambda error: RunError(f"{path}, {row.place}: a time is {error}.")):
