@@ -89,6 +89,7 @@ def test_batches_cover_all_videos_in_order() -> None:
         (FRAMES[np.newaxis], "Reshape your data"),
         (ROWS[:0], "0 sample"),
         (ROWS[:, :0], "0 feature"),
+        (np.ma.masked_equal(ROWS, 5), "masked values"),
         (np.where(ROWS == 5, np.nan, ROWS), "NaN or inf, first in row 1"),
         (np.where(ROWS == 5, np.inf, ROWS), "NaN or inf, first in row 1"),
         (np.where(ROWS == 5, 1e300, ROWS.astype(float)), "row 1"),

@@ -20,6 +20,14 @@ def test_every_spelling_finds_the_value() -> None:
     assert dict(NamedFigures(gap=1)) == {"gap": 1}
 
 
+@pytest.mark.parametrize("stored", ["gap_tail", "GAP tail"])
+def test_the_figures_of_thirds_of_the_classes_are_found_too(stored: str) -> None:
+    figures = NamedFigures({stored: 0.25, "map_tails": 1, "of tail": 2})
+    assert figures["GAP tail"] == figures["gap_tail"] == 0.25
+    for other in ("mAP tail", "GAP head", "tail", "map"):
+        assert other not in figures
+
+
 def test_other_keys_are_those_of_a_dict() -> None:
     figures = NamedFigures(step=3, GAP=None)
     assert (figures["step"], figures.get("none"), figures.get("none", 5), figures.short()) == (3, None, 5, "")

@@ -212,6 +212,8 @@ def _as_array(values: Any, name: str) -> NDArray[np.float32] | None:
 
 
 def _floats(values: Any, name: str) -> NDArray[np.float32]:
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} has masked values, which are not supported: fill them, as by {name}.filled(0).")
     try:
         array = np.asarray(values)
     except ValueError as error:

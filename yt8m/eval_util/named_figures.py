@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from yt8m.eval_util.metrics import THIRDS
+
 # {the spelling in Python, in logs and in tables: other keys of the same figure}
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "GAP": ("gap",),
@@ -21,6 +23,16 @@ def spelling_of(key: str) -> str:
     return _SPELLING_OF.get(key, key)
 
 
+def _keys_of(key: str) -> list[str]:
+    """All keys of the figure with this key; also those of a third of the classes, such as `GAP tail` and `gap_tail`."""
+    name, sign, third = key.rpartition(" " if " " in key else "_")
+    if third not in THIRDS:
+        name, sign, third = key, "", ""
+    spelling = spelling_of(name)
+    keys = [spelling, *SPELLINGS.get(spelling, ())]
+    return [f"{each}{between}{third}" for each in keys for between in ((" ", "_") if sign else ("",))]
+
+
 class NamedFigures(dict[str, Any]):
     """A dict in which `GAP`, `mAP`, `Hit@1`, `PERR` and `loss` are found by all their spellings.
 
@@ -29,8 +41,7 @@ class NamedFigures(dict[str, Any]):
     """
 
     def __missing__(self, key: str) -> Any:
-        name = spelling_of(key)
-        for other in (name, *SPELLINGS.get(name, ())):
+        for other in _keys_of(key) if isinstance(key, str) else ():
             if dict.__contains__(self, other):
                 return dict.__getitem__(self, other)
         raise KeyError(key)

@@ -129,9 +129,9 @@ class EvaluationReport(NamedFigures):
         self.intervals, self.thresholds = dict(intervals or {}), dict(thresholds or {})
 
     @property
-    def figures(self) -> dict[str, float | None]:
+    def figures(self) -> NamedFigures:
         """{name: value} of `GAP`, `mAP`, `Hit@1`, `PERR` and `loss`; None for a value that is not defined."""
-        return self.spelled()
+        return NamedFigures(self.spelled())
 
     @property
     def classes(self) -> list[Mapping[str, Any]]:
@@ -170,6 +170,12 @@ def _spelled(figures: Any) -> dict[str, Any]:
     return {spelling_of(name): value for name, value in figures.items()} if isinstance(figures, Mapping) else {}
 
 
+def _with_names(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose `figures`, if it has some, are found by all their spellings."""
+    figures = row.get("figures")
+    return {**row, "figures": NamedFigures(figures)} if isinstance(figures, Mapping) else dict(row)
+
+
 class ResultRows(list[dict[str, Any]]):
     """A list of rows, each a dict, that knows what they are.
 
@@ -179,7 +185,7 @@ class ResultRows(list[dict[str, Any]]):
     """
 
     def __init__(self, kind: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
-        super().__init__(map(dict, rows))
+        super().__init__(map(_with_names, rows))
         self.kind, self.columns = kind, tuple(columns)
 
     def to_frame(self) -> pandas.DataFrame:
