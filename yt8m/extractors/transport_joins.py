@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from yt8m.extractors import containers
 
 _HEAD = 1 << 10  # bytes at the start that show the size of the packets
-_MOST_READ = 16 << 20  # bytes after a place in which a gap is looked for
+_USUALLY_READ = 1 << 20  # bytes after a place in which a gap is looked for: a film may consist of a thousand pieces
+_MOST_READ = 16 << 20  # so many if there is none in them
 _NULL = 0x1FFF  # the number of the stream of packets that only fill space
 
 
@@ -29,28 +30,29 @@ def begins_at_gap(file: BinaryIO, place: int, stream: int) -> bool:
       place: the first byte of a packet.
       stream: the number by which the packets name their stream (PID).
     """
-    headers = _headers(file, place)
-    streams = (headers[:, 1] & 0x1F).astype(np.int64) << 8 | headers[:, 2]
-    has_payload = (headers[:, 3] & 0x10 != 0) & (streams != _NULL)
-    headers, streams = headers[has_payload], streams[has_payload]
-    gaps = _gaps(streams, headers[:, 3] & 0x0F)
-    of_stream = np.flatnonzero(streams == stream)
-    at = next((number for number in of_stream if gaps[number]), None)
-    if at is None:
-        return False
-    previous = of_stream[of_stream < at][-1]
-    tables = np.flatnonzero(streams[previous:at] == 0) + previous
-    return any(_all_begin(headers[table : at + 1], streams[table : at + 1], gaps[table:at]) for table in tables)
+    for size in (_USUALLY_READ, _MOST_READ):
+        headers = _headers(file, place, size)
+        streams = (headers[:, 1] & 0x1F).astype(np.int64) << 8 | headers[:, 2]
+        has_payload = (headers[:, 3] & 0x10 != 0) & (streams != _NULL)
+        headers, streams = headers[has_payload], streams[has_payload]
+        gaps = _gaps(streams, headers[:, 3] & 0x0F)
+        of_stream = np.flatnonzero(streams == stream)
+        at = next((number for number in of_stream if gaps[number]), None)
+        if at is not None:
+            previous = of_stream[of_stream < at][-1]
+            tables = np.flatnonzero(streams[previous:at] == 0) + previous
+            return any(_all_begin(headers[table : at + 1], streams[table : at + 1], gaps[table:at]) for table in tables)
+    return False
 
 
-def _headers(file: BinaryIO, place: int) -> NDArray[np.uint8]:
-    """The four bytes of header of each packet from a place on; none where the file is no transport stream."""
+def _headers(file: BinaryIO, place: int, most: int) -> NDArray[np.uint8]:
+    """The headers, of four bytes, of the packets in `most` bytes from a place on; none of other files."""
     file.seek(0)
     size, offset = containers.transport_packets(file.read(_HEAD))
     if not size or place < 0:
         return np.zeros((0, 4), np.uint8)
     file.seek(place // size * size)
-    content = file.read(_MOST_READ // size * size)
+    content = file.read(most // size * size)
     packets = np.frombuffer(content, np.uint8)[: len(content) // size * size].reshape(-1, size)
     return packets[packets[:, offset] == containers.TRANSPORT_SYNC, offset : offset + 4]
 
