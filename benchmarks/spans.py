@@ -22,7 +22,7 @@ from benchmarks.measure import Measured, repeat
 from yt8m.command_line import cli
 from yt8m.eval_util.span_joining import JoinRule, join_cells
 from yt8m.eval_util.span_metrics import MatchedSpans, SpanTable
-from yt8m.tables.times import union
+from yt8m.tables.words.times import union
 
 CLASSES, SIZE, NOISE = 30, 64, 1.0
 _WIDE = 1152  # values of a frame of YouTube-8M

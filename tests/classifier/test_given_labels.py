@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from yt8m import UsageError
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_labels import labels_of
-from yt8m.tables.label_forms import find_form
+from yt8m.tables.cells.label_forms import find_form
 
 NAMES = [["cat", "dog"], [], ["dog"], ["ant", "cat"]]
 MATRIX = np.array([[0, 1, 1], [0, 0, 0], [0, 0, 1], [1, 1, 0]])

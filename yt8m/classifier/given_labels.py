@@ -13,9 +13,9 @@ from yt8m.classifier import label_frames, label_texts
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.label_texts import decoded, is_missing, shown, sorted_names, spelled
 from yt8m.records.vocabulary import has_control_character
-from yt8m.tables import label_lists
-from yt8m.tables.class_names import is_nothing
-from yt8m.tables.separators import AUTO
+from yt8m.tables.cells import label_lists
+from yt8m.tables.cells.separators import AUTO
+from yt8m.tables.words.class_names import is_nothing
 
 _LISTS = "Give lists of names: an empty one is a video without label."
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.label_texts import is_missing, shown
-from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS
-from yt8m.tables.facts import Facts
+from yt8m.tables.columns.facts import Facts
+from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 
 
 def class_columns(frame: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:

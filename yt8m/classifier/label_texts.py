@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.classifier.data_errors import DataError, refusing_arguments
-from yt8m.tables import label_lists, separators
-from yt8m.tables.class_names import clean_name, is_nothing
-from yt8m.tables.label_forms import find_form
-from yt8m.tables.splitting import LabelForm, hashable
+from yt8m.tables.cells import label_lists, separators
+from yt8m.tables.cells.label_forms import find_form
+from yt8m.tables.cells.splitting import LabelForm, hashable
+from yt8m.tables.words.class_names import clean_name, is_nothing
 
 _MOST_SHOWN = 60  # characters of a value in a message
 # Keys of an object such as {"label": 3}, whose value may be the number of a class.

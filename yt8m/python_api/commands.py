@@ -28,7 +28,7 @@ from yt8m.scoring import video_features
 from yt8m.scoring.model_input import Data
 from yt8m.storage import copies, temporary
 from yt8m.tables.reading import find_column
-from yt8m.tables.sources import refuse_repeated_columns
+from yt8m.tables.sources.source import refuse_repeated_columns
 
 Path = str | os.PathLike[str]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from yt8m.errors import UsageError
 from yt8m.records.record_parser import NumpyBatch
-from yt8m.tables.class_names import clean_name
+from yt8m.tables.words.class_names import clean_name
 
 _FORMS = "for each video the name of its label or a list of names, or 0 and 1, [videos, classes]"
 

@@ -7,9 +7,9 @@ import math
 from yt8m import storage
 from yt8m.errors import UsageError, suggestion
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.tables import columns
-from yt8m.tables.class_names import clean_name
+from yt8m.tables.columns import table_columns
 from yt8m.tables.reading import Row, open_columns
+from yt8m.tables.words.class_names import clean_name
 
 _COLUMNS = ("class", "weight")
 
@@ -49,7 +49,7 @@ def _parse_class(row: Row, numbers: dict[str, int], num_classes: int, where: str
 
 
 def _parse_weight(text: str, where: str) -> float:
-    weight = columns.number(text, columns.has_decimal_comma(text))
+    weight = table_columns.number(text, table_columns.has_decimal_comma(text))
     if not 0 <= weight < math.inf:
         raise UsageError(f"{where}: the weight is {text[:40]!r}; expected a number of at least 0.")
     return weight

@@ -37,7 +37,7 @@ from yt8m import storage
 from yt8m.errors import RunError, refusing
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.tables.dialects import parse_rows
+from yt8m.tables.sources.dialects import parse_rows
 
 # The name of the file, and the folder of a run into which an evaluation writes it.
 NAME, EVALUATION = "thresholds.csv", "eval"

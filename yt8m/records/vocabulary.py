@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import prediction_files, vocabulary_forms
-from yt8m.tables import encodings
-from yt8m.tables.dialects import parse_rows
+from yt8m.tables.sources import encodings
+from yt8m.tables.sources.dialects import parse_rows
 
 NAME = "vocabulary.csv"
 _RENAMES = ["old", "new"]  # the columns of a file of --rename

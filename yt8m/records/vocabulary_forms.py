@@ -14,9 +14,9 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.errors import UsageError
-from yt8m.tables import encodings
-from yt8m.tables.dialects import sniff
-from yt8m.tables.meanings import normalized, words
+from yt8m.tables.sources import encodings
+from yt8m.tables.sources.dialects import sniff
+from yt8m.tables.words.meanings import normalized, words
 
 _NUMBERS = [normalized(name) for name in words("index id class_id class_index label_id category_id number idx")]
 _NAMES = [

@@ -20,7 +20,7 @@ from yt8m.scoring.film_scores import score_films
 from yt8m.scoring.model_input import refuse_nan_in
 from yt8m.scoring.predict_config import PredictConfig, describe_classes, few_positives, show_classes, tagger_for
 from yt8m.scoring.scorer import ScoredClasses, best_classes, tags
-from yt8m.tables import array_source
+from yt8m.tables.sources import array_source
 
 ENDINGS = (".npy", ".npz")
 _IDS = ("id", "ids")  # arrays of an .npz file that have the ids of the videos, as `predict --features` writes them

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from yt8m.tables import class_columns, span_rows
-from yt8m.tables.facts import Facts
-from yt8m.tables.roles import Roles
-from yt8m.tables.sources import Source
+from yt8m.tables import span_rows
+from yt8m.tables.columns import class_columns
+from yt8m.tables.columns.facts import Facts
+from yt8m.tables.columns.roles import Roles
+from yt8m.tables.sources.source import Source
 
 
 def describe(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables import denials
-from yt8m.tables.meanings import columns_flag, normalized, words
-from yt8m.tables.rewritten import number_of, place_of
-from yt8m.tables.roles import Roles
-from yt8m.tables.sources import MemorySource, Rows, Source
+from yt8m.tables.columns import denials
+from yt8m.tables.columns.roles import Roles
+from yt8m.tables.sources.rewritten import number_of, place_of
+from yt8m.tables.sources.source import MemorySource, Rows, Source
+from yt8m.tables.words.meanings import columns_flag, normalized, words
 
 LABELS = "labels of all rows"  # the column of the merged rows
 _ROWS_AT_ONCE = 8192

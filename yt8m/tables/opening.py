@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from yt8m import file_kinds, storage
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import annotators, json_source, label_tracks, word_lists, workbook_source
-from yt8m.tables.array_source import ArraySource
-from yt8m.tables.arrow_source import ArrowSource
-from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.encodings import open_bytes
-from yt8m.tables.sources import Source, odd_table, refuse_unreadable
+from yt8m.tables.exports import annotators, json_source, label_tracks
+from yt8m.tables.sources import word_lists, workbook_source
+from yt8m.tables.sources.array_source import ArraySource
+from yt8m.tables.sources.arrow_source import ArrowSource
+from yt8m.tables.sources.csv_source import CsvSource
+from yt8m.tables.sources.encodings import open_bytes
+from yt8m.tables.sources.source import Source, odd_table, refuse_unreadable
 
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".tab", ".lst", ".list")
 _ARROW_ENDINGS = (".parquet", ".pq", ".arrow", ".feather", ".ipc")

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables import encodings
-from yt8m.tables.columns import INVENTED
-from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.json_source import KEY, VALUE
-from yt8m.tables.meanings import meaning_of, normalized, other_names
+from yt8m.tables.exports.json_source import KEY, VALUE
 from yt8m.tables.opening import is_text_table, open_pairs, open_source
-from yt8m.tables.sources import Rows, Source
+from yt8m.tables.sources import encodings
+from yt8m.tables.sources.csv_source import CsvSource
+from yt8m.tables.sources.source import Rows, Source
+from yt8m.tables.words.meanings import INVENTED, meaning_of, normalized, other_names
 
 _ROWS_AT_ONCE = 8192
 _CELL = re.compile(r"[+-]?\d+([.,]\d+)?|\w+://.*")  # what the name of a column is not

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables import time_commas
-from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.meanings import normalized
+from yt8m.tables.columns import time_commas
+from yt8m.tables.columns.roles import Roles
 from yt8m.tables.merging import LABELS, Merger
-from yt8m.tables.roles import Roles
-from yt8m.tables.sources import MemorySource, Rows, Source
-from yt8m.tables.time_columns import (
+from yt8m.tables.sources.csv_source import CsvSource
+from yt8m.tables.sources.source import MemorySource, Rows, Source
+from yt8m.tables.words.meanings import normalized
+from yt8m.tables.words.time_columns import (
     CLOCK,
     END,
     FRAME_RATES,
@@ -26,7 +26,7 @@ from yt8m.tables.time_columns import (
     is_length_of_video,
     per_second,
 )
-from yt8m.tables.times import NotATimeError, Span, is_clock, is_empty, parse_time
+from yt8m.tables.words.times import NotATimeError, Span, is_clock, is_empty, parse_time
 
 # Columns of the merged rows.
 SPANS, PROBLEMS, SECONDS = COLUMNS = ("spans of all rows", "what is wrong with a span", "length of the video")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from yt8m.tables import separators
+from yt8m.tables.cells import separators
 
 # The values of --rows: what a row with a start and an end is.
 SPANS = "spans"

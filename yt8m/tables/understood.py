@@ -11,39 +11,29 @@ from typing import Any
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables import (
-    class_columns,
-    denials,
-    descriptions,
-    footers,
-    label_checks,
-    label_studio_spans,
-    merging,
-    odd_labels,
-    separators,
-    span_ranges,
-    span_rows,
-    span_shapes,
-    turned,
-    workbook_times,
-)
-from yt8m.tables.arrow_source import as_arrays
-from yt8m.tables.class_names import NameCleaner
-from yt8m.tables.columns import TableColumns, matrix, number_list
-from yt8m.tables.csv_source import CsvSource
-from yt8m.tables.facts import Facts, examine, refuse_remarks, refuse_types
-from yt8m.tables.label_forms import find_form
-from yt8m.tables.label_lists import NotAListError
-from yt8m.tables.meanings import meaning_of, split_name
+from yt8m.tables import descriptions, merging, span_rows
+from yt8m.tables.cells import odd_labels, separators
+from yt8m.tables.cells.label_forms import find_form
+from yt8m.tables.cells.label_lists import NotAListError
+from yt8m.tables.cells.splitting import LabelForm
+from yt8m.tables.columns import class_columns, denials, label_checks, workbook_times
+from yt8m.tables.columns.facts import Facts, examine, refuse_remarks, refuse_types
+from yt8m.tables.columns.roles import RoleFinder, Roles
+from yt8m.tables.columns.table_columns import TableColumns, matrix, number_list, parse_columns
+from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.opening import open_source
-from yt8m.tables.rewritten import place_of
-from yt8m.tables.roles import RoleFinder, Roles, parse_columns
-from yt8m.tables.sources import Rows, Source, odd_table
-from yt8m.tables.splitting import LabelForm
+from yt8m.tables.shapes import span_ranges, span_shapes, turned
+from yt8m.tables.sources import footers
+from yt8m.tables.sources.arrow_source import as_arrays
+from yt8m.tables.sources.csv_source import CsvSource
+from yt8m.tables.sources.rewritten import place_of
+from yt8m.tables.sources.source import Rows, Source, odd_table
+from yt8m.tables.sources.text_columns import TextColumn, filled
 from yt8m.tables.table_flags import SPANS as SPANS
 from yt8m.tables.table_flags import VIDEOS as VIDEOS
 from yt8m.tables.table_flags import TableFlags as TableFlags
-from yt8m.tables.text_columns import TextColumn, filled
+from yt8m.tables.words.class_names import NameCleaner
+from yt8m.tables.words.meanings import meaning_of, split_name
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
@@ -75,7 +65,8 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     if not (chosen or features or flags.rows or flags.extra_columns):
         source, facts = turned.by_video(source, facts)
     if flags.rows == SPANS or (flags.can_have_spans and not flags.rows):
-        label_studio_spans.refuse_small_exports(path, facts)
+        firsts = {name: column.filled[:1] for name, column in facts.items()}
+        label_studio_spans.refuse_small_exports(path, firsts)
     columns = TableColumns(source, facts, chosen, flags.extra_columns, flags.vocabulary)
     finder = RoleFinder(columns, flags.path_endings, flags.splits, flags.rows == SPANS, flags.frame_rate > 0)
     roles = finder.find(flags.needs_labels)

@@ -29,8 +29,8 @@ from yt8m.runs.opened_run import OpenedRun, open_run
 from yt8m.scoring.video_features import refuse_code, refuse_other_weights
 from yt8m.storage import copies
 from yt8m.storage.new_outputs import new_output
-from yt8m.tables.class_names import clean_name
 from yt8m.tables.reading import open_columns
+from yt8m.tables.words.class_names import clean_name
 from yt8m.training.checkpoint_import import write_run
 
 # Names of the variables of a `LogisticModel`: weights [D, C] and biases [C], for D values of the features, C classes.

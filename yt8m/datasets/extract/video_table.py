@@ -14,12 +14,12 @@ from yt8m.errors import UsageError
 from yt8m.extractors import video_paths
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 from yt8m.options import about_flags
-from yt8m.tables import separators
-from yt8m.tables.class_names import clean_name, is_nothing
-from yt8m.tables.meanings import SPLIT_WORDS, split_name
+from yt8m.tables.cells import separators
 from yt8m.tables.opening import is_table
-from yt8m.tables.sources import Rows, folder_of
+from yt8m.tables.sources.source import Rows, folder_of
 from yt8m.tables.understood import TableFlags, UnderstoodTable, understand
+from yt8m.tables.words.class_names import clean_name, is_nothing
+from yt8m.tables.words.meanings import SPLIT_WORDS, split_name
 
 _VIDEO_ENDINGS = (*ENDINGS, *OTHER_ENDINGS)
 _CONTROL_CHARACTER_PROBLEM = "the path holds a line break or another control character"

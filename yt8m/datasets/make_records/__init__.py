@@ -41,7 +41,7 @@ from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
 from yt8m.storage import sending
-from yt8m.tables import label_tracks
+from yt8m.tables.exports import label_tracks
 
 # A batch has at most this many bytes of features and this many rows, so that its features fit into the CPU cache.
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192

@@ -21,10 +21,10 @@ from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.tables import separators
-from yt8m.tables.class_names import clean_name
-from yt8m.tables.separators import AUTO
+from yt8m.tables.cells import separators
+from yt8m.tables.cells.separators import AUTO
 from yt8m.tables.understood import SPANS, VIDEOS
+from yt8m.tables.words.class_names import clean_name
 
 # Labels that are numbers, such as years, need not be meant as class numbers. They are refused if there would be at
 # least `_FEW_CLASSES` classes, and at least `_MOST_CLASSES_PER_LABEL` times as many classes as labels.

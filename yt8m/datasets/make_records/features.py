@@ -19,8 +19,8 @@ from yt8m.errors import RunError, UsageError, first_line
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 from yt8m.records.record_parser import unfit_rows
-from yt8m.tables.array_source import as_array, describe_no_array, describe_zip_bomb
-from yt8m.tables.sources import Rows, Table, folder_of
+from yt8m.tables.sources.array_source import as_array, describe_no_array, describe_zip_bomb
+from yt8m.tables.sources.source import Rows, Table, folder_of
 
 Arrays = dict[str, NDArray[Any]]  # {name of a feature: its values}
 _ROWS_AT_ONCE = 8192  # number of rows whose paths are read at a time

@@ -35,13 +35,14 @@ from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.eval_util.arrays import Ints64
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
 from yt8m.records.shards import id_bytes, id_text
-from yt8m.tables import encodings, time_columns
-from yt8m.tables.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
-from yt8m.tables.label_studio import Answer, choices_by_person, combine_choices
-from yt8m.tables.meanings import normalized
+from yt8m.tables.exports.label_studio import Answer, choices_by_person, combine_choices
 from yt8m.tables.reading import Row, open_columns
-from yt8m.tables.sources import Rows, Table
-from yt8m.tables.times import is_empty, parse_time
+from yt8m.tables.sources import encodings
+from yt8m.tables.sources.source import Rows, Table
+from yt8m.tables.words import time_columns
+from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
+from yt8m.tables.words.meanings import normalized
+from yt8m.tables.words.times import is_empty, parse_time
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; see `Answer`

@@ -21,10 +21,10 @@ from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes, DataSetFla
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records.groups import Groups, hashes
 from yt8m.records.groups import digests as digests_of
-from yt8m.tables.class_names import clean_name
-from yt8m.tables.sources import Rows, Table
-from yt8m.tables.text_columns import NameLists, TextColumn
-from yt8m.tables.times import NotATimeError, parse_time
+from yt8m.tables.sources.source import Rows, Table
+from yt8m.tables.sources.text_columns import NameLists, TextColumn
+from yt8m.tables.words.class_names import clean_name
+from yt8m.tables.words.times import NotATimeError, parse_time
 
 _ROWS_AT_ONCE = 8192  # number of rows that `RowReader.scan` reads at a time
 # A character that ids, labels, and paths of video files found by a pattern must not hold.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from yt8m.datasets.make_records.classes import WHOLE
 from yt8m.errors import RunError, UsageError
 from yt8m.records import shards
-from yt8m.tables.times import Span, union
+from yt8m.tables.words.times import Span, union
 
 _ROUNDING = 1e-6  # seconds
 _OTHER_UNITS = (

@@ -11,7 +11,7 @@ from yt8m.datasets.make_records.classes import Classes
 from yt8m.datasets.make_records.human_labels import MISSING, CorrectedLabels, Corrections, Decision, class_lookup
 from yt8m.datasets.make_records.rows import Labels
 from yt8m.datasets.make_records.span_cells import ClassSpan, number_spans
-from yt8m.tables.times import Span
+from yt8m.tables.words.times import Span
 
 
 class CorrectedSpans(NamedTuple):

@@ -16,10 +16,10 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.records.row_file import ArrayFile
 from yt8m.storage import copies
-from yt8m.tables.array_source import as_array, check_lengths, describe_no_array, describe_zip_bomb, load_arrays
-from yt8m.tables.meanings import meaning_of
-from yt8m.tables.sources import Rows, Table, refuse_unreadable
+from yt8m.tables.sources.array_source import as_array, check_lengths, describe_no_array, describe_zip_bomb, load_arrays
+from yt8m.tables.sources.source import Rows, Table, refuse_unreadable
 from yt8m.tables.understood import TableFlags, UnderstoodTable, understand
+from yt8m.tables.words.meanings import meaning_of
 
 _NO_PATH_REMEDY = (
     " The column path names a file of features for each row; --array=FILE takes the features of all rows from one "

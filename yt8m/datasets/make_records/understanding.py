@@ -8,9 +8,9 @@ from typing import Protocol
 
 from yt8m.datasets.make_records.classes import WHOLE, Classes, DataSetFlags, find_vocabulary, refuse_unclear_labels
 from yt8m.datasets.make_records.rows import Scan, split_names
-from yt8m.tables import separators
-from yt8m.tables.class_names import clean_name
+from yt8m.tables.cells import separators
 from yt8m.tables.understood import TableFlags
+from yt8m.tables.words.class_names import clean_name
 
 _JOINER = ";"  # between labels in tables that the project writes
 _RARE, _COMMON = 2, 3  # a class of at most `_RARE` videos may be a slip of one that has `_COMMON` times as many

@@ -1,0 +1,203 @@
+"""How labels are written in the cells of a column: names, names with a separator, lists, 0/1 vectors, numbers.
+
+The form is found from the cells, and then each cell is read by it. A cell that does not fit is an error of its row.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import UsageError
+from yt8m.tables.cells import bracketed, label_lists, negations, odd_labels, quoted_fields, separators
+from yt8m.tables.cells.label_lists import NotAListError
+from yt8m.tables.cells.list_forms import NUMBER, form_of_lists, structured_form, vector_form
+from yt8m.tables.cells.splitting import LabelForm, Split, Splitter, has_entities, label_object, unescaped, whole_cell
+from yt8m.tables.words.class_names import WHOLE_FLOAT, is_nothing
+
+_PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
+_TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
+_BINARY = re.compile("0?b([01]+)")  # as Python writes the bits of a number
+_WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
+# What may stand around each label of a cell: the prefix of fastText, quotes, as Python writes bytes, and the marks of
+# lists in lines.
+_QUOTES = tuple(
+    map(
+        re.compile,
+        (
+            r"__label__(.+)",
+            r'"(.+)"',
+            r"'(.+)'",
+            "[\u201c\u201e](.+)[\u201d\u201c]",
+            "\u00ab(.+)\u00bb",
+            r"b'(.+)'",
+            r'b"(.+)"',
+        ),
+    )
+)
+_BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
+
+
+def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
+    """Finds how the labels of a column are written.
+
+    Args:
+      counts: {cell: number of rows}; lists are tuples here.
+      known_names: the names of the vocabulary, if there is one.
+    """
+    known_names = {unicodedata.normalize("NFC", name) for name in known_names}
+    odd_labels.refuse_replaced(set(counts) - known_names, source)
+    if any(map(has_entities, counts)) and not any(map(has_entities, known_names)):
+        return _of_entities(counts, flag, known_names, source)
+    filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}
+    if flag != separators.NONE:
+        odd_labels.refuse_lost_labels((cell if isinstance(cell, str | tuple) else str(cell) for cell in filled), source)
+    if flag not in (separators.AUTO, separators.NONE):
+        return _with_separator(filled, separators.parse_flag(flag), known_names, source)
+    if any(isinstance(cell, tuple | label_object) for cell in filled):
+        return structured_form(filled, known_names, source, find_form)
+    texts = {str(cell).strip(): count for cell, count in filled.items()}
+    if flag == separators.AUTO and (form := bracketed.find_form(texts)):
+        odd_labels.refuse_odd_names({name for text in texts for name in form.split(text)}, known_names, source)
+        return form
+    lists = [text for text in texts if label_lists.looks_like_list(text)]
+    if lists and flag == separators.AUTO and (form := form_of_lists(texts, lists, known_names, source)):
+        return form
+    if texts and flag == separators.AUTO and all(_BINARY.fullmatch(text) for text in texts):
+        _refuse_digits({text.partition("b")[2]: count for text, count in texts.items()}, source)
+    if texts and all(NUMBER.fullmatch(text) for text in texts):
+        if flag == separators.AUTO:
+            _refuse_digits(texts, source)
+        return _of_numbers(texts)
+    if flag == separators.NONE:
+        return LabelForm("", whole_cell, checked=frozenset(texts))
+    if _are_timed(texts):
+        return LabelForm("each with its start and end", _timed_names, has_times=True)
+    return _of_texts(texts, known_names, source)
+
+
+def _of_entities(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
+    """The form of cells with entities of HTML, whose `;` is no separator."""
+    plain: Counter[Any] = Counter()
+    for cell, count in counts.items():
+        plain[unescaped(cell)] += count
+    form = find_form(plain, flag, known_names, source)
+    return form._replace(split=lambda cell: form.split(unescaped(cell)))
+
+
+def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Collection[str], source: str) -> LabelForm:
+    """The form with the separator that the user named."""
+    texts = {str(cell): count for cell, count in cells.items() if not isinstance(cell, tuple | dict)}
+    separators.refuse_unused(separator, texts, known_names, source)
+    negations.refuse_denied([separators.split(text, separator) for text in texts], known_names, source)
+    return LabelForm(f"separated by {separators.show(separator)}", Splitter(separator), separator)
+
+
+class _Undecorated:
+    """Splits texts, and takes away what stands around each label."""
+
+    def __init__(self, split: Split, pattern: re.Pattern[str]) -> None:
+        self._split, self._pattern = split, pattern
+
+    def __call__(self, cell: Any) -> Sequence[str]:
+        names = [str(name).strip() for name in self._split(cell)]
+        return [match[1] if (match := self._pattern.fullmatch(name)) else name for name in names]
+
+
+def _decoration(pieces: Sequence[Sequence[str]], separator: str) -> re.Pattern[str] | None:
+    """The quotes or bullets around the labels of the cells that have several, or of all; None if there are none.
+
+    Some programs write quotes around most names alone, such as those with blanks.
+    """
+    several = [names for names in pieces if len(names) > 1] or pieces
+    patterns = (*_QUOTES, _BULLETS) if separator == "\n" else _QUOTES
+    names_in_cells = [name for names in several for name in names]
+    for pattern in patterns:
+        count = sum(pattern.fullmatch(name) is not None for name in names_in_cells)
+        if count and (count == len(names_in_cells) or (pattern is not _BULLETS and 2 * count > len(names_in_cells))):
+            return pattern
+    return None
+
+
+def _decorated(pattern: re.Pattern[str], separator: str, pieces: Sequence[Sequence[str]]) -> LabelForm:
+    """The form of labels with quotes or bullets around each."""
+    marks = "with bullets" if pattern is _BULLETS else "with __label__" if pattern is _QUOTES[0] else "in quotes"
+    separated = f", separated by {separators.show(separator)}" if separator else ""
+    split = _Undecorated(Splitter(separator) if separator else whole_cell, pattern)
+    checked = frozenset(name for names in pieces for name in split(separator.join(names)))
+    return LabelForm(f"{marks}{separated}", split, separator, checked=checked)
+
+
+def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: str) -> LabelForm:
+    """The form of texts that are names, perhaps with a separator."""
+    if form := quoted_fields.find_form(texts):
+        return form
+    if _are_hashtags(texts):
+        return LabelForm("as hashtags", _hashtags)
+    if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
+        odd_labels.refuse_scores(texts, source, always=True)
+    negations.refuse_negations(texts, known_names, source)
+    pieces_of_all = {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}
+    odd_labels.refuse_scores(pieces_of_all, source)
+    odd_labels.refuse_counts(pieces_of_all, known_names, source)
+    odd_labels.refuse_enumerations(pieces_of_all, known_names, source)
+    separator = separators.find_separator(texts, known_names, source)
+    odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
+    pieces = [separators.split(text, separator) if separator else [text] for text in texts]
+    negations.refuse_denied(pieces, known_names, source)
+    odd_labels.refuse_odd_names({name for names in pieces for name in names}, known_names, source)
+    is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
+    if (pattern := _decoration(pieces, separator)) and not is_known:
+        return _decorated(pattern, separator, pieces)
+    if not separator:
+        return LabelForm("", whole_cell, checked=frozenset(texts) | frozenset(known_names))
+    if vector := vector_form(pieces, source):
+        return vector(Splitter(separator), f" separated by {separators.show(separator)}")
+    checked = frozenset(part for names in pieces for part in names) | frozenset(known_names)
+    has_floats = all(NUMBER.fullmatch(name) for name in checked)
+    whole = [name for name in known_names if separator in name]
+    description = f"separated by {separators.show(separator)}"
+    return LabelForm(description, Splitter(separator, whole), separator, has_floats, checked)
+
+
+def _of_numbers(texts: Mapping[str, int]) -> LabelForm:
+    """The form of numbers, which pandas writes as 3.0 if some are missing."""
+    is_float = any(map(WHOLE_FLOAT.fullmatch, texts))
+    has_whole_floats = is_float and all(WHOLE_FLOAT.fullmatch(text) or text.isdigit() for text in texts)
+    return LabelForm("", whole_cell, has_whole_floats=has_whole_floats, checked=frozenset(texts))
+
+
+def _refuse_digits(texts: Mapping[str, int], source: str) -> None:
+    """Refuses `0010`, which may be one class, or say of each of four classes whether the video has it."""
+    if {len(text) for text in texts} == {max(map(len, texts))} and len(next(iter(texts))) > 2:
+        example = next((text for text in texts if text.startswith("0")), "")
+        if example and set("".join(texts)) == {"0", "1"}:
+            raise UsageError(
+                f"{source}: {example[:60]!r} may be the name of one class, or a 0/1 vector. Choose by "
+                f"--label_separator={separators.NONE} (one name), or write a blank between the 0 and 1 of a vector."
+            )
+
+
+def _are_hashtags(texts: Mapping[str, int]) -> bool:
+    """Whether each label begins with `#`, as in `#cat #dog`."""
+    return bool(texts) and all(re.fullmatch(r"(#[^#]*[^#\s][^#]*)+", text) for text in texts)
+
+
+def _hashtags(cell: Any) -> Sequence[str]:
+    return [name.strip(" ,;|") for name in str(cell).split("#")]
+
+
+def _are_timed(texts: Collection[str]) -> bool:
+    """Whether each label has its start and end; whole numbers alone, as in `0 1 1`, are labels or a vector of them."""
+    labels = {part.strip() for text in texts for part in text.split(";") if part.strip()}
+    return bool(labels) and all(map(_TIMED.fullmatch, labels)) and not all(map(_WHOLE_NUMBERS.fullmatch, labels))
+
+
+def _timed_names(cell: Any) -> Sequence[str]:
+    matches = [_TIMED.fullmatch(part.strip()) for part in str(cell).split(";") if part.strip()]
+    if None in matches:
+        raise NotAListError(str(cell))
+    return [match[1] for match in matches if match]

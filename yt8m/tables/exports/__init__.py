@@ -1,0 +1,1 @@
+"""JSON of any shape, and what programs for annotation export: rows of ids, labels and times."""

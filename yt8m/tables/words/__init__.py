@@ -1,0 +1,1 @@
+"""What words say: names of columns, cells that say yes, no or nothing, and times."""
