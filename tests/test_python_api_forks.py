@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import cases
 import made_videos
 import pytest
 import small_exports
@@ -39,6 +40,31 @@ if process.is_alive():
     process.kill()
 print("status", process.exitcode)
 """
+
+
+_EXITING = """
+import os, sys
+from yt8m import forks
+from yt8m.lazy import tf
+with tf.Graph().as_default() as graph:
+    numbers = tf.data.Dataset.range(4).map(lambda number: number + 1, num_parallel_calls=2).prefetch(1)
+    value = tf.compat.v1.data.make_one_shot_iterator(numbers).get_next()
+session = forks.new_session(graph=graph)
+print(session.run(value), flush=True)
+child = os.fork()
+if not child:
+    if sys.argv[1] == "let go":
+        del session
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), session.run(value), flush=True)
+"""
+
+
+@pytest.mark.parametrize("moment", cases.all_of(["at the end"], heavy=["let go"]))
+def test_a_child_of_a_user_of_tensorflow_ends_by_exit(moment: str) -> None:
+    words = [sys.executable, "-c", _EXITING, moment]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.stdout == "1\n3 2\n", done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,38 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+import weakref
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 
 _is_copy_of_user = False  # whether this process was forked from one that had used TensorFlow
+_open_sessions: weakref.WeakSet[tf.Session] = weakref.WeakSet()
 
 
 def _note_fork() -> None:
     global _is_copy_of_user
+    _abandon_threads()
     # `tf` keeps each name that was read: without `Session`, this package has run nothing.
     _is_copy_of_user = _is_copy_of_user or "Session" in vars(tf)
+
+
+def _abandon_threads() -> None:
+    """Lets go of TensorFlow's objects without their destructors: these wait for threads that only the parent has.
+
+    Without this a child that ends by `sys.exit` crashes. The objects' memory stays shared with the parent.
+    """
+    for session in _open_sessions:
+        session._closed = True
+        session._session = None
+    _open_sessions.clear()
+    # The functions of tf.data belong to the eager context, which has threads of its own.
+    eager = getattr(sys.modules.get("tensorflow.python.eager.context"), "_context", None)
+    if (handle := getattr(eager, "_context_handle", None)) is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
 
 
 if hasattr(os, "register_at_fork"):
@@ -40,4 +60,6 @@ def refuse_copy(path: str = "") -> None:
 def new_session(target: str = "", graph: tf.Graph | None = None, config: tf.ConfigProto | None = None) -> tf.Session:
     """A session of TensorFlow, with its arguments. All sessions of this package are made here, so that none hangs."""
     refuse_copy()
-    return tf.Session(target, graph, config)
+    session = tf.Session(target, graph, config)
+    _open_sessions.add(session)
+    return session
