@@ -119,23 +119,14 @@ def objects(prefix: str) -> Tree:
     return {f"gs://{name}": blob.download_as_bytes() for name, blob in blobs.items() if not _UNSTABLE.fullmatch(name)}
 
 
-EACH_KIND = -1  # instead of a number of calls: some of each kind
-
-
 def chosen(calls: str, count: int) -> list[int]:
     """Which calls to kill a command at, counted from 1.
 
     Args:
       calls: the kind of each call, a letter.
-      count: so many calls, among them the last; all if it is 0 or larger than their number. With `EACH_KIND` the first,
-        the middle and the last call of each kind.
+      count: so many calls, among them the last; all if it is 0 or larger than their number.
     """
     numbers = range(1, len(calls) + 1)
-    if count == EACH_KIND:
-        of_kinds = [[number for number in numbers if calls[number - 1] == kind] for kind in set(calls)]
-        return sorted(
-            {number for of_kind in of_kinds for number in (of_kind[0], of_kind[len(of_kind) // 2], of_kind[-1])}
-        )
     if not count or count >= len(calls):
         return list(numbers)
     return sorted({max(1, round(len(calls) * (place + 1) / count)) for place in range(count)})

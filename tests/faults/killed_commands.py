@@ -52,16 +52,14 @@ DATA = {
 }
 
 _RUN = ("--train_dir={run}",)
-MODELS = {
-    "export": Command(["export", *_RUN, "--out=exported"], unstable=r"exported/.*"),
-    "average-checkpoints": Command(["average-checkpoints", *_RUN, "--last=2", "--out=averages"]),
-}
 _SELECT = ("select", "--model={run}", "--data={test}", "--labelled={starter}/../train.tfrecord", "--count=5")
 _GRAPHS = r".*\.(meta|pb)"
 _SHORT = ("--save_checkpoint_steps=2", "--max_steps=4")
 _VALIDATING = (*_SHORT, "--eval_data_pattern={test}", "--patience=3")
 _STATE = r".*input-\d+\.(data.*|index)"  # which depends on how far the input has read ahead
-MORE_MODELS = {
+MODELS = {
+    "export": Command(["export", *_RUN, "--out=exported"], unstable=r"exported/.*"),
+    "average-checkpoints": Command(["average-checkpoints", *_RUN, "--last=2", "--out=averages"]),
     "train": Command(["train", *train_words(pathlib.Path("run"), *_SHORT)], unstable=rf"{_GRAPHS}|{_STATE}"),
     "export --format=onnx": Command(["export", *_RUN, "--format=onnx", "--out=a.onnx"], unstable=r"a\.onnx"),
     "ensemble": Command(["ensemble", "--train_dir={run},{run}", "--out=joined"], unstable=r"joined/.*"),

@@ -13,18 +13,16 @@ import made_videos
 import numpy as np
 import pytest
 from datasets.download import shard_server
-from faults.kill_points import EACH_KIND, Killer, chosen, killer, problems
-from faults.killed_commands import DATA, MODELS, MORE_MODELS, REMOTE, REMOTE_MODELS, Models
+from faults.kill_points import Killer, chosen, killer, problems
+from faults.killed_commands import DATA, MODELS, REMOTE, REMOTE_MODELS
 from faults.power_cuts import build
 from reader_records import frame_record
 
 from yt8m.bulk import bulk_config
 from yt8m.command_line import cli
 
-# Some commands make more than a hundred calls, and two or three runs of a few seconds belong to each.
 ALL = pytest.param(0, marks=[pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(7200)], id="all")
 POINTS = [3, ALL]
-SOME_OR_ALL = [pytest.param(EACH_KIND, marks=pytest.mark.timeout(7200), id="each kind"), ALL]
 # The others replace what is there, learn ranges, or write as one of these: heavy tests kill them at all of their calls.
 QUICK_DATA = ["make-records", "extract", "download", "verify"]
 
@@ -69,42 +67,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         yield {name: str(folder / file) for name, file in names.items()} | {"url": server.url}
 
 
-@pytest.fixture(scope="module")
-def heavy(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    """Runs commands that import TensorFlow."""
-    modules = ("training.training_run", "export.export_model", "scoring.evaluation", "scoring.inference", "reports")
-    imports = ["tensorflow", *(f"yt8m.{module}" for module in modules)]
-    with killer(library, tmp_path_factory.mktemp("killed"), imports) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    return Models(tmp_path_factory.mktemp("models"))
-
-
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("count", POINTS)
 @pytest.mark.parametrize("command", cases.only(DATA, QUICK_DATA))
 def test_what_is_made_of_data(plain: Killer, places: dict[str, str], command: str, count: int) -> None:
     assert problems(plain, DATA[command], places, count) == []
-
-
-@pytest.mark.heavy
-@pytest.mark.promise("C12")
-@pytest.mark.parametrize("count", [1, *POINTS[1:]])
-@pytest.mark.parametrize("command", cases.only(MODELS, ["export"]))
-def test_what_is_made_of_models(heavy: Killer, models: Models, command: str, count: int) -> None:
-    assert problems(heavy, MODELS[command], models, count) == []
-
-
-@pytest.mark.promise("C12")
-@pytest.mark.heavy
-@pytest.mark.long
-@pytest.mark.parametrize("count", SOME_OR_ALL)
-@pytest.mark.parametrize("command", MORE_MODELS)
-def test_what_else_is_made_of_models(heavy: Killer, models: Models, command: str, count: int) -> None:
-    assert problems(heavy, MORE_MODELS[command], models, count) == []
 
 
 # The others take up to 46 s. `make-records` in a bucket, and those in a folder, show their branches.
@@ -118,24 +85,11 @@ def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket:
     assert problems(plain, REMOTE[command], places, count, bucket) == []
 
 
-@pytest.mark.promise("C12")
-@pytest.mark.heavy
-@pytest.mark.long
-@pytest.mark.parametrize("count", SOME_OR_ALL)
-@pytest.mark.parametrize("command", REMOTE_MODELS)
-def test_what_is_made_of_models_in_a_bucket(
-    heavy: Killer, models: Models, bucket: str, command: str, count: int
-) -> None:
-    assert problems(heavy, REMOTE_MODELS[command], models, count, bucket) == []
-
-
 @pytest.mark.parametrize(
-    ("count", "expected"),
-    [(0, [1, 2, 3, 4, 5, 6]), (9, [1, 2, 3, 4, 5, 6]), (3, [2, 4, 6]), (1, [6]), (EACH_KIND, [1, 2, 3, 4, 5, 6])],
+    ("count", "expected"), [(0, [1, 2, 3, 4, 5, 6]), (9, [1, 2, 3, 4, 5, 6]), (3, [2, 4, 6]), (1, [6])]
 )
 def test_which_calls_a_command_is_killed_at(count: int, expected: list[int]) -> None:
     assert chosen("sUssUn", count) == expected
-    assert chosen("ssssss", EACH_KIND) == [1, 4, 6]
 
 
 # Commands that write nothing that a later start reads.
@@ -145,9 +99,6 @@ _ON_THIS_MACHINE_ALONE = {"cache", "download"}  # which refuse an --out in a buc
 
 def test_every_command_that_writes_is_killed_in_a_folder_and_in_a_bucket() -> None:
     writing = {*cli.COMMANDS, *(f"bulk {name}" for name in bulk_config.COMMANDS)} - _WITHOUT_OUTPUT
-    for expected, tables in (
-        (writing, (DATA, MODELS, MORE_MODELS)),
-        (writing - _ON_THIS_MACHINE_ALONE, (REMOTE, REMOTE_MODELS)),
-    ):
+    for expected, tables in ((writing, (DATA, MODELS)), (writing - _ON_THIS_MACHINE_ALONE, (REMOTE, REMOTE_MODELS))):
         words = [command.words for table in tables for command in table.values() if command.words[0] != "python"]
         assert {" ".join(each[: 1 + (each[0] == "bulk")]) for each in words} == expected
