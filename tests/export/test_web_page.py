@@ -111,6 +111,7 @@ def test_the_page_knows_features_names_and_thresholds(tmp_path: pathlib.Path) ->
         "counts_whole": False,
         "window": 300,
         "film": None,
+        "takes_best": False,
         "few_positives": [9] * 30,
     }
 

@@ -140,8 +140,9 @@ class Classifier:
         run, takes = self._fitted()
         with refusing_arguments(takes.extractor_settings or ()):
             scores = classifier_scores.scores(run, takes, X, type(self).__name__)
-        if not self._is_single:
+        if not self._is_single or run.model._scorer.takes.format.one_class:
             return scores
+        # The model in a pickle of an earlier version does not divide by the sum itself.
         sums = np.maximum(scores.sum(axis=1, keepdims=True, dtype=np.float64), np.finfo(np.float32).tiny)
         return np.asarray(scores / sums, np.float32)
 

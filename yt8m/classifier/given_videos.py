@@ -61,15 +61,20 @@ class GivenVideos:
         features = {name: np.asarray(values)[rows] for name, values in self.features.items()}
         return GivenVideos(features, self.columns)
 
-    def format(self, positives: Sequence[int]) -> DataFormat:
+    def format(self, positives: Sequence[int], *, one_class: bool = False) -> DataFormat:
         """The format of records of these videos.
 
         Args:
           positives: [C], number of videos with each class.
+          one_class: whether each video has exactly one class.
         """
         lengths, features = self.lengths(), tuple(FeatureFormat(*item) for item in self.sizes().items())
         data = DataFormat(
-            "video", features, num_classes=len(positives), positives=tuple(positives), columns=self.columns
+            *("video", features),
+            num_classes=len(positives),
+            positives=tuple(positives),
+            columns=self.columns,
+            one_class=one_class or None,
         )
         if not self.has_frames:
             return data

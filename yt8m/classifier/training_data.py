@@ -116,7 +116,7 @@ def _write_split(
     for number, indices in enumerate(np.array_split(np.arange(len(ids)), math.ceil(len(ids) / _VIDEOS_IN_SHARD))):
         path = storage.join(folder, f"{split}{number:04}.tfrecord")
         shards[path] = _write_shard(path, contexts, indices, data.videos)
-    described = data.videos.format(data.labels.matrix.sum(0).tolist())
+    described = data.videos.format(data.labels.matrix.sum(0).tolist(), one_class=data.labels.is_single)
     if data.videos.has_frames:
         described = described._replace(max_frames=most_frames)
     manifest.write(storage.join(folder, manifest.NAME), shards, described, extractors, split)

@@ -169,6 +169,7 @@ def complete(
     values["feature_ranges"] = feature_ranges(values["feature_names"], discovered.format)
     values["video_frames"] = discovered.format.video_frames or ()
     values["columns"] = discovered.format.columns or ()
+    values["one_class"] = bool(discovered.format.one_class)
     if size := discovered.format.segment_size:
         values["segment_size"] = size
     if rate := discovered.format.frames_per_second:

@@ -138,6 +138,9 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     video_frames: tuple[int, ...] = option((), "lengths of the videos", shapes="nothing", is_flag=False)
     # The names of the values of the only feature, from the data's manifest; () if it was not made of a table.
     columns: tuple[str, ...] = option((), "columns of the features", shapes="nothing", is_flag=False)
+    # Whether each training video has exactly one class, from the data's manifest: then the scores of a video are
+    # divided by their sum, and its tag is the best class. Only a `Classifier` writes such data.
+    one_class: bool = option(False, "each training video has exactly one class", shapes="nothing", is_flag=False)
     # The extractors that `yt8m extract` used, from the data's manifest; `yt8m predict` uses them again.
     extractors: tuple[Mapping[str, Any], ...] = option(
         (), "extractors of the features", shapes="nothing", is_flag=False

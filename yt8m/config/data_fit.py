@@ -59,6 +59,7 @@ class Takes:
             max_frames=most,
             video_frames=lengths,
             columns=data.columns or None,
+            one_class=data.one_class or None,
         )
 
     def names_on(self, data: OpenedData, remedy: str = "") -> Vocabulary:

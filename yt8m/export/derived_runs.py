@@ -191,6 +191,11 @@ def check_calibrated(run: OpenedRun) -> None:
             f"--calibrated_run needs a {_MODEL} (such as yt8m from-text writes), whose weights can absorb the scaling; "
             f"{run.folder} is a {run.config.model.model}. Leave the flag out: eval/report.json has the scaling."
         )
+    if run.config.data.one_class:
+        raise UsageError(
+            "--calibrated_run scales the score of each class by itself, but each video of the training of "
+            f"{run.folder} has one class, so the scores of a video add up to 1. Leave the flag out."
+        )
 
 
 def write_calibrated(

@@ -85,7 +85,7 @@ def _export(config: EnsembleConfig, members: Sequence[TrainedModel], names: Voca
             export_saved_model(config.out, path, reader, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.out)
         if config.output_onnx:
-            data = dataclasses.replace(first.config.data, extractors=tuple(extractors))
+            data = dataclasses.replace(first.config.data, extractors=tuple(extractors), one_class=modeler.one_class)
             export_onnx(config.output_onnx, path, data, modeler, facts)
             logging.info("the ensemble of %d runs is in %s", len(members), config.output_onnx)
         if config.output_model_tgz:
@@ -144,6 +144,7 @@ class EnsembleModeler(VideoModeler):
         first = members[0]
         super().__init__(None, None, first.num_classes, first.top_k, first.feature_sizes)
         self._members, self._weights = list(members), list(weights)
+        self.one_class = all(member.one_class for member in members)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the weighted mean of the members' predictions."""

@@ -159,6 +159,7 @@ def _description(reader: Reader, modeler: VideoModeler, has_frames: bool, facts:
             *(level, features, segments, modeler.num_classes, most),
             video_frames=(facts.video_frames[0], facts.video_frames[1]) if facts.video_frames else None,
             columns=tuple(facts.columns) or None,
+            one_class=modeler.one_class or None,
         ).as_json(),
         has_own_reader=not type(reader).__module__.startswith("yt8m.readers"),
     )

@@ -129,13 +129,16 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
     whether these are counted by whole rows (`counts_whole`, see `sampling_rules`), and the largest number of frames
     that the model scores at once (`window`). `film` has the number of frames of the windows of a film, and the number
     of frames above which a video is a film; None if all videos are scored as a whole. `few_positives` has for each
-    class the number of videos on which its threshold was chosen if it is a small one, else None.
+    class the number of videos on which its threshold was chosen if it is a small one, else None. If each training
+    video has one class, `takes_best` is true: the tag of a video is its best class, and there are no thresholds.
     """
     about, num_classes = model.about, model.format.num_classes or 0
     own_names, tag_text = model.texts.get(vocabulary.NAME), model.texts.get(thresholds.NAME)
     own_vocabulary = vocabulary.parse(own_names.encode(), MODEL) if own_names else vocabulary.of_names(())
     names = own_vocabulary.shown(num_classes)
     tagger = thresholds.parse(tag_text, MODEL, num_classes) if tag_text else None
+    takes_best = bool(model.format.one_class) and (tagger is None or tagger.target is None)
+    tagger = None if takes_best else tagger
     extractor: Mapping[str, Any] = next(iter(about["extractors"]), {})
     return {
         "model": about["model"],
@@ -150,6 +153,7 @@ def page_facts(model: OnnxFile) -> dict[str, Any]:
         "counts_whole": RULES[rule_of_entry(extractor)].counts_whole if extractor else False,
         "window": extractor.get("max_frames", Settings().max_frames),
         "film": film_windows.windows_for(model.format),
+        "takes_best": takes_best,
         "few_positives": tagger and [tagger.few_positives(index) for index in range(num_classes)],
     }
 

@@ -90,6 +90,7 @@ class DataFormat(NamedTuple):
       annotated: where people have rated every class: in the `whole` video, or in its `spans`; None if single classes
         were rated, as in YouTube-8M.
       columns: the names of the values of the only feature, if it was made of the columns of a table; None if unknown.
+      one_class: True if each training video has exactly one class; None if unknown.
     """
 
     level: str
@@ -103,6 +104,7 @@ class DataFormat(NamedTuple):
     frames_per_second: float | None = None
     annotated: str | None = None
     columns: tuple[str, ...] | None = None
+    one_class: bool | None = None
 
     def sizes(self) -> dict[str, int]:
         """{name of a feature: its size}, in the order of the features."""
@@ -143,6 +145,7 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
         frames_per_second=_parse_rate(written),
         annotated=_parse_annotated(written),
         columns=_parse_columns(written, features),
+        one_class=True if written.get("one_class") else None,
     )
 
 
@@ -244,6 +247,7 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
         segment_size=next((member.segment_size for member in members if member.segment_size), None),
         frames_per_second=next((member.frames_per_second for member in members if member.frames_per_second), None),
         columns=next((member.columns for member in members if member.columns), None),
+        one_class=True if all(member.one_class for member in members) else None,
     )
 
 

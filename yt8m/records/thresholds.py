@@ -126,21 +126,32 @@ class Tagger(NamedTuple):
       target: the precision that the thresholds guarantee; None if the file has none.
       positives: for each class the number of videos with the label on which its threshold was chosen, -1 if the file
         does not say it; empty for no class.
+      takes_best: whether the tag of a video is its best class, whatever the thresholds are, because each training video
+        has one class.
     """
 
     thresholds: NDArray[np.float64]
     step: int
     target: PrecisionTarget | None = None
     positives: Sequence[int] = ()
+    takes_best: bool = False
 
     def few_positives(self, index: int) -> int | None:
         """The number of videos on which the threshold of a class was chosen; None if it is not a small one."""
         count = self.positives[index] if index < len(self.positives) else -1
-        return count if 0 <= count < FEW_POSITIVES else None
+        return count if 0 <= count < FEW_POSITIVES and not self.takes_best else None
 
     def are_tags(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Whether each score reaches the threshold of its class. Arguments and result have the same shape."""
+        """Which of the best classes of videos, [..., K] from the best on, are tags; bool [..., K]."""
+        if self.takes_best:
+            return np.broadcast_to(np.arange(scores.shape[-1]) == 0, scores.shape)
         return np.asarray(scores >= self.thresholds[classes])
+
+    def are_tags_of_parts(self, index: int, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Whether a class is a tag of each of T parts of a video, bool [T], whose scores are [T, C]."""
+        if self.takes_best:
+            return np.asarray(scores.argmax(axis=1) == index)
+        return np.asarray(scores[:, index] >= self.thresholds[index])
 
 
 def write(path: str, points: OperatingPoints, names: Vocabulary, step: int | None) -> None:

@@ -50,11 +50,15 @@ class _Row(NamedTuple):
     """A row of the page.
 
     Attributes:
-      cells: (score in percent, score as a text, whether it reaches the threshold of the class) of each part.
+      cells: (score in percent, score as a text, whether the class is a tag) of each part.
     """
 
     name: str
     cells: list[tuple[int, str, bool]]
+
+
+# What is marked, by whether the tag of a part is its best class.
+_MARKS = {False: "Marked scores reach the threshold of their class.", True: "The best score of each part is marked."}
 
 
 def write(
@@ -78,7 +82,7 @@ def write(
         parts=[format_time(start) for start in timeline.starts],
         pictures=_thumbnails(video, timeline),
         rows=_rows(timeline, names, tagger),
-        has_thresholds=tagger is not None,
+        marks=tagger and _MARKS[tagger.takes_best],
         tags=tags,
         length=format_time(timeline.end),
         seconds=f"{SECONDS:g}",
@@ -124,7 +128,7 @@ def _rows(timeline: Timeline, names: Vocabulary, tagger: Tagger | None) -> list[
         scores = timeline.scores[:, index]
         are_marked = np.zeros(len(scores), np.bool_)
         if tagger is not None:
-            are_marked = tagger.are_tags(np.full(len(scores), index, np.int32), scores)
+            are_marked = tagger.are_tags_of_parts(index, timeline.scores)
         columns = zip(scores.tolist(), are_marked.tolist(), strict=True)
         rows.append(_Row(names.name(index), [(round(100 * score), f"{score:.2f}", mark) for score, mark in columns]))
     return rows

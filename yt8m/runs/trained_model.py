@@ -61,7 +61,9 @@ class TrainedModel:
                 "video beside a segment; name the folder of the run, with its checkpoints."
             )
         loss = workload.create_loss(self.run.config.model) if mode == "eval" else None
-        return MetaGraphModeler(self.weights, top_k, loss)
+        modeler = MetaGraphModeler(self.weights, top_k, loss)
+        modeler.one_class = data.one_class  # what it imports divides the scores by their sum already
+        return modeler
 
     def runner_config(self, mode: str, config: PassConfig | None = None) -> RunnerConfig:
         """Returns the config of a runner with these weights.

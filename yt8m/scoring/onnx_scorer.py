@@ -33,10 +33,8 @@ class OnnxScorer(ArrayScorer):
         super().__init__(path, takes, own_names, path, about)
         self._records = Records([], takes.format, max_frames=takes.max_frames)
 
-    def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
-        """See `Scorer.tagger`; the model's own thresholds, if it has any, are in the ONNX file."""
-        if thresholds_file:
-            return super().tagger(thresholds_file)
+    def own_tagger(self) -> thresholds.Tagger | None:
+        """See `Scorer.own_tagger`; the thresholds, if the model has any, are in the ONNX file."""
         text = self._file.texts.get(thresholds.NAME)
         if not text:
             return None

@@ -112,14 +112,27 @@ class Scorer(Closing, abc.ABC):
     def tagger(self, thresholds_file: str = "") -> thresholds.Tagger | None:
         """The thresholds that choose the tags of a video, which are the classes whose scores reach their thresholds.
 
+        If each training video has one class, the tag of a video is its best class, unless a file is named, or the
+        thresholds of the model guarantee a precision.
+
         Args:
           thresholds_file: a file of thresholds; empty for the thresholds of the model itself.
 
         Returns:
           The thresholds; None if the model has none and no file is named.
         """
+        if thresholds_file:
+            return thresholds.find("", "", self.num_classes, thresholds_file)
+        tagger = self.own_tagger()
+        if not self.takes.format.one_class or (tagger is not None and tagger.target is not None):
+            return tagger
+        logging.info("each video of the training has one class, so the tag of a video is its best class")
+        return (tagger or Tagger(np.zeros(self.num_classes), -1))._replace(takes_best=True)
+
+    def own_tagger(self) -> Tagger | None:
+        """The thresholds of the model itself; None if it has none."""
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
-        return thresholds.find(folder, self.path, self.num_classes, thresholds_file)
+        return thresholds.find(folder, self.path, self.num_classes)
 
     def span_rule(self) -> tuple[str, str]:
         """The text of the model's spans.json, and the path of the file; empty texts if it has none."""

@@ -64,6 +64,7 @@ class VideoModeler(Modeler):
         evaluation (without dropout, for example).
       class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
       class_weights: float32 [C], how much each class counts in the label loss of a training; None if all count 1.
+      one_class: whether each training video has one class; outside of training, the scores of a video then add up to 1.
       input_statistics: what the input transform takes from the training data, from which its variables start; None if
         they are read from a checkpoint, or if it takes nothing.
     """
@@ -85,6 +86,7 @@ class VideoModeler(Modeler):
         self.metric_classes: Sequence[type[Metric]] | None = None
         self.class_counts: Ints64 | None = None
         self.class_weights: np.ndarray | None = None
+        self.one_class = False
         self.input_statistics: Statistics | None = None
 
     @property
@@ -287,7 +289,14 @@ class VideoModeler(Modeler):
                 labels=labels,
                 is_training=is_training and not self.trains_new_only,
             )
-        return ModelOutput.of_returned(output)
+        output = ModelOutput.of_returned(output)
+        return _summing_to_one(output) if self.one_class and not is_training else output
+
+
+def _summing_to_one(output: ModelOutput) -> ModelOutput:
+    """The output with the predictions of each video [B, C] divided by their sum."""
+    sums = tf.reduce_sum(output.predictions, axis=-1, keepdims=True)
+    return replace(output, predictions=output.predictions / tf.maximum(sums, np.finfo(np.float32).tiny))
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:

@@ -57,7 +57,7 @@ def create_modeler(
         top_k,
         data.feature_sizes,
     )
-    modeler.class_weights = model.loss_weights
+    modeler.class_weights, modeler.one_class = model.loss_weights, data.one_class
     return modeler
 
 

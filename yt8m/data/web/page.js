@@ -74,18 +74,19 @@ async function read(file) {
 
 function show(name, { whole, windowSeconds, overTime }, { thumbnails, notes }) {
   const best = ordered(whole).slice(0, BEST), { thresholds } = about;
-  const reaches = (index, score) => thresholds && thresholds[index] !== null && score >= thresholds[index];
-  const isTag = (index) => reaches(index, whole[index]);
+  const isTagOf = (index, scores) => about.takes_best
+    ? index === scores.indexOf(Math.max(...scores)) : thresholds && thresholds[index] !== null && scores[index] >= thresholds[index];
+  const isTag = (index) => isTagOf(index, whole);
   element("name").textContent = name;
   showTags(best.filter(isTag));
   element("classes").tBodies[0].replaceChildren(...best.map((index) => classRow(index, whole[index], isTag(index))));
   element("over-time").hidden = overTime.scores.length === 0;
-  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, thumbnails, reaches);
+  if (overTime.scores.length) showTimeline(element("timeline"), overTime, about.classes, thumbnails, isTagOf);
   element("way").textContent = windowSeconds
     ? `Scored in windows of ${windowSeconds} seconds: each class has the score of its best window.` : "Scored as a whole.";
   element("notes").textContent = notes.length ? `Notes: ${notes.join("; ")}.` : "";
   element("parts").textContent = `The scores of every ${SECONDS} seconds, the highest classes first.`
-    + (thresholds ? " Marked scores reach the threshold of their class." : "");
+    + (about.takes_best ? " The best score of each part is marked." : thresholds ? " Marked scores reach the threshold of their class." : "");
   element("results").hidden = false;
 }
 

@@ -21,12 +21,12 @@ export function clock(second) {
 }
 
 // Fills the table. `pictures` are canvases, one of each part, or none.
-// `reaches(index, score)` says whether a score reaches the threshold of its class.
-export function showTimeline(table, { starts, scores }, names, pictures, reaches = () => false) {
+// `isTagOf(index, scores)` says whether a class is a tag of a part with these scores of all classes.
+export function showTimeline(table, { starts, scores }, names, pictures, isTagOf = () => false) {
   const heads = starts.map((start) => cell("th", clock(start), "col"));
   table.tHead.replaceChildren(row([document.createElement("td"), ...heads]));
   const rows = classesOfRows(scores).map((index) =>
-    row([cell("th", names[index], "row"), ...scores.map((part) => bar(part[index], reaches(index, part[index])))]));
+    row([cell("th", names[index], "row"), ...scores.map((part) => bar(part[index], isTagOf(index, part)))]));
   const shown = pictures.map((picture) => {
     const made = document.createElement("td");
     made.append(picture);
@@ -53,7 +53,7 @@ function bar(score, isMarked) {
   const made = document.createElement("td"), box = document.createElement("span");
   const height = document.createElement("i"), text = document.createElement("b");
   box.className = isMarked ? "score chosen" : "score";
-  if (isMarked) box.title = "reaches the threshold";
+  if (isMarked) box.title = "a tag";
   height.style.height = `${Math.round(100 * score)}%`;
   text.textContent = score.toFixed(2);
   box.append(height, text);

@@ -161,6 +161,7 @@ class Trainer:
             feature_sizes=config.data.feature_sizes,
         )
         modeler.input_statistics, modeler.class_weights = self._fitted(candidate), config.model.loss_weights
+        modeler.one_class = config.data.one_class
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.seed)
             step = tf.train.get_or_create_global_step()
