@@ -20,6 +20,7 @@ KNOWN = [
     Flag("notify", bool, False, "a switch that begins with no", "Data"),
     Flag("names", tuple[str, ...], (), "names", "Data"),
     Flag("sizes", tuple[int, ...], (), "sizes", "Data"),
+    Flag("out", str, "", "a file", "Data", is_path=True),
 ]
 
 
@@ -30,6 +31,7 @@ KNOWN = [
         (["--batch_size=8"], {"batch_size": 8}),
         (["--batch_size", "8"], {"batch_size": 8}),
         (["-batch_size=8"], {"batch_size": 8}),
+        (["--out=./-", "--nodes=-"], {"out": "./-", "nodes": "-"}),
         (["--batch_size", "-8"], {"batch_size": -8}),
         (["--rate=1e-3"], {"rate": 1e-3}),
         (["--frame_features"], {"frame_features": True}),
@@ -69,6 +71,8 @@ def test_what_is_given_becomes_typed_values(words, expected):
         (["--frame_features=perhaps"], ["--frame_features=perhaps", "true or false"]),
         (["--sizes=1024,x"], ["--sizes=1024,x", "1024,128"]),
         (["--sizes=1024,"], ["--sizes=1024,", "1024,128"]),
+        (["--out=-"], ["--out=-", "/dev/stdout", "./-"]),
+        (["--out", "-"], ["--out=-", "/dev/stdout", "./-"]),
         (["--nodes="], ["--nodes= is empty"]),
         (["--nodes"], ["--nodes has no value"]),
         (["--nodes", "--batch_size=8"], ["--nodes has no value"]),

@@ -390,6 +390,11 @@ def _parse_value(flag: Flag, argument: _TypedFlag) -> Any:
         raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
     if flag.zero_word and argument.text == flag.zero_word:
         return 0
+    if flag.is_path and argument.text == "-":
+        raise UsageError(
+            f"--{flag.name}=-: name a file. Standard output is /dev/stdout, standard input /dev/stdin, and a file that "
+            "has this name ./-"
+        )
     if flag.is_path and flag.kind is not str:
         return tuple(storage.listed(argument.text))
     try:

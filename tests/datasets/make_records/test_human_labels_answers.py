@@ -115,8 +115,11 @@ def test_a_skipped_task_needs_no_result(tmp_path: pathlib.Path) -> None:
     nameless = task("clip 002", ["cat"])
     del nameless["annotations"][0]["result"][0]["from_name"]
     with pytest.raises(
-        RunError, match=r"task 1: .* of the controls None \(type choices\), but none of the control classes"
+        RunError, match=r"task 1: .* of the controls without a name \(type choices\), but none of the control classes"
     ):
+        read_answers(export(tmp_path, nameless))
+    nameless["annotations"][0]["result"] = [{"from_id": "a", "to_id": "b", "type": "relation", "direction": "left"}]
+    with pytest.raises(RunError, match=r"task 1: .* relations alone, but none of the control classes"):
         read_answers(export(tmp_path, nameless))
 
 
@@ -191,10 +194,13 @@ def test_a_control_that_gives_no_classes_is_refused(tmp_path: pathlib.Path) -> N
         ("2026-01-01T09:30:00+02:00", "2026-01-01T08:00:00Z"),
         ("2026-01-01T08:00:00", "2026-01-01T08:00:01+00:00"),
         ("", "2026-01-01T08:00:00Z"),
+        (999999999, 1000000000),
+        ("1767225600000", 1767225601),
+        (1767225600.5, "2026-01-01T00:00:01Z"),
     ],
 )
 def test_the_last_change_is_found_by_its_time_and_not_by_its_text(
-    earlier: str, later: str, tmp_path: pathlib.Path
+    earlier: str | float, later: str | float, tmp_path: pathlib.Path
 ) -> None:
     for order in (1, -1):
         both = task("a", ["cat"])

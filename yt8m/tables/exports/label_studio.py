@@ -6,6 +6,7 @@ several annotations, the one that was changed last counts.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from yt8m.tables.words.meanings import CLASS_TYPES, words
 OF_REGIONS = frozenset(words("choices taxonomy"))  # controls that may describe regions of other controls
 _NO_CLASSES = words("textarea rating number datetime pairwise relation")
 JOIN = "+"  # between the names of several controls in --columns
+_MOST_SECONDS = 1e11  # since 1970; larger numbers are milliseconds
 PATH_SEPARATOR = "/"  # between the steps of a class in a taxonomy
 
 
@@ -74,6 +76,9 @@ def is_skipped(annotation: Mapping[str, Any]) -> bool:
 def _last_change(annotation: Mapping[str, Any]) -> datetime.datetime:
     """The time of the last change of an annotation; the earliest of all times if it is unknown."""
     text = str(annotation.get("updated_at") or annotation.get("created_at") or "")
+    with contextlib.suppress(ValueError, OverflowError, OSError):  # seconds or milliseconds since 1970
+        seconds = float(text)
+        return datetime.datetime.fromtimestamp(seconds / 1000 if seconds > _MOST_SECONDS else seconds, datetime.UTC)
     try:
         time = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -98,9 +103,15 @@ def _chosen_classes(annotation: Mapping[str, Any], control: str, may_lack: bool)
     results = results_of(annotation)
     results_of_control = [result for result in results if result.get("from_name") in controls_in(control)]
     if results and not results_of_control and not may_lack:
-        others = sorted({f"{result.get('from_name')} (type {result.get('type')})" for result in results})
+        others = {
+            result.get("from_name", "without a name"): result.get("type") for result in results if "type" in result
+        }
+        listed = ", ".join(
+            f"{name} (type {kind})" for name, kind in sorted(others.items(), key=str) if kind != "relation"
+        )
         raise TypeError(
-            f"the answer has results of the controls {', '.join(others)}, but none of the control {control}"
+            f"the answer has {f'results of the controls {listed}' if listed else 'relations alone'}, but none of the "
+            f"control {control}"
         )
     return frozenset(name.strip() for result in results_of_control for name in names_of(result))
 
