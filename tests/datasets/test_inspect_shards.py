@@ -110,6 +110,17 @@ def test_infinite_labels_and_ratings_are_damage(tmp_path: pathlib.Path, capsys: 
         assert problem in found["damage"]
 
 
+def test_names_for_labels_are_damage_once_and_the_rest_is_counted(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_shard(tmp_path / "a.tfrecord", [video_record(id=[b"a"], labels=[b"cat"])])
+    (found,) = inspect_as_json(capsys, path, status=1)
+    assert (found["level"], found["labels"]["records_without"]) == ("video", 1)
+    (problem,) = found["damage"]
+    assert "labels holds values of type bytes, such as 'cat'; expected whole numbers" in problem
+    assert "make-records" in problem
+
+
 def test_ids_and_paths_are_shown_as_plain_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Brackets are not read as markup, and control characters do not reach the terminal."""
     path = write_shard(tmp_path / "[a].tfrecord", [video_record(id=[b"[/red]\x1b[2J"], labels=[3])])

@@ -68,6 +68,7 @@ def sequence(rgb: list[bytes] | None = None, **context: Any) -> bytes:
         ("video", example(mean_rgb=bytes_feature(b"abc")), "mean_rgb holds values of type bytes, expected float"),
         ("video", example(mean_rgb=int64_feature([1, 2, 3])), "mean_rgb holds values of type int64, expected float"),
         ("video", example(labels=float_feature([1.0])), "labels holds values of type float"),
+        ("video", example(labels=bytes_feature(b"cat")), "labels holds values of type bytes, such as 'cat'; expected"),
         ("frame", sequence(rgb=FLOATS), "rgb, frame 0, holds values of type float, expected bytes"),
         ("frame", sequence(rgb=[frame_features(RGB)[0], FLOATS[0]]), "rgb, frame 1, holds values of type float"),
         ("frame", sequence(rgb=[bytes_feature(b"ab", b"c")] * 2), "rgb, frame 0, has 2 strings of bytes, expected 1"),

@@ -119,7 +119,7 @@ class ShardSummary:
         location = f"record {number}"
         self.damage += [f"{location}: {problem}" for problem in self._check.problems_of(record, location)]
         self.ids.append(id_text(record.id()))
-        labels, (starts, classes, scores) = record.values("labels"), map(record.values, shards.RATING_LISTS)
+        labels, starts, classes, scores = (_numbers(record, name) for name in ("labels", *shards.RATING_LISTS))
         self.labels.update(map(int, labels))
         self.unlabelled += not labels
         self.ratings.update(map(int, classes))
@@ -157,6 +157,11 @@ class ShardSummary:
             "damage": self.damage[:_SHOWN_DAMAGE],
             "damages": len(self.damage),
         }
+
+
+def _numbers(record: Record, name: str) -> list[float]:
+    """The values of a feature; none if they are no numbers, which is a problem that `DeepCheck` names."""
+    return [value for value in record.values(name) if not isinstance(value, bytes)]
 
 
 def _min_mean_max(values: list[int]) -> dict[str, float] | None:

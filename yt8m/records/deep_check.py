@@ -159,7 +159,9 @@ def label_problems(record: Record, num_classes: int | None) -> Iterator[str]:
     """
     for name in ("labels", "segment_labels"):
         if (kind := record.context.get(name, _ABSENT).kind) not in ("", "int64"):
-            yield f"{name} holds values of type {kind}; expected whole numbers"
+            text = f", such as {str(record.values(name)[0])[1:40]}" if kind == "bytes" else ""
+            hint = "; `yt8m make-records` and `yt8m extract` number the names of classes" if text else ""
+            yield f"{name} holds values of type {kind}{text}; expected whole numbers{hint}"
             continue
         for label in record.values(name):
             if label < 0 or (num_classes is not None and label >= num_classes):
