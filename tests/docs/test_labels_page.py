@@ -45,6 +45,10 @@ def test_the_planted_errors_and_copies_are_found(printed: str) -> None:
 
 
 def test_the_records_are_corrected(printed: str) -> None:
-    corrected = json.loads(pathlib.Path("corrected/video/summary.json").read_text())["labels corrected"]
+    corrected, remade = (
+        json.loads(pathlib.Path(f"{folder}/video/summary.json").read_text())["labels corrected"]
+        for folder in ("corrected", "remade")
+    )
     assert corrected["added"] + corrected["removed"] == 20
+    assert corrected == remade
     assert len(rows_of("next.csv")) == len(json.loads(pathlib.Path("tasks.json").read_text())) == 10

@@ -28,6 +28,7 @@ DATA = {
     "make-records --overwrite": Command(
         [*_RECORDS[:3], "--shards=3", "--out=made", "--overwrite"], [*_RECORDS[:3], "--shards=2", "--out=made"]
     ),
+    "relabel": Command(["relabel", "--data={labelled}/*.tfrecord", "--corrections={decisions}", "--out=made"]),
     "extract": Command([*_EXTRACT, "--level=video,frame", "--shards=2", "--out=made"]),
     "extract of learned ranges": Command([*_EXTRACT, "--level=frame", "--shards=2", "--ranges=learned", "--out=made"]),
     "extract --overwrite": Command(
@@ -158,6 +159,7 @@ REMOTE = {
     "make-records --overwrite": Command(
         [*_RECORDS[:3], "--shards=3", "--out={out}", "--overwrite"], [*_RECORDS[:3], "--shards=2", "--out={out}"]
     ),
+    "relabel": Command(["relabel", "--data={labelled}/*.tfrecord", "--corrections={decisions}", "--out={out}"]),
     "extract": Command([*_EXTRACT, "--level=video,frame", "--shards=2", "--out={out}"]),
     "extract of learned ranges": Command([*_EXTRACT, "--level=frame", "--shards=2", "--ranges=learned", "--out={out}"]),
     "extract --overwrite": Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ from yt8m.command_line import cli
 ALL = pytest.param(0, marks=[pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(7200)], id="all")
 POINTS = [3, ALL]
 # The others replace what is there, learn ranges, or write as one of these: heavy tests kill them at all of their calls.
-QUICK_DATA = ["make-records", "extract", "download", "verify"]
+QUICK_DATA = ["make-records", "relabel", "extract", "download", "verify"]
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +59,15 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         (folder / f"protos/{name}.pb").write_bytes(frame_record({}, {"RGB/feature/floats": [[1.0]]}))
         line = {"video_id": name, "class_indexes": [1], "predictions": [0.5]}
         (folder / f"json/{name}.json").write_text(json.dumps(line) + "\n")
-    for name in "ab":
-        fault_shards.write(folder / f"shards/{name}.tfrecord", fault_shards.sound("video", 6, name))
+    (folder / "decisions.csv").write_text("video,class,kind,decision\na1,c1,wrong,yes\nb2,c2,missing,yes\n")
+    (folder / "labelled").mkdir()
+    (folder / "labelled/vocabulary.csv").write_text("".join(["name\n", *(f"c{number}\n" for number in range(10))]))
+    for name, place in itertools.product("ab", ("shards", "labelled")):
+        fault_shards.write(folder / f"{place}/{name}.tfrecord", fault_shards.sound("video", 6, name))
     shards = {f"{name}.tfrecord": os.urandom(20_000) for name in ("trainaa", "trainab", "trainbF")}
     with shard_server.serving(shards) as server:
-        names = {"table": "table.csv", "array": "array.npy", "answers": "answers.json"}
-        names |= {name: name for name in ("videos", "shards", "protos", "json")}
+        names = {"table": "table.csv", "array": "array.npy", "answers": "answers.json", "decisions": "decisions.csv"}
+        names |= {name: name for name in ("videos", "shards", "labelled", "protos", "json")}
         yield {name: str(folder / file) for name, file in names.items()} | {"url": server.url}
 
 

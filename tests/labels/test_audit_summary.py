@@ -31,7 +31,7 @@ SUMMARY = {
 )
 def test_both_estimates_are_given_where_they_do_not_agree(doubt: str, order: str, first: str, lines: int) -> None:
     text = audit_summary.format_summary(
-        SUMMARY | {"shares that are in doubt": doubt, "order of the list": order}, "out"
+        SUMMARY | {"shares that are in doubt": doubt, "order of the list": order}, "out", "a.tfrecord", has_table=True
     )
     assert first in text.splitlines()[0]
     said = text.splitlines()[1 : 1 + lines]
@@ -43,3 +43,12 @@ def test_both_estimates_are_given_where_they_do_not_agree(doubt: str, order: str
     if lines > 1:
         assert "missing: 12.0%" in said[0]
         assert "order of their scores" in said[1]
+
+
+@pytest.mark.parametrize("has_table", [False, True])
+def test_the_advice_names_the_command_for_how_the_records_were_made(has_table: bool) -> None:
+    summary = SUMMARY | {"shares that are in doubt": "none", "order of the list": "by chance"}
+    text = audit_summary.format_summary(summary, "out", "data/frame/*/*.tfrecord", has_table=has_table)
+    command = "yt8m relabel --data='data/frame/*/*.tfrecord' --corrections=out/decisions.csv --out=FOLDER"
+    assert command in text
+    assert ("yt8m make-records --corrections=out/decisions.csv ..." in text) == has_table

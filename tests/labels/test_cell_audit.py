@@ -88,7 +88,12 @@ def test_planted_errors_are_found_and_mended(tmp_path: pathlib.Path, capsys: pyt
         writer.writerows(rows)
     assert cli.call("audit", words) == 0, "the finished work is used again"
     assert json.loads((out / "summary.json").read_text())["decisions kept"] == 2
+    assert f"yt8m relabel --data='{data}' --corrections={out}/decisions.csv --out=FOLDER" in text
+    words = [f"--data={data}", f"--corrections={out}/decisions.csv", f"--out={tmp_path}/relabelled"]
+    assert cli.call("relabel", words) == 0
+    relabelled = shown_in(f"{tmp_path}/relabelled/frame/*/*.tfrecord", tmp_path)
     mended = shown_in(make(tmp_path, table, f"--corrections={out}/decisions.csv", "--overwrite"), tmp_path)
+    assert all((relabelled[film] == mended[film]).all() for film in mended)
     wrong = {film: int((mended[f"f {film}"] != truth[film]).sum()) for film in (3, 5)}
     assert max(wrong.values()) <= 1, wrong
     assert all((mended[f"f {film}"] == truth[film]).all() for film in range(FILMS) if film not in (3, 5))

@@ -83,6 +83,12 @@ _GROUPS = {
             "SelectConfig",
             "Chooses the videos to label next: uncertain ones of rare classes that differ from one another.",
         ),
+        "relabel": Command(
+            "yt8m.datasets.relabel:run",
+            "make records with corrected labels of records, without their videos",
+            "RelabelConfig",
+            "Applies the decisions of an audit to records that exist, and writes new ones; features stay as they are.",
+        ),
         "verify": Command(
             "yt8m.datasets.verification:run",
             "check that shards are complete; write a manifest of them",

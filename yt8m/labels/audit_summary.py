@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from yt8m import storage
@@ -9,8 +10,13 @@ from yt8m import storage
 ISSUES, DECISIONS, COPIES, CLASSES = "issues.csv", "decisions.csv", "copies.csv", "classes.csv"
 
 
-def format_summary(summary: dict[str, Any], out: str) -> str:
-    """The text that the command prints, from the content of summary.json and the folder of the audit."""
+def format_summary(summary: dict[str, Any], out: str, data: str, *, has_table: bool) -> str:
+    """The text that the command prints, from the content of summary.json and the folder of the audit.
+
+    Args:
+      data: the pattern of the records.
+      has_table: whether the records may have been made of a table and arrays; else they were computed from videos.
+    """
     has_spans = "cells" in summary
     noun, cells = ("spans", f", {summary['cells']} cells") if has_spans else ("labels", "")
     copies = "" if has_spans else _format_copies(summary, out)
@@ -23,9 +29,17 @@ def format_summary(summary: dict[str, Any], out: str) -> str:
         f"{summary['listed as missing']} that may be missing.\n"
         f"{copies}"
         f"{storage.join(out, CLASSES)} lists {summary['findings on classes']} findings on classes.\n"
-        f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and rebuild the records by\n"
-        f"  yt8m make-records --corrections={storage.join(out, DECISIONS)} ..."
+        f"Write yes or no into the column decision of {storage.join(out, DECISIONS)}, and correct the labels of the "
+        f"records by\n{_format_commands(storage.join(out, DECISIONS), data, has_table)}"
     )
+
+
+def _format_commands(decisions: str, data: str, has_table: bool) -> str:
+    """The commands that make corrected records."""
+    relabel = f"  yt8m relabel --data={shlex.quote(data)} --corrections={shlex.quote(decisions)} --out=FOLDER"
+    if not has_table:
+        return relabel
+    return f"{relabel}\nor, of the table that they were made of, by\n  yt8m make-records --corrections={decisions} ..."
 
 
 def _format_copies(summary: dict[str, Any], out: str) -> str:

@@ -22,6 +22,7 @@ from yt8m import storage, terminal
 from yt8m.config.programs import AuditConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.labels.folds import split_of
+from yt8m.options import option
 from yt8m.records import encoding, manifest, shards, vocabulary
 from yt8m.records.batches import Records, read_records
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -39,6 +40,8 @@ _VERSION = 1
 @dataclasses.dataclass(frozen=True)
 class AuditOfCells(AuditConfig):
     """The flags of `yt8m audit` for records of spans."""
+
+    source: str = option("", "the records whose cells are audited", shapes="nothing")
 
 
 def are_cells(data: OpenedData) -> bool:
@@ -74,7 +77,7 @@ def with_cells(config: AuditConfig, data: OpenedData) -> AuditConfig:
     """
     if not are_cells(data):
         return config
-    config = AuditOfCells(**vars(config))
+    config = AuditOfCells(**vars(config), source=config.data)
     if config.dry_run:
         return config
     folder = storage.join(config.out, *FOLDER)
@@ -101,6 +104,11 @@ def describe(config: AuditConfig) -> str:
         f"{data.pattern}: {data.size_in_words}, {count:,} rated cells of {cells.seconds:g} s; {config.folds} folds of "
         f"whole videos, each scored by a model that has not seen it; findings on spans go to {config.out}"
     )
+
+
+def source_of(config: AuditConfig) -> str:
+    """The pattern of the records that an audit is about."""
+    return config.source if isinstance(config, AuditOfCells) else config.data
 
 
 def grid_of_audit(config: AuditConfig) -> Cells:

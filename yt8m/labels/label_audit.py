@@ -75,7 +75,12 @@ def run(config: AuditConfig, training: TrainConfig, data: OpenedData) -> int:
       KeyboardInterrupt, Terminated: a signal stopped the audit; the same command continues it.
     """
     summary = audit(config, training, data)
-    print(summary["understood"] if config.dry_run else format_summary(summary, config.out), flush=True)
+    if config.dry_run:
+        text = summary["understood"]
+    else:
+        source, has_table = audited_cells.source_of(config), not data.manifest.extractors
+        text = format_summary(summary, config.out, source, has_table=has_table)
+    print(text, flush=True)
     terminal.print_json(summary)
     return 0
 

@@ -9,12 +9,13 @@ which parses all encodings.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.records.shards import head
+from yt8m.records.shards import field, head
 
 Span = tuple[int, int]  # the offsets in a record at which a value begins and ends
 
@@ -47,6 +48,14 @@ def entries(record: bytes) -> FeatureSpans:
     if offset < len(record):
         raise OtherEncodingError
     return FeatureSpans(_map(record, *context), _map(record, *lists))
+
+
+def with_context(record: bytes, features: Mapping[bytes, bytes]) -> bytes:
+    """The record with these encoded Features in its context, {name: Feature}; every other byte stays."""
+    earlier = {name: record[slice(*span)] for name, span in entries(record).context.items()}
+    _, after = _message(record, _IN_1, 0)
+    encoded = (field(1, field(1, name) + field(2, value)) for name, value in {**earlier, **features}.items())
+    return field(1, b"".join(encoded)) + record[after:]
 
 
 def _map(record: bytes, offset: int, end: int) -> dict[bytes, Span]:

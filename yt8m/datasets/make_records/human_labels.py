@@ -52,6 +52,8 @@ WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
 COLUMNS = ("video", "class", "kind", "decision")  # the columns that a table of decisions must have
 TIMES = ("start", "end")  # further columns of a table of decisions on spans
 ADDED, REMOVED = "labels added", "labels removed"  # names of two counts in `manifest_entry`
+# What a decision with times cannot be applied to, and what to do.
+_ROWS_OF_WHOLE = "the rows of the table are whole videos; add --rows=spans"
 # {cell of the column `decision`, in lower case: whether the label really is wrong or missing, None if undecided}
 _DECISIONS = {"": None} | dict.fromkeys(TRUE_WORDS, True) | dict.fromkeys(FALSE_WORDS, False)
 
@@ -189,45 +191,54 @@ class Corrections:
         """The decisions that say that a label of a video is wrong or missing."""
         return self._changes.get(video, ())
 
-    def warn_of_idle(self) -> None:
-        """Prints a warning if decisions have changed nothing."""
+    def warn_of_idle(self, source: str = "the table") -> None:
+        """Prints a warning if decisions have changed nothing in the labels of `source`."""
         if not self.idle:
             return
         first = min(self.idle)
         state = "already has it" if first.kind == MISSING else "does not have it"
         print(
             f"Warning: {len(self.idle)} decisions of --corrections={self.path} changed nothing, such as line "
-            f"{first.line}: {first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but the "
-            f"table {state}{' at this time' if first.span else ''}.",
+            f"{first.line}: {first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but "
+            f"{source} {state}{' at this time' if first.span else ''}.",
             file=sys.stderr,
         )
 
-    def check(self, classes: Classes, *, are_spans: bool = False) -> None:
+    def check(self, classes: Classes, *, are_spans: bool = False, of_whole: str = _ROWS_OF_WHOLE) -> None:
         """Refuses decisions that cannot be applied to the labels of these classes.
 
         Args:
           are_spans: whether the labels have times.
+          of_whole: what has labels without times, and what to do about it.
         """
         class_of = class_lookup(classes)
-        for decision in itertools.chain.from_iterable(self._changes.values()):
+        changes = list(itertools.chain.from_iterable(self._changes.values()))
+        for decision in changes:
             if decision.span is not None and not are_spans:
                 raise UsageError(
                     f"--corrections={self.path}, line {decision.line}: the decision is about a part of the video, but "
-                    "the rows of the table are whole videos; add --rows=spans, or leave its start and end empty."
+                    f"{of_whole}, or leave its start and end empty."
                 )
             if decision.span is None and are_spans and decision.kind == MISSING:
                 raise UsageError(
                     f"--corrections={self.path}, line {decision.line}: a missing label of spans needs a start and an "
                     "end; fill these columns, as yt8m audit does for records of spans."
                 )
-            if class_of(decision.label) < 0:
-                names = classes.vocabulary.names if classes.vocabulary else classes.number
-                raise UsageError(
-                    f"--corrections={self.path}, line {decision.line}: {decision.label[:60]!r} is not one of the "
-                    f"{classes.size} classes{suggestion(decision.label, names)}."
-                )
+        self._refuse_unknown_classes([decision for decision in changes if class_of(decision.label) < 0], classes)
         decisions_on_classes = [decision for decision in self._decisions if class_of(decision.label) >= 0]
         _refuse_contradictions(self.path, decisions_on_classes, class_of)
+
+    def _refuse_unknown_classes(self, unknown: Sequence[Decision], classes: Classes) -> None:
+        """Raises `UsageError` if there are decisions on classes that the labels cannot have."""
+        if not unknown:
+            return
+        first = min(unknown)
+        names = classes.vocabulary.names if classes.vocabulary else classes.number
+        count = f"; {len(unknown)} decisions are about such classes" if len(unknown) > 1 else ""
+        raise UsageError(
+            f"--corrections={self.path}, line {first.line}: {first.label[:60]!r} is not one of the "
+            f"{classes.size} classes{suggestion(first.label, names)}{count}."
+        )
 
     def apply(self, ids: Sequence[bytes], labels: Labels, classes: Classes) -> CorrectedLabels:
         """Applies the decisions to the labels of a batch of rows."""

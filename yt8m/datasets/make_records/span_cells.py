@@ -136,12 +136,12 @@ class Grid(NamedTuple):
         times = [(span.start, min(span.end, seconds)) for span in spans if not span.classes]
         for number, intervals in self._by_class(spans).items():
             visible = list(_within(intervals, seconds, said))
-            covers.append((number, self._half_covered(visible, num_frames)))
-            said[UNSEEN] += sum(not self._half_covered([interval], num_frames).any() for interval in visible)
+            covers.append((number, self.half_covered(visible, num_frames)))
+            said[UNSEEN] += sum(not self.half_covered([interval], num_frames).any() for interval in visible)
             times += visible
         count = -(-num_frames // self.frames)
         is_whole = self.annotated == WHOLE and not any(span.is_part for span in spans)
-        is_annotated = np.ones(count, bool) if is_whole else self._half_covered(times, num_frames)
+        is_annotated = np.ones(count, bool) if is_whole else self.half_covered(times, num_frames)
         rated = _rated(covers, is_annotated, self.frames, num_frames)
         said.update({POSITIVE: len(rated.starts), ANNOTATED: int(is_annotated.sum())})
         return rated, +said
@@ -155,7 +155,7 @@ class Grid(NamedTuple):
                 times.setdefault(number, []).append((span.start, span.end))
         return times
 
-    def _half_covered(self, intervals: Sequence[tuple[float, float]], num_frames: int) -> NDArray[np.bool_]:
+    def half_covered(self, intervals: Sequence[tuple[float, float]], num_frames: int) -> NDArray[np.bool_]:
         """Whether intervals cover at least half of each cell of a video."""
         edges = np.append(np.arange(0, num_frames, self.frames), num_frames) / self.per_second
         covered = np.zeros(len(edges) - 1)
@@ -194,8 +194,17 @@ def _rated(
     """The cells to store, ordered by their starts; `covers` has for each class whether each cell shows it."""
     pairs = [(int(cell) * size, number) for number, cover in covers for cell in np.flatnonzero(cover)]
     rated = np.array(sorted(pairs), np.int64).reshape(-1, 2)
-    ends = np.flatnonzero(np.diff(np.concatenate([[False], is_annotated, [False]]).astype(np.int8))).reshape(-1, 2)
-    return RatedCells(rated[:, 0], rated[:, 1], np.minimum(ends * size, num_frames).astype(np.int64))
+    return RatedCells(rated[:, 0], rated[:, 1], frame_ranges(is_annotated, size, num_frames))
+
+
+def frame_ranges(is_there: NDArray[np.bool_], size: int, num_frames: int) -> NDArray[np.int64]:
+    """The ranges of frames of cells that are marked, int64 [r, 2]: the first frame, and the frame after the last.
+
+    Args:
+      is_there: bool [cells], of a video of `num_frames` frames, in cells of `size`.
+    """
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], is_there, [False]]).astype(np.int8))).reshape(-1, 2)
+    return np.minimum(ends * size, num_frames).astype(np.int64)
 
 
 def describe(said: Mapping[str, int]) -> Iterator[str]:

@@ -34,14 +34,14 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
     training, *others = summary["splits"]
     pattern = storage.pattern_in(storage.join(folder, training), "*.tfrecord")
     if summary["splits"][training]["videos"]:
-        print(f"Train on it by\n  {_training_command(pattern, level, features, has_spans)}")
+        print(f"Train on it by\n  {training_command(pattern, level, features, has_spans)}")
     elif filled := next((name for name in others if summary["splits"][name]["videos"]), None):
         pattern = storage.pattern_in(storage.join(folder, filled), "*.tfrecord")
         print("No video is for training. Evaluate a model on them by")
         print(f"  yt8m eval --model=RUN --data={shlex.quote(pattern)}")
 
 
-def _training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:
+def training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:
     """The command that trains on the records.
 
     Usually a training takes the features from the manifest. But for a feature with the name of a YouTube-8M feature it

@@ -1,0 +1,231 @@
+"""`yt8m relabel`: records with corrected labels, of which the features, splits and shards are those of the data."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from own_clips import read, write_table
+
+from yt8m.command_line import cli
+from yt8m.datasets.relabel import shard_labels
+from yt8m.errors import RunError, UsageError
+from yt8m.records import groups, manifest, shards, vocabulary, wire
+
+HEADER = "rank,video,class,kind,chance,start,end,decision"
+WHOLE = ("1,v1,cut,missing,.9,,,yes", "2,v2,cut,wrong,.9,,,yes", "3,v3,weld,wrong,.8,,,no", "4,v0,weld,missing,.7,,,")
+SPANS = (
+    "1,a,weld,wrong,.9,15,0:25,yes", "2,a,cut,missing,.8,40,50,yes", "3,b,cut,wrong,.7,,,yes",
+    "4,b,weld,missing,.7,0,5,no",
+)  # fmt: skip
+
+
+def decide(folder: pathlib.Path, *rows: str) -> str:
+    (folder / "decisions.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    return str(folder / "decisions.csv")
+
+
+def clips(folder: pathlib.Path, level: str, *flags: str) -> pathlib.Path:
+    """Records of eight videos, of 3 to 10 frames, in two splits; returns the folder of the level."""
+    rows = []
+    for number in range(8):
+        np.save(folder / f"{number}.npy", np.random.default_rng(number).normal(size=(3 + number, 4)).astype(np.float32))
+        label = ("weld", "weld", "cut;weld")[number % 3]
+        rows.append((f"v{number}", f"{number}.npy", label, "train" if number < 6 else "test"))
+    table = write_table(folder / "clips.csv", rows, "id,path,labels,split")
+    words = [f"--table={table}", f"--out={folder}/data", f"--level={level}", "--shards=2", *flags]
+    assert cli.call("make-records", words) == 0
+    return folder / "data" / level
+
+
+def films(folder: pathlib.Path, *flags: str) -> str:
+    """A table of spans in two videos of 60 frames, and flags that make records of it."""
+    for name in "ab":
+        np.save(folder / f"{name}.npy", np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32))
+    rows = [("a", "a.npy", "weld", 10, 30, "train"), ("b", "b.npy", "cut", 0, 20, "train")]
+    table = write_table(folder / "spans.csv", rows, "video,path,label,start,end,split")
+    words = [f"--table={table}", f"--out={folder}/data", "--level=frame", "--shards=1", "--rows=spans", *flags]
+    assert cli.call("make-records", words) == 0
+    return table
+
+
+def relabel(data: pathlib.Path, decisions: str, out: pathlib.Path, *flags: str) -> int:
+    return cli.call("relabel", [f"--data={data}", f"--corrections={decisions}", f"--out={out}", *flags])
+
+
+def features_of(record: Any) -> dict[str, list[Any]]:
+    return {name: [each.values() for each in frames] for name, frames in record.features().items()}
+
+
+@pytest.mark.parametrize(("level", "flags"), [("video", ()), ("frame", ()), ("frame", ("--bits=8", "--ranges=-4:4"))])
+def test_records_are_those_that_make_records_makes_of_the_decisions(
+    level: str, flags: tuple[str, ...], tmp_path: pathlib.Path
+) -> None:
+    data, decisions = clips(tmp_path, level, *flags), decide(tmp_path, *WHOLE)
+    before = {path.name: list(shards.read_shard(str(path))) for path in data.rglob("*.tfrecord")}
+    assert relabel(data, decisions, tmp_path / "new") == 0
+    words = [f"--table={tmp_path}/clips.csv", f"--out={tmp_path}/made", f"--level={level}", "--shards=2", *flags]
+    assert cli.call("make-records", [*words, f"--corrections={decisions}"]) == 0
+    made, new = (pathlib.Path(tmp_path / name / level) for name in ("made", "new"))
+    for split in ("train", "test"):
+        for path in (made / split).glob("*.tfrecord"):
+            assert sorted(shards.read_shard(str(path))) == sorted(shards.read_shard(str(new / split / path.name)))
+        found, expected = (manifest.read(str(folder / split / manifest.NAME)) for folder in (new, made))
+        assert (found.data, found.split, found.corrections) == (expected.data, split, expected.corrections)
+    assert (made.parent / "vocabulary.csv").read_bytes() == (new.parent / "vocabulary.csv").read_bytes()
+    assert cli.call("verify", [f"{new}/*/*.tfrecord", "--deep"]) == 0
+    after = {path.name: list(shards.read_shard(str(path))) for path in new.rglob("*.tfrecord")}
+    changed = [
+        wire.entries(record).context[b"id"]
+        for name in before
+        for record, other in zip(before[name], after[name], strict=True)
+        if record != other
+    ]
+    assert len(changed) == 2, "the records of videos without a decision are copied byte for byte"
+
+
+def test_cells_are_those_of_the_decisions_on_spans(tmp_path: pathlib.Path) -> None:
+    table = films(tmp_path)
+    data, decisions = tmp_path / "data" / "frame", decide(tmp_path, *SPANS)
+    assert relabel(data, decisions, tmp_path / "new") == 0
+    words = [f"--table={table}", f"--out={tmp_path}/made", "--level=frame", "--shards=1", "--rows=spans"]
+    assert cli.call("make-records", [*words, f"--corrections={decisions}"]) == 0
+    found, expected = (tmp_path / name / "frame/train/train0000.tfrecord" for name in ("new", "made"))
+    assert list(shards.read_shard(str(found))) == list(shards.read_shard(str(expected)))
+    entry = manifest.read(str(found.with_name(manifest.NAME)))
+    assert entry.data == manifest.read(str(expected.with_name(manifest.NAME))).data
+    assert (entry.corrections["labels added"], entry.corrections["labels removed"]) == (1, 2)
+    names = vocabulary.read(str(tmp_path / "new/vocabulary.csv"))
+    assert dict(zip(names.names, names.counts.tolist(), strict=True)) == {"cut": 1, "weld": 1}
+
+
+def test_what_is_added_outside_the_annotated_parts_becomes_one(tmp_path: pathlib.Path) -> None:
+    films(tmp_path, "--annotated=spans")
+    rows = ("1,b,cut,wrong,.9,5,10,yes", "2,b,weld,missing,.9,40,45,yes", "3,a,weld,wrong,.9,0,3,yes")
+    assert relabel(tmp_path / "data/frame", decide(tmp_path, *rows), tmp_path / "new") == 0
+    ratings = {video: record for video, (_, record) in read(tmp_path / "new/frame").items()}
+    names = vocabulary.read(str(tmp_path / "new/vocabulary.csv")).names
+    assert ratings["b"].values("segment_start_times") == [0, 10, 15, 40]
+    assert [names[each] for each in ratings["b"].values("segment_labels")] == ["cut"] * 3 + ["weld"]
+    ranges = [ratings["b"].values(name) for name in shards.ANNOTATED_LISTS]
+    assert ranges == [[0, 40], [20, 45]]
+    assert ratings["a"].values("annotated_start_times") == [10]
+
+
+def test_a_second_start_writes_nothing_and_other_decisions_need_overwrite(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, decisions = clips(tmp_path, "video"), decide(tmp_path, *WHOLE)
+    capsys.readouterr()
+    assert relabel(data, decisions, tmp_path / "new") == 0
+    first = capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "new").rglob("*.tfrecord")}
+    assert relabel(data, decisions, tmp_path / "new") == 0
+    second = capsys.readouterr()
+    assert second.out == first.out
+    assert "already has all these records" in second.err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    decide(tmp_path, WHOLE[0])
+    with pytest.raises(UsageError, match=r"already exists.*--overwrite"):
+        relabel(data, decisions, tmp_path / "new")
+    assert relabel(data, decisions, tmp_path / "new", "--overwrite") == 0
+    labels = {video: record.values("labels") for video, (_, record) in read(tmp_path / "new/video").items()}
+    assert (len(labels["v1"]), len(labels["v2"])) == (2, 2)
+    assert relabel(tmp_path / "new/video", decide(tmp_path, WHOLE[1]), tmp_path / "newer") == 0
+    entry = manifest.read(str(tmp_path / "newer/video/train" / manifest.NAME)).corrections
+    assert (entry["labels removed"], entry["earlier"]["labels added"]) == (1, 1)
+
+
+def test_dry_run_says_the_same_figures_and_writes_nothing(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, decisions = clips(tmp_path, "video"), decide(tmp_path, *WHOLE, "5,v0,weld,missing,.7,,,yes")
+    capsys.readouterr()
+    assert relabel(data, decisions, tmp_path / "new", "--dry_run", "--json") == 0
+    out, err = capsys.readouterr()
+    summary = json.loads(out)
+    assert summary["splits"]["train"] == {
+        "videos": 6, "labels": 8, "shards": 2, "labels added": 1, "labels removed": 1, "videos with decisions": 3,
+    }  # fmt: skip
+    assert (summary["decisions"], summary["decisions that changed nothing"]) == (3, 1)
+    assert "line 6: 'weld' of 'v0' is said to be missing, but the record already has it" in err
+    assert "would have the features" in err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (("1,x1,cut,wrong,.9,,,yes", "2,v1,weld,wrong,.9,,,yes", "3,x0,cut,wrong,.9,,,yes"),
+         "2 of 3 decisions are about 2 videos that .* does not have, such as 'x1' in line 2"),
+        (("1,v1,wed,wrong,.9,,,yes", "2,v1,weld,wrong,.9,,,yes", "3,v1,tack,wrong,.9,,,yes"),
+         "line 2: 'wed' is not one of the 2 classes.*weld.*2 decisions are about such classes"),
+        (("1,v1,cut,missing,.9,0,5,yes",), "line 2.*part of the video, but the records have no cells"),
+        (("1,v1,cut,missing,.9,,,yes", "2,v1,cut,wrong,.9,,,yes"), "line 3.*contradicts"),
+    ],
+)  # fmt: skip
+def test_decisions_that_do_not_fit_the_records(rows: tuple[str, ...], message: str, tmp_path: pathlib.Path) -> None:
+    data = clips(tmp_path, "video")
+    with pytest.raises((UsageError, RunError), match=message):
+        relabel(data, decide(tmp_path, *rows), tmp_path / "new")
+    assert not (tmp_path / "new/video").exists()
+
+
+def test_what_the_manifest_says_of_extractors_and_groups_stays(tmp_path: pathlib.Path) -> None:
+    data = clips(tmp_path, "video", "--group_by=path")
+    path = data / "train" / manifest.NAME
+    before = manifest.read(str(path))
+    extractors = ({"name": "inception", "feature": "clip", "sampling": "whole-3"},)
+    manifest.write(str(path), before.shards, before.data, extractors, "train")
+    manifest.write(str(data / "test" / manifest.NAME), manifest.read(str(data / "test" / manifest.NAME)).shards)
+    assert relabel(data, decide(tmp_path, *WHOLE), tmp_path / "new") == 0
+    assert manifest.read(str(tmp_path / "new/video/train" / manifest.NAME)).extractors == extractors
+    assert manifest.read(str(tmp_path / "new/video/test" / manifest.NAME)).data is None
+    assert (
+        groups.find([str(tmp_path / "new/video/train/x")]).videos.tolist() == groups.find([str(path)]).videos.tolist()
+    )
+
+
+def test_records_are_not_written_over_themselves(tmp_path: pathlib.Path) -> None:
+    data = clips(tmp_path, "video")
+    with pytest.raises(UsageError, match="name another folder as --out"):
+        relabel(data, decide(tmp_path, *WHOLE), tmp_path / "data", "--overwrite")
+
+
+def test_a_folder_of_other_classes_is_refused(tmp_path: pathlib.Path) -> None:
+    data = clips(tmp_path, "video")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/vocabulary.csv").write_text("index,name\n0,cut\n1,drill\n")
+    with pytest.raises(UsageError, match="Name another folder as --out"):
+        relabel(data, decide(tmp_path, *WHOLE), tmp_path / "new")
+
+
+def test_records_in_another_encoding_get_new_labels(tmp_path: pathlib.Path) -> None:
+    """The labels are no packed list here, and the context stands after an empty one."""
+    unpacked = shards.field(3, b"\x08\x01\x08\x00")
+    values = shards.float_feature([1.5, 2.5])
+    context = {"id": shards.bytes_feature(b"v1"), "labels": unpacked, "clip": values}
+    record = shards.field(1, b"") + shards.example(context)
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "a.tfrecord").write_bytes(shards.framed(record))
+    (tmp_path / "vocabulary.csv").write_text("index,name\n0,weld\n1,cut\n2,tack\n")
+    rows = ("1,v1,cut,wrong,.9,,,yes", "2,v1,tack,missing,.9,,,yes")
+    assert relabel(folder, decide(tmp_path, *rows), tmp_path / "new") == 0
+    (payload,) = shards.read_shard(str(tmp_path / "new/video/train/a.tfrecord"))
+    assert payload.startswith(record)
+    parsed = shards.parse(payload)
+    assert (parsed.values("labels"), parsed.values("clip")) == ([0, 2], [1.5, 2.5])
+
+
+def test_a_class_beyond_the_vocabulary_is_damage(tmp_path: pathlib.Path) -> None:
+    clips(tmp_path, "video")
+    (tmp_path / "bad").mkdir()
+    context = {"id": shards.bytes_feature(b"v1"), "labels": shards.int64_feature([2]), "x": shards.float_feature([1])}
+    (tmp_path / "bad/a.tfrecord").write_bytes(shards.framed(shards.example(context)))
+    (tmp_path / "bad/vocabulary.csv").write_text("index,name\n0,weld\n1,cut\n")
+    with pytest.raises(shard_labels.DamagedError, match=r"a.tfrecord: record 0: it has a class outside 0\.\.1"):
+        relabel(tmp_path / "bad", decide(tmp_path, "1,v1,cut,missing,.9,,,yes"), tmp_path / "new")

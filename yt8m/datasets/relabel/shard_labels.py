@@ -1,0 +1,118 @@
+"""Applies decisions to the labels in shards; every byte of the features stays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.datasets.make_records.classes import Classes
+from yt8m.datasets.make_records.human_labels import MISSING, Corrections, Decision, class_lookup
+from yt8m.datasets.make_records.span_cells import Grid
+from yt8m.datasets.relabel import cell_labels
+from yt8m.datasets.relabel.cell_labels import CorrectedRecord
+from yt8m.records import shards, wire
+from yt8m.records.shards import DamagedError
+
+
+@dataclasses.dataclass
+class Changes:
+    """What the decisions have changed in some shards.
+
+    Attributes:
+      positives: int64 [C], the number of videos of each class.
+      added, removed: numbers of labels, or of spans.
+      seen: the ids of the videos for which there are decisions.
+    """
+
+    positives: NDArray[np.int64]
+    videos: int = 0
+    added: int = 0
+    removed: int = 0
+    seen: set[bytes] = dataclasses.field(default_factory=set)
+
+    def counts(self) -> dict[str, int]:
+        """The numbers by name, for summary.json."""
+        return {
+            "videos": self.videos,
+            "labels": int(self.positives.sum()),
+            "videos with decisions": len(self.seen),
+            "labels added": self.added,
+            "labels removed": self.removed,
+        }
+
+
+class Relabeller:
+    """Applies decisions to records.
+
+    Args:
+      grid: the grid of the cells of the records; None for records whose labels have no times.
+    """
+
+    def __init__(self, corrections: Corrections, classes: Classes, grid: Grid | None) -> None:
+        self._corrections, self._classes, self._grid = corrections, classes, grid
+        self._class_of = class_lookup(classes)
+
+    def no_changes(self) -> Changes:
+        """The counts of no shard, to be filled by `records`."""
+        return Changes(np.zeros(self._classes.size, np.int64))
+
+    def records(self, path: str, changes: Changes) -> Iterator[bytes]:
+        """Yields the serialized records of a shard after the decisions, and counts them in `changes`."""
+        for number, record in enumerate(shards.read_shard(path)):
+            try:
+                video, labels = _read_head(record)
+                decisions = self._corrections.changes_of(video)
+                corrected = self._correct(record, labels, decisions) if decisions else None
+            except ValueError as error:
+                raise DamagedError(path, number, f"{shards.NO_PROTO}: {error}") from error
+            if corrected:
+                self._count(video, corrected, changes)
+                labels, record = corrected.labels, _with_context(record, corrected)
+            if labels and not 0 <= min(labels) <= max(labels) < self._classes.size:
+                raise DamagedError(path, number, f"it has a class outside 0..{self._classes.size - 1}")
+            changes.positives[list(set(labels))] += 1
+            changes.videos += 1
+            yield record
+
+    def _count(self, video: bytes, corrected: CorrectedRecord, changes: Changes) -> None:
+        changes.seen.add(video)
+        changes.added, changes.removed = changes.added + corrected.added, changes.removed + corrected.removed
+        self._corrections.idle.update(corrected.idle)
+
+    def _correct(self, record: bytes, labels: Sequence[int], decisions: Sequence[Decision]) -> CorrectedRecord:
+        """What decisions make of a serialized record with these labels."""
+        if self._grid:
+            return cell_labels.correct(shards.parse(record), self._grid, decisions, self._class_of)
+        before, after = set(labels), set(labels)
+        for decision in decisions:
+            change = after.add if decision.kind == MISSING else after.discard
+            change(self._class_of(decision.label))
+        idle = [each for each in decisions if (self._class_of(each.label) in before) == (each.kind == MISSING)]
+        features = {} if after == before else {"labels": shards.int64_feature(sorted(after))}
+        return CorrectedRecord(features, sorted(after), len(after - before), len(before - after), tuple(idle))
+
+
+def _with_context(record: bytes, corrected: CorrectedRecord) -> bytes:
+    """A serialized record with the features that have other values now."""
+    if not corrected.features:
+        return record
+    try:
+        return wire.with_context(record, {name.encode(): value for name, value in corrected.features.items()})
+    except wire.OtherEncodingError:  # of two entries of a name, protobuf takes the last one
+        return record + shards.field(1, shards.entries(corrected.features))
+
+
+def _read_head(record: bytes) -> tuple[bytes, Sequence[int]]:
+    """The id and the labels of a serialized record."""
+    try:
+        context = wire.entries(record).context
+        video = wire.bytes_value(record, context.get(b"id") or context[b"video_id"])
+        packed = wire.numbers_value(record, context[b"labels"]) if b"labels" in context else (0, 0)
+        _, labels = wire.numbers(np.frombuffer(record, np.uint8)[slice(*packed)][np.newaxis])
+        return record[slice(*video)], labels.tolist()
+    except (wire.OtherEncodingError, LookupError):
+        parsed = shards.parse(record, with_lists=False)
+        return parsed.id(), parsed.values("labels")
