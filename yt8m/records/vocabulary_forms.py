@@ -16,7 +16,8 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.dialects import sniff
-from yt8m.tables.words.meanings import normalized, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import normalized
 
 _NUMBERS = [normalized(name) for name in words("index id class_id class_index label_id category_id number idx")]
 _NAMES = [

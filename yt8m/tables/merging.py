@@ -10,7 +10,8 @@ from yt8m.tables.columns import denials
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.sources.rewritten import number_of, place_of
 from yt8m.tables.sources.source import MemorySource, Rows, Source
-from yt8m.tables.words.meanings import columns_flag, normalized, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import columns_flag, normalized
 
 LABELS = "labels of all rows"  # the column of the merged rows
 _ROWS_AT_ONCE = 8192

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns import time_commas
+from yt8m.tables.columns import doubtful_times
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.sources.csv_source import CsvSource
@@ -157,7 +157,7 @@ class _SpanMerger(Merger):
             name, number = str(cell_id), rows.first + index
             if number in rows.bad:
                 continue
-            times = [time_commas.without(cell) for cell in times] if self._has_thousands else times
+            times = [doubtful_times.without(cell) for cell in times] if self._has_thousands else times
             place = self.find_place(name, number, cells, index)
             if place == len(self._spans):
                 self._spans.append([])
@@ -288,13 +288,13 @@ def told_by(source: Source) -> tuple[Mapping[str, Sequence[tuple[float, float]]]
 def have_thousands(
     path: str, columns: Mapping[str, Iterable[Any]], frame_rate: float, has_decimal_commas: bool
 ) -> bool:
-    """Whether commas in columns of times stand between thousands; see `time_commas`.
+    """Whether commas in columns of times stand between thousands; see `doubtful_times`.
 
     Columns that count frames or another unit are left out: their numbers need no decimal commas.
     """
     names = [name for name in columns if not per_second(divided(normalized(name)).unit, frame_rate)]
     cells = [cell for name in names for cell in columns[name]]
-    return time_commas.are_of_thousands(f"{path}, column {' and '.join(names)}", cells, has_decimal_commas)
+    return doubtful_times.are_of_thousands(f"{path}, column {' and '.join(names)}", cells, has_decimal_commas)
 
 
 def rate_of(source: Source, frame_rate: float) -> float:
@@ -309,7 +309,10 @@ def is_used_beside(name: str) -> bool:
 
 def times_of_videos(cells: Mapping[str, Sequence[Any]], roles: Roles, has_thousands: bool) -> dict[str, Sequence[Any]]:
     """{start or end: its cells} of rows that are videos; what counts in another unit is seconds."""
-    columns, plain = {START: roles.start, END: roles.end}, time_commas.without if has_thousands else lambda cell: cell
+    columns, plain = (
+        {START: roles.start, END: roles.end},
+        doubtful_times.without if has_thousands else lambda cell: cell,
+    )
     return {
         meaning: [in_seconds(plain(cell), divided(normalized(column)).unit) for cell in cells[column]]
         for meaning, column in columns.items()

@@ -16,7 +16,7 @@ from yt8m.tables.cells import odd_labels, separators
 from yt8m.tables.cells.label_forms import find_form
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.splitting import LabelForm
-from yt8m.tables.columns import class_columns, denials, label_checks, workbook_times
+from yt8m.tables.columns import class_columns, denials, doubtful_times, side_columns
 from yt8m.tables.columns.facts import Facts, examine, refuse_remarks, refuse_types
 from yt8m.tables.columns.roles import RoleFinder, Roles
 from yt8m.tables.columns.table_columns import TableColumns, matrix, number_list, parse_columns
@@ -72,10 +72,10 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     roles = finder.find(flags.needs_labels)
     odd_labels.refuse_replaced(roles.classes, path)
     span_ranges.refuse_unclear(source, roles.labels)
-    workbook_times.refuse_unclear(source, facts, [roles.start, roles.end])
-    workbook_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)
+    doubtful_times.refuse_unclear_hours(source, facts, [roles.start, roles.end])
+    doubtful_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
-    label_checks.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
+    side_columns.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
     if "labels" not in chosen:
         denials.refuse_ids_with_classes(source, roles, facts)

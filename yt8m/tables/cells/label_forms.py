@@ -12,33 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.cells import bracketed, label_lists, negations, odd_labels, quoted_fields, separators
+from yt8m.tables.cells import enclosed, label_lists, odd_labels, separators
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.list_forms import NUMBER, form_of_lists, structured_form, vector_form
-from yt8m.tables.cells.splitting import LabelForm, Split, Splitter, has_entities, label_object, unescaped, whole_cell
+from yt8m.tables.cells.splitting import LabelForm, Splitter, has_entities, label_object, unescaped, whole_cell
 from yt8m.tables.words.class_names import WHOLE_FLOAT, is_nothing
 
 _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades
 _BINARY = re.compile("0?b([01]+)")  # as Python writes the bits of a number
 _WHOLE_NUMBERS = re.compile(r"[\d ]+", re.ASCII)
-# What may stand around each label of a cell: the prefix of fastText, quotes, as Python writes bytes, and the marks of
-# lists in lines.
-_QUOTES = tuple(
-    map(
-        re.compile,
-        (
-            r"__label__(.+)",
-            r'"(.+)"',
-            r"'(.+)'",
-            "[\u201c\u201e](.+)[\u201d\u201c]",
-            "\u00ab(.+)\u00bb",
-            r"b'(.+)'",
-            r'b"(.+)"',
-        ),
-    )
-)
-_BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
 
 
 def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
@@ -60,7 +43,7 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     if any(isinstance(cell, tuple | label_object) for cell in filled):
         return structured_form(filled, known_names, source, find_form)
     texts = {str(cell).strip(): count for cell, count in filled.items()}
-    if flag == separators.AUTO and (form := bracketed.find_form(texts)):
+    if flag == separators.AUTO and (form := enclosed.bracketed_form(texts)):
         odd_labels.refuse_odd_names({name for text in texts for name in form.split(text)}, known_names, source)
         return form
     lists = [text for text in texts if label_lists.looks_like_list(text)]
@@ -92,54 +75,19 @@ def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Colle
     """The form with the separator that the user named."""
     texts = {str(cell): count for cell, count in cells.items() if not isinstance(cell, tuple | dict)}
     separators.refuse_unused(separator, texts, known_names, source)
-    negations.refuse_denied([separators.split(text, separator) for text in texts], known_names, source)
+    odd_labels.refuse_denied([separators.split(text, separator) for text in texts], known_names, source)
     return LabelForm(f"separated by {separators.show(separator)}", Splitter(separator), separator)
-
-
-class _Undecorated:
-    """Splits texts, and takes away what stands around each label."""
-
-    def __init__(self, split: Split, pattern: re.Pattern[str]) -> None:
-        self._split, self._pattern = split, pattern
-
-    def __call__(self, cell: Any) -> Sequence[str]:
-        names = [str(name).strip() for name in self._split(cell)]
-        return [match[1] if (match := self._pattern.fullmatch(name)) else name for name in names]
-
-
-def _decoration(pieces: Sequence[Sequence[str]], separator: str) -> re.Pattern[str] | None:
-    """The quotes or bullets around the labels of the cells that have several, or of all; None if there are none.
-
-    Some programs write quotes around most names alone, such as those with blanks.
-    """
-    several = [names for names in pieces if len(names) > 1] or pieces
-    patterns = (*_QUOTES, _BULLETS) if separator == "\n" else _QUOTES
-    names_in_cells = [name for names in several for name in names]
-    for pattern in patterns:
-        count = sum(pattern.fullmatch(name) is not None for name in names_in_cells)
-        if count and (count == len(names_in_cells) or (pattern is not _BULLETS and 2 * count > len(names_in_cells))):
-            return pattern
-    return None
-
-
-def _decorated(pattern: re.Pattern[str], separator: str, pieces: Sequence[Sequence[str]]) -> LabelForm:
-    """The form of labels with quotes or bullets around each."""
-    marks = "with bullets" if pattern is _BULLETS else "with __label__" if pattern is _QUOTES[0] else "in quotes"
-    separated = f", separated by {separators.show(separator)}" if separator else ""
-    split = _Undecorated(Splitter(separator) if separator else whole_cell, pattern)
-    checked = frozenset(name for names in pieces for name in split(separator.join(names)))
-    return LabelForm(f"{marks}{separated}", split, separator, checked=checked)
 
 
 def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: str) -> LabelForm:
     """The form of texts that are names, perhaps with a separator."""
-    if form := quoted_fields.find_form(texts):
+    if form := enclosed.form_of_fields(texts):
         return form
     if _are_hashtags(texts):
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
         odd_labels.refuse_scores(texts, source, always=True)
-    negations.refuse_negations(texts, known_names, source)
+    odd_labels.refuse_negations(texts, known_names, source)
     pieces_of_all = {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}
     odd_labels.refuse_scores(pieces_of_all, source)
     odd_labels.refuse_counts(pieces_of_all, known_names, source)
@@ -147,11 +95,11 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     separator = separators.find_separator(texts, known_names, source)
     odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
-    negations.refuse_denied(pieces, known_names, source)
+    odd_labels.refuse_denied(pieces, known_names, source)
     odd_labels.refuse_odd_names({name for names in pieces for name in names}, known_names, source)
     is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
-    if (pattern := _decoration(pieces, separator)) and not is_known:
-        return _decorated(pattern, separator, pieces)
+    if (pattern := enclosed.find_marks(pieces, separator)) and not is_known:
+        return enclosed.marked_form(pattern, separator, pieces)
     if not separator:
         return LabelForm("", whole_cell, checked=frozenset(texts) | frozenset(known_names))
     if vector := vector_form(pieces, source):

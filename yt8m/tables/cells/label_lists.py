@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import TRUE_WORDS, WORD_PAIRS
-from yt8m.tables.words.meanings import CLASS_TYPES, words
+from yt8m.tables.words.meanings import CLASS_TYPES
 
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 NAME_KEYS = words(

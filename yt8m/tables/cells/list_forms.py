@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.cells import label_lists, negations, odd_labels, separators
+from yt8m.tables.cells import label_lists, odd_labels, separators
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.splitting import LabelForm, Split, Splitter
 
@@ -46,17 +46,20 @@ def form_of_lists(
             f"Write all as lists, or choose --label_separator={separators.NONE} if each cell is one name."
         )
     checked = frozenset(map(str.strip, map(str, names)))
-    negations.refuse_denied(_as_texts(items.values()), known_names, source)
-    odd_labels.refuse_odd_names(checked, known_names, source)
-    odd_labels.refuse_counts(checked, known_names, source)
+    _refuse_odd_items(items.values(), checked, known_names, source)
     has_floats = all(NUMBER.fullmatch(name) for name in checked)
-    label_lists.refuse_fill([pieces for pieces in items.values() if "-1" not in map(str, pieces)], source)
     split = _list_items if others or not label_lists.is_padded(list(items.values()), source) else _padded_items
     return LabelForm("lists", split, has_whole_floats=has_floats, checked=checked)
 
 
-def _as_texts(items: Iterable[Sequence[Any]]) -> list[list[str]]:
-    return [[str(item).strip() for item in pieces] for pieces in items]
+def _refuse_odd_items(
+    items: Collection[Sequence[Any]], names: Collection[str], known_names: Collection[str], source: str
+) -> None:
+    """Refuses lists whose items deny, doubt or count labels, or only fill the lists."""
+    odd_labels.refuse_denied([[str(item).strip() for item in pieces] for pieces in items], known_names, source)
+    odd_labels.refuse_odd_names(names, known_names, source)
+    odd_labels.refuse_counts(names, known_names, source)
+    label_lists.refuse_fill([pieces for pieces in items if "-1" not in map(str, pieces)], source)
 
 
 def _inside_lists(
@@ -145,10 +148,7 @@ def structured_form(
                 lambda cell: [part for item in label_lists.flatten(cell) for part in splitter(item)],
                 separators_found,
             )
-    negations.refuse_denied(_as_texts(items), known_names, source)
-    odd_labels.refuse_odd_names(names, known_names, source)
-    odd_labels.refuse_counts(names, known_names, source)
-    label_lists.refuse_fill([pieces for pieces in items if "-1" not in map(str, pieces)], source)
+    _refuse_odd_items(items, names, known_names, source)
     is_padded = not texts and label_lists.is_padded(items, source)
     split = label_lists.without_padding(label_lists.flatten) if is_padded else label_lists.flatten
     return LabelForm("lists", split, has_whole_floats=True, checked=names | frozenset(known_names))

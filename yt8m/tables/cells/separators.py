@@ -14,53 +14,21 @@ from typing import NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.cells import fixed_places
+from yt8m.tables.words import words
 
 NONE = "none"  # the value of --label_separator for cells that hold one name each
 AUTO = "auto"
 # Separators that hardly ever belong to a name, then those that may, in the order in which they are tried.
 _STRONG = (";#", ";", "|", "\n", "\t")
-_WORDS = (" and ", " und ", " et ", " y ", " e ", " och ", " og ", " en ", " oraz ", " i ", " ve ")
-_WEAK = (
-    ",",
-    "\u3001",
-    "\uff0c",
-    "\uff1b",
-    *("\u060c", "\u061b", "\u2022", "\u00b7", "\u30fb"),  # Arabic marks, bullets and dots
-    "/",
-    "#",
-    "+",
-    "&",
-    "::",
-    "//",
-    ":",
-    "~",
-    "^",
-    " - ",
-    *_WORDS,
-    " ",
-    "<br>",
-    "<br/>",
-    "<br />",
-    "\\",
-    ">",
-    "-",
-    "_",
-    ".",
-)
-USUAL = (
-    *_STRONG,
-    ",",
-    "\u3001",
-    "\uff0c",
-    "\uff1b",
-    *("\u060c", "\u061b", "\u2022", "\u00b7", "\u30fb"),  # Arabic marks, bullets and dots
-    "/",
-    "#",
-    "+",
-)  # separators that are looked for in all names of a table
+_WORDS = tuple(f" {word} " for word in words("and und et y e och og en oraz i ve"))
+# Commas of other scripts, Arabic marks, bullets and dots.
+_SIGNS_OF_LISTS = (",", *"\u3001\uff0c\uff1b\u060c\u061b\u2022\u00b7\u30fb", "/", "#", "+")
+_INNER = words("\\ > - _ .")  # signs inside of names: where they seem to stand between labels, the user chooses
+_BREAKS = ("<br>", "<br/>", "<br />")
+_WEAK = (*_SIGNS_OF_LISTS, *words("& :: // : ~ ^"), " - ", *_WORDS, " ", *_BREAKS, *_INNER)
+USUAL = (*_STRONG, *_SIGNS_OF_LISTS)  # separators that are looked for in all names of a table
 _NAMES = {"\n": "line breaks", "\t": "tabs", " ": "blanks"}
 _SPOKEN = ("&", ":", " - ", *_WORDS, " ")  # separators that many names have
-_INNER = ("\\", ">", "-", "_", ".")  # signs inside of names: where they seem to stand between labels, the user chooses
 _CONTROL = ("\n", "\t")  # what no name has, so that cells with them are split or refused later
 _MOST_OF = 0.9  # share of the cells with a separator whose parts must be labels of their own
 _FEW_OF = 1 / 3  # below this share, the cells are names

@@ -16,8 +16,9 @@ from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.columns.side_columns import is_place
 from yt8m.tables.sources.source import Source
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import columns_flag, normalized, words
+from yt8m.tables.words.meanings import columns_flag, normalized
 from yt8m.tables.words.time_columns import (
     FRAME_RATES,
     divided,

@@ -11,6 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.tables.cells.splitting import hashable
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.source import Source
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import (
     CIRCLES,
     CROSSES,
@@ -21,7 +22,6 @@ from yt8m.tables.words.class_names import (
     YES_MARKS,
     is_nothing,
 )
-from yt8m.tables.words.meanings import words
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
 _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns import class_columns, label_checks
+from yt8m.tables.columns import class_columns, side_columns
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.side_columns import is_constant, is_of_program, refuse_side_columns
 from yt8m.tables.columns.table_columns import FEATURE_NAMES, TableColumns
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.words.meanings import (
     JOIN,
@@ -22,7 +23,6 @@ from yt8m.tables.words.meanings import (
     is_remark,
     meaning_of,
     normalized,
-    words,
 )
 
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
@@ -68,7 +68,7 @@ class LabelFinder:
             names = [text] if text in self._columns.names else [name for name in text.split(JOIN) if name]
             return self._chosen(names)
         candidates = [name for name in self._columns.with_meaning("labels") if not self._is_feature(name)]
-        candidates = label_checks.filled_candidates(self._columns, candidates)
+        candidates = side_columns.filled_candidates(self._columns, candidates)
         binary = [name for name in candidates if name in self._columns.facts and self._columns.facts[name].is_binary]
         if candidates and len(binary) == len(candidates) and len(columns := self._class_columns()) > 1:
             sure = [name for name in candidates if normalized(name) in _SURE_NAMES]
@@ -99,8 +99,8 @@ class LabelFinder:
         """Refuses a column of labels beside one such as `labels_corrected`, whose cells are other labels."""
         for name in self._columns.names:
             others = [other for other in candidates if other != name and self._columns.is_free(name)]
-            is_doubtful = bool(others) and label_checks.is_revision(name, others[0], self._columns.facts)
-            if not is_doubtful and others and label_checks.is_other_reading(name, others[0], self._columns.facts):
+            is_doubtful = bool(others) and side_columns.is_revision(name, others[0], self._columns.facts)
+            if not is_doubtful and others and side_columns.is_other_reading(name, others[0], self._columns.facts):
                 is_doubtful = not self._say_the_same([others[0], name])
             if is_doubtful and not self._columns.is_empty(name):
                 raise UsageError(

@@ -10,6 +10,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.columns.label_columns import LabelFinder
 from yt8m.tables.columns.table_columns import TableColumns
+from yt8m.tables.words import words
 from yt8m.tables.words.meanings import (
     INVENTED,
     JOIN,
@@ -19,7 +20,6 @@ from yt8m.tables.words.meanings import (
     is_label_word,
     meaning_of,
     normalized,
-    words,
 )
 from yt8m.tables.words.time_columns import END, FRAMES, START, divided, is_duration, matching_pair, meaning_in_spans
 from yt8m.tables.words.times import are_times

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from yt8m.errors import UsageError, suggestion
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words.meanings import INVENTED, JOIN, MEANINGS, meaning_of, normalized, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import INVENTED, JOIN, MEANINGS, meaning_of, normalized
 from yt8m.tables.words.time_columns import is_length_of_video, says_length
 
 FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
-from yt8m.tables.exports import json_names, label_programs, labelbox
+from yt8m.tables.exports import json_names, label_programs
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.encodings import open_bytes
 from yt8m.tables.sources.source import MemorySource, Source
@@ -45,9 +45,9 @@ def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource
         if all({"image_id", "category_id", "score"} <= value.keys() for value in values):
             _refuse_scores(path, values)
         if all("data_row" in value and "projects" in value for value in values):
-            return _source(path, "Labelbox", labelbox.read_rows(values))
+            return _source(path, "Labelbox", label_programs.read_labelbox(values))
         if all("Label" in value and "External ID" in value for value in values):
-            return _source(path, "Labelbox", labelbox.read_old_rows(values))
+            return _source(path, "Labelbox", label_programs.read_old_labelbox(values))
     return None
 
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError
 from yt8m.tables.cells.label_lists import NAME_KEYS
 from yt8m.tables.exports.json_shapes import is_by_split
-from yt8m.tables.words.meanings import meaning_of, normalized, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import meaning_of, normalized
 
 _NAMES_BESIDE = frozenset(
     words(

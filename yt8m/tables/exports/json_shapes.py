@@ -6,37 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
+from yt8m.tables.words import words
 from yt8m.tables.words.meanings import SPLIT_WORDS, meaning_of, normalized
 
 _ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How servers call the number of all rows, of which an answer has a page; `count` and `total` are so beside `next`.
 _TOTALS = frozenset(
-    (
-        *(
-            "num_rows_total",
-            "records_total",
-            "total_count",
-            "count_total",
-            "total_results",
-            "total_items",
-            "total_rows",
-        ),
-        *("total_records", "total_hits", "total_elements", "num_found"),
+    words(
+        "num_rows_total records_total total_count count_total total_results total_items total_rows total_records "
+        "total_hits total_elements num_found"
     )
 )
-_VAGUE_TOTALS = frozenset(("count", "total"))
+_VAGUE_TOTALS = frozenset(words("count total"))
 _NEXT = frozenset(
-    (
-        *("next", "next_page", "next_url", "next_link", "next_page_token", "next_token", "next_cursor", "has_more"),
-        *("has_next", "has_next_page", "last_evaluated_key"),
+    words(
+        "next next_page next_url next_link next_page_token next_token next_cursor has_more has_next has_next_page "
+        "last_evaluated_key"
     )
 )
-_OF_PAGES = _NEXT | frozenset(
-    ("previous", "prev", "page", "offset", "limit", "per_page", "page_size", "skip", "cursor")
-)
+_OF_PAGES = _NEXT | frozenset(words("previous prev page offset limit per_page page_size skip cursor"))
 # How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.
-_TYPES = frozenset(("S", "N", "SS", "NS", "L", "M", "BOOL", "NULL", "$oid", "$date", "$numberInt", "$numberLong"))
+_TYPES = frozenset(words("S N SS NS L M BOOL NULL $oid $date $numberInt $numberLong"))
 
 
 def is_by_split(value: Mapping[str, Any]) -> bool:

@@ -5,12 +5,13 @@ Prodigy, Kili, SageMaker Ground Truth, LabelMe, V7 Darwin, VoTT, FiftyOne and VI
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.exports import kili
-from yt8m.tables.words.meanings import SPLIT_WORDS, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import SPLIT_WORDS
 
 Labels = dict[str, list[str]]
 Task = Mapping[str, Any]
@@ -19,13 +20,15 @@ _MEDIA_KEYS = words("video image audio path text")
 _JOIN = "+"
 _ANSWERS = frozenset(words("accept reject ignore"))
 _SPAN_KEYS = words("audio_spans spans")
+_KILI_IDS = words("externalId external_id")
+_BY_PEOPLE = words("REVIEW DEFAULT")  # the kinds of answers by people, the surest first; others are those of models
 
 
 def read_tasks(path: str, tasks: Sequence[Task]) -> tuple[str, Labels] | None:
     """(the name of the program, {id: classes}) of a list of JSON objects; None if no program is known by their keys."""
     readers: tuple[tuple[str, Callable[[Task], Any], Callable[[str, Sequence[Task]], Labels]], ...] = (
         ("Prodigy", _is_of_prodigy, _prodigy),
-        ("Kili", kili.fits, kili.read),
+        ("Kili", _is_of_kili, _kili),
         ("SageMaker Ground Truth", lambda task: "source-ref" in task, _ground_truth),
         ("LabelMe", lambda task: {"imagePath", "shapes"} <= task.keys(), _labelme),
         ("V7 Darwin", lambda task: isinstance(task.get("item"), Mapping) and "annotations" in task, _darwin),
@@ -253,3 +256,102 @@ def spans_of_prodigy(tasks: Sequence[Task]) -> Spans:
                 ([str(span["label"])], float(span["start"]), float(span["end"])) for span in task["audio_spans"]
             ]
     return spans
+
+
+def _is_of_kili(asset: Task) -> bool:
+    """Whether an object is an asset of Kili with its answers."""
+    answers = asset.get("labels")
+    has_answers = isinstance(answers, list) and all(isinstance(a, Mapping) and "jsonResponse" in a for a in answers)
+    return any(key in asset for key in _KILI_IDS) and (has_answers or isinstance(asset.get("latestLabel"), Mapping))
+
+
+def _kili(path: str, assets: Sequence[Task]) -> dict[str, list[str]]:
+    """{external id: classes} of the last answer of each asset; a review counts before what it reviews."""
+    labels: dict[str, list[str]] = {}
+    jobs = dict[str, None]()
+    for asset in assets:
+        name = str(next(asset[key] for key in _KILI_IDS if key in asset))
+        if name in labels:
+            raise UsageError(f"{path} has the asset {name[:60]!r} twice; keep one of them.")
+        responses = _responses_of_kili(path, name, asset)
+        jobs.update(dict.fromkeys(job for response in responses for job in response))
+        labels[name] = [
+            label for response in responses for answer in response.values() for label in _classes_of_job(answer)
+        ]
+    if len(jobs) > 1:
+        raise UsageError(
+            f"{path} has the answers of several jobs of Kili: {', '.join(jobs)[:200]}; expected one, so keep one of "
+            "them."
+        )
+    return labels
+
+
+def _responses_of_kili(path: str, name: str, asset: Task) -> list[Task]:
+    """The answers that count: those of a video are by frame."""
+    answers = [asset["latestLabel"]] if "latestLabel" in asset else list(asset["labels"])
+    for kind in _BY_PEOPLE:
+        of_kind = [answer for answer in answers if answer.get("labelType", kind) == kind]
+        latest = [answer for answer in of_kind if answer.get("isLatestLabelForUser", True)]
+        several = [sorted(set(_classes_of_answer(answer))) for answer in latest]
+        if any(names != several[0] for names in several[1:]):
+            raise UsageError(
+                f"{path}: people do not agree on {name[:60]!r}: {' and '.join(map(str, several))[:200]}. Review it in "
+                "Kili, or keep one answer."
+            )
+        if latest:
+            response = latest[-1]["jsonResponse"]
+            return list(response.values()) if response and all(map(str.isdecimal, response)) else [response]
+    return []
+
+
+def _classes_of_answer(answer: Task) -> Iterator[str]:
+    response = answer["jsonResponse"]
+    for frame in response.values() if response and all(map(str.isdecimal, response)) else [response]:
+        for job in frame.values():
+            yield from _classes_of_job(job)
+
+
+def _classes_of_job(job: Task) -> Iterator[str]:
+    """The classes of a job: of a classification, or of the objects that were marked."""
+    for answer in (job, *(job.get("annotations") or ())):
+        for category in answer.get("categories") or ():
+            yield str(category["name"])
+
+
+def read_labelbox(values: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Labelbox: the answers to the classifications of a data row, in each of its projects."""
+    labels: dict[str, list[str]] = {}
+    for value in values:
+        row = value["data_row"]
+        name = str(row.get("external_id") or row.get("global_key") or row["id"])
+        answers = labels.setdefault(name, [])
+        for project in value["projects"].values():
+            for label in project["labels"]:
+                answers += _answers_of_labelbox(label["annotations"].get("classifications", ()))
+    return labels
+
+
+def read_old_labelbox(values: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Labelbox before 2023: a column `Label` with the classifications."""
+    labels: dict[str, list[str]] = {}
+    for value in values:
+        label = value["Label"]
+        label = json.loads(label) if isinstance(label, str) and label.startswith("{") else label
+        classes = label.get("classifications", ()) if isinstance(label, dict) else ()
+        labels.setdefault(str(value["External ID"]), []).extend(_answers_of_labelbox(classes))
+    return labels
+
+
+def _answers_of_labelbox(classifications: Iterable[Mapping[str, Any]]) -> list[str]:
+    names = []
+    for entry in classifications:
+        answers = (
+            entry.get("checklist_answers")
+            or entry.get("answers")
+            or entry.get("radio_answer")
+            or entry.get("answer")
+            or []
+        )
+        for answer in answers if isinstance(answers, list) else [answers]:
+            names.append(str(answer.get("name") or answer.get("title") or answer["value"]))
+    return names

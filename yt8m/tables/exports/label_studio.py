@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.words.meanings import CLASS_TYPES, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import CLASS_TYPES
 
 OF_REGIONS = frozenset(words("choices taxonomy"))  # controls that may describe regions of other controls
 _NO_CLASSES = words("textarea rating number datetime pairwise relation")

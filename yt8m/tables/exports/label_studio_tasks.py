@@ -10,7 +10,7 @@ from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.exports.label_studio import choices_by_person, choose_control, combine_choices, latest_by_person
 from yt8m.tables.sources.source import MemorySource
-from yt8m.tables.words.meanings import words
+from yt8m.tables.words import words
 
 # Keys of the data of a task that name its video, the surest first.
 _ID_KEYS = words("id video_id video clip name file_name filename file audio image url text")

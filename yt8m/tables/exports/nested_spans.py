@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m.tables.sources.source import MemorySource
-from yt8m.tables.words.meanings import meaning_of, normalized, words
+from yt8m.tables.words import words
+from yt8m.tables.words.meanings import meaning_of, normalized
 from yt8m.tables.words.time_columns import END, START, is_duration, meaning_in_spans, meaning_of_time
 
 _Row = Mapping[str, Any]

@@ -9,8 +9,9 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of, read_all
 from yt8m.tables.sources.source import Source
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import is_nothing
-from yt8m.tables.words.meanings import meaning_of, normalized, words
+from yt8m.tables.words.meanings import meaning_of, normalized
 from yt8m.tables.words.time_columns import END, START, divided, is_duration, meaning_in_spans, meaning_of_time
 from yt8m.tables.words.times import listed, ranges_in
 

@@ -10,8 +10,9 @@ from yt8m.errors import UsageError
 from yt8m.tables.cells.label_lists import NotAListError, flatten, looks_like_list, parse_text
 from yt8m.tables.columns.facts import Facts, examine
 from yt8m.tables.sources.source import MemorySource, Source
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import INVENTED, meaning_of, normalized, words
+from yt8m.tables.words.meanings import INVENTED, meaning_of, normalized
 
 _ALL = 1 << 62
 _MOST_CLASSES = 100_000  # a table by class has no more rows

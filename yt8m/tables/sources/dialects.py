@@ -18,10 +18,8 @@ from yt8m.tables.sources.headers import PARTS, PATH, find_header
 from yt8m.tables.words.meanings import SPLIT_WORDS, count_known, meaning_of, normalized
 
 _DELIMITERS = (",", ";", "\t", "|", " ")
-_DOUBLED, _STAND_IN = (
-    ("::", "||"),
-    "\x1f",
-)  # delimiters of two characters, and what stands for them while lines are read
+# Delimiters of two characters, and what stands for them while lines are read.
+_DOUBLED, _STAND_IN = ("::", "||"), "\x1f"
 _DIRECTIVE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # the first line that Excel understands and may write
 _INVENTED = "column 1"  # the first column of a table that gives it no name
 _SETS = frozenset([*SPLIT_WORDS, "unassigned"])

@@ -14,7 +14,6 @@ from typing import BinaryIO, NamedTuple, cast
 from yt8m import file_kinds, storage
 from yt8m.errors import RunError
 from yt8m.storage import copies
-from yt8m.tables.sources import central_europe
 
 _BLOCK = 1 << 20
 _GZIP_START = b"\x1f\x8b"
@@ -31,6 +30,31 @@ _LONGEST_RUN = 2  # more letters beyond ASCII in a row are not Western text, but
 # Codes of two bytes for a letter: which of those that fit a short text is meant cannot be told from its letters.
 _EAST_ASIAN = ("cp932", "gb18030", "big5", "cp949")
 _EAST_ASIAN_STARTS = ("cp93", "cp94", "cp95", "gb", "big5", "shift", "euc", "johab", "hz", "iso2022")
+_VOWELS = "aeiouyáéíóúýäëïöüàèìòùâêîôûãõåæøœ"
+_CONSONANTS = "bcdfghjklmnpqrstvwxzçñßšž"
+# A word, and the letters in it that no Western word has at that place, by the letters that stand for them in cp1250.
+_CENTRAL_WORD = re.compile(r"[^\W\d_]+(?:[\xb9\xb3\xbf\xbe\xbc\xba][^\W\d_]*)*")
+_IMPOSSIBLE = re.compile(
+    "|".join(
+        (
+            r"û(?:$|[õûzk])|^û|õ[^\W\d_eö]*û|û[^\W\d_]*õ",  # ű, ő
+            rf"è(?:[{_VOWELS}kjwh]|[bcdfgptv][bcdfgkmnpqstvz])|(?<=[aiyáéíóúý])è$",  # č
+            rf"ñ(?![{_VOWELS}])",  # ń
+            r"ê(?:[kzjœ]|dz|$)(?<![cbnrphdtl]ê)",  # ę
+            r"œ(?:$|[wkpmczjbægñ]|ni|l)",  # ś
+            r"iæ|^æm|œæ",  # ć
+            rf"ì(?=[^\W\d_])|[aeouyáéíóúýùìõ]ò|ï$|ù(?=[{_CONSONANTS}])",  # ě, ň, ď, ů
+            r"[^\W\d_][\xb9\xb3\xbf\xba\xbe\xbc][^\W\d_]|^[\xb9\xb3\xbf\xbe\xbc][^\W\d_]|[a-z]{2}[\xb9\xbf\xbe]$",
+            r"þ[ãâ]|ãþ",  # ţ, ă
+        )
+    ),
+    re.IGNORECASE,
+)
+_WESTERN_WORDS = frozenset(("dû", "bû", "crû", "mû", "recrû", "indû"))
+# Letters that Hungarian has where Portuguese and Estonian have õ: which of them is meant cannot be told without others.
+_LONG = re.compile(r"õ(?!e)", re.IGNORECASE)
+_HUNGARIAN = frozenset("áéíóöúüõû")
+_ESTONIAN = frozenset("äöüõšž")
 
 
 class Encoding(NamedTuple):
@@ -158,7 +182,7 @@ def _western(content: bytes, path: str, line: int) -> Encoding:
     is_western = {letter for letter in text if not letter.isascii()} <= _WESTERN and longest <= _LONGEST_RUN
     if not is_western or _has_letters_of_two_bytes(text):
         raise RunError(f"{refusal}{_guess(content)}; save the file as UTF-8.")
-    if refuted := central_europe.find_word(text):
+    if refuted := find_word_of_central_europe(text):
         read_as = refuted.encode("cp1252").decode("cp1250", "replace")
         raise RunError(f"{refusal}, perhaps cp1250, in which {refuted!r} is {read_as!r}; save the file as UTF-8.")
     example = next(
@@ -192,3 +216,17 @@ def _can_decode(content: bytes, encoding: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def find_word_of_central_europe(text: str) -> str:
+    """A word of a text, read as cp1252, that is one of Central Europe; empty if there is none."""
+    words: set[str] = {word for word in _CENTRAL_WORD.findall(text) if not word.isascii()}
+    for word in sorted(words):
+        if _IMPOSSIBLE.search(word) and word.lower() not in _WESTERN_WORDS:
+            return word
+    letters = {letter for word in words for letter in word.lower() if not letter.isascii()}
+    if letters <= _HUNGARIAN and "õ" in letters and not letters <= _ESTONIAN | {"é"}:
+        return next((word for word in sorted(words) if _LONG.search(word)), "")
+    if letters <= _ESTONIAN & _HUNGARIAN | {"é"} and "õ" in letters:  # both fit
+        return next((word for word in sorted(words) if _LONG.search(word)), "")
+    return ""

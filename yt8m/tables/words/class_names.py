@@ -7,81 +7,41 @@ import unicodedata
 from collections.abc import Collection
 from typing import Any
 
+from yt8m.tables.words import phrases, words
+
 # Cells that say that there is no label, in lower case, as pandas, Python, R, SQL and people write it; and the errors of
 # spreadsheets.
 _NOTHING = frozenset(
     [
-        *("", "(no genres listed)", "nan", "none", "null", "na", "n/a", "n.a.", "nat", "<na>", "#n/a", r"\n"),
-        *(
-            "-",
-            "--",
-            ".",
-            "\u2014",
-            "\u2013",
-            "?",
-            "''",
-            '""',
-            "[]",
-            "{}",
-            "()",
-            "set()",
-            "[ ]",
-            "['']",
-            "[none]",
-            "[nan]",
+        "",
+        *words(
+            "nan none null na n/a n.a. nat <na> #n/a \\n - -- . \u2014 \u2013 ? '' [] {} () set() [''] [none] [nan]"
         ),
-        *(
-            "missing",
-            "(none)",
-            "<none>",
-            "(empty)",
-            "(blank)",
-            "no label",
-            "no labels",
-            "no tag",
-            "no tags",
-            "unlabeled",
-        ),
-        *("unlabelled", "untagged", "not labeled", "not labelled", "todo", "to do", "tbd", "none of the above"),
-        *("#value!", "#ref!", "#name?", "#div/0!", "#num!", "#null!", "#nv", "#wert!", "#bezug!"),
+        *('""', "[ ]"),
+        *words("missing (none) <none> (empty) (blank) unlabeled unlabelled untagged todo tbd"),
+        *words("#value! #ref! #name? #div/0! #num! #null! #nv #wert! #bezug!"),
+        *phrases("no label|no labels|no tag|no tags|not labeled|not labelled|to do|none of the above"),
+        "(no genres listed)",
     ]
 )
 # What people write for true and for false, beside numbers and marks.
-WORD_PAIRS = (
-    *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("positive", "negative"), ("pos", "neg")),
-    *(("present", "absent"), ("checked", "unchecked")),
-    *(("ja", "nein"), ("ja", "nee"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("si", "no")),
-    *(("on", "off"), ("selected", "not selected"), ("mentioned", "not mentioned"), ("visible", "not visible")),
-    *(("genannt", "nicht genannt"), ("quoted", "not quoted"), ("chosen", "not chosen")),
-    *(("ja", "nej"), ("ja", "nei"), ("já", "nei"), ("jah", "ei"), ("kyllä", "ei"), ("taip", "ne"), ("jā", "nē")),
-    *(("ano", "ne"), ("áno", "nie"), ("da", "ne"), ("da", "nu"), ("да", "не"), ("так", "ні"), ("igen", "nem")),
-    *(
-        ("evet", "hayir"),
-        ("evet", "hay\u0131r"),
-        ("\u03bd\u03b1\u03b9", "όχι"),
-        ("sì", "no"),
-        ("ya", "tidak"),
-        ("có", "không"),
-    ),
-    *(
-        ("はい", "いいえ"),
-        ("有", "无"),
-        ("有", "無"),
-        ("예", "아니오"),
-        ("예", "아니요"),
-        ("네", "아니요"),
-        ("네", "아니오"),
-    ),
-    *(("हाँ", "नहीं"), ("نعم", "لا"), ("כן", "לא"), ("j", "n")),
-    *(("verdadero", "falso"), ("sim", "não"), ("vero", "falso"), ("tak", "nie"), ("да", "нет"), ("是", "否")),
+WORD_PAIRS = tuple(
+    (yes.replace("_", " "), no.replace("_", " "))
+    for pair in words(
+        "true/false yes/no y/n t/f positive/negative pos/neg present/absent checked/unchecked on/off "
+        "visible/not_visible selected/not_selected mentioned/not_mentioned quoted/not_quoted chosen/not_chosen "
+        "genannt/nicht_genannt ja/nein ja/nee ja/nej ja/nei j/n wahr/falsch oui/non vrai/faux sí/no si/no sì/no "
+        "verdadero/falso vero/falso sim/não já/nei jah/ei kyllä/ei taip/ne jā/nē ano/ne áno/nie tak/nie da/ne da/nu "
+        "да/не да/нет так/ні igen/nem evet/hayir evet/hay\u0131r \u03bd\u03b1\u03b9/όχι ya/tidak có/không हाँ/नहीं "
+        "نعم/لا כן/לא はい/いいえ 有/无 有/無 是/否 예/아니오 예/아니요 네/아니요 네/아니오"
+    )
+    for yes, no in [pair.split("/")]
 )
 YES_MARKS, NO_MARKS = frozenset("✓✔☑✅") | {"✔\ufe0f"}, frozenset("✗✘✕✖❌☐") | {"✖\ufe0f"}
 # Circles and crosses of East Asia; alone, a circle may be an empty one.
 CIRCLES, CROSSES = frozenset("○◯◎⭕\u3007"), frozenset("✕✖✗❌\xd7\u2573")
 # What alone marks the classes of a video, whose other cells are empty.
-MARKS = frozenset(
-    ("x", "1", "1.0", "yes", "true", "y", "on", "selected", "checked", "[x]", "ja", "oui", "sí", "是", "はい", *"●•*+v")
-)
+MARKS = frozenset([*words("x 1 1.0 yes true y on selected checked [x] ja oui sí 是 はい"), *"●•*+v"])
 TRUE_WORDS = frozenset([*MARKS, *CIRCLES, *YES_MARKS, *(yes for yes, _ in WORD_PAIRS)])
 FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *CROSSES, *NO_MARKS, *(no for _, no in WORD_PAIRS)])
 # Signs without a width, which texts from web pages and spreadsheets carry.

@@ -11,14 +11,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from yt8m.tables.words import words
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
 from yt8m.tables.words.time_columns import meaning_of_time
-
-
-def words(text: str) -> tuple[str, ...]:
-    """The words of a text: short lists of names are easier to read so."""
-    return tuple(text.split())
-
 
 # The types of results of Label Studio whose values name classes, and the key of these names in the value.
 CLASS_TYPES = words(

@@ -8,7 +8,7 @@ import pytest
 from table_files import read, truth
 
 from yt8m.errors import RunError
-from yt8m.tables.sources.central_europe import find_word
+from yt8m.tables.sources.encodings import find_word_of_central_europe
 
 WESTERN = (
     "mère siècle zèbre après succès poète scène grèce fête forêt évêque août goût piqûre dû œuf cœur où naïf héroïne",
@@ -23,12 +23,12 @@ CENTRAL = {
 
 @pytest.mark.parametrize("text", WESTERN)
 def test_western_words_are_western(text: str) -> None:
-    assert find_word(text) == ""
+    assert find_word_of_central_europe(text) == ""
 
 
 @pytest.mark.parametrize("text", CENTRAL.values(), ids=CENTRAL)
 def test_words_of_central_europe_are_known_by_their_letters(text: str) -> None:
-    word = find_word(text.encode("cp1250").decode("cp1252", "replace"))
+    word = find_word_of_central_europe(text.encode("cp1250").decode("cp1252", "replace"))
     assert word
     assert word.encode("cp1252").decode("cp1250") in text.split()
 
@@ -42,5 +42,5 @@ def test_the_message_has_both_readings(tmp_path: pathlib.Path) -> None:
 
 
 def test_letters_that_fit_both_are_refused() -> None:
-    assert find_word("ló õz") == "õz"
-    assert find_word("põder öö") == "põder"  # Estonian, or Hungarian but for its words
+    assert find_word_of_central_europe("ló õz") == "õz"
+    assert find_word_of_central_europe("põder öö") == "põder"  # Estonian, or Hungarian but for its words

@@ -8,7 +8,7 @@ import pytest
 from span_tables import spans_of
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns.time_commas import are_of_thousands, without
+from yt8m.tables.columns.doubtful_times import are_of_thousands, without
 from yt8m.tables.understood import TableFlags, understand
 
 
