@@ -33,6 +33,8 @@ from yt8m.lazy import tf
 tf.Session
 assert "keras" not in sys.modules
 assert "scipy" not in sys.modules
+assert "h5py" not in sys.modules
+import h5py
 import scipy.sparse
 assert tf.constant(scipy.sparse.eye(2).toarray()).shape == (2, 2)
 tf.keras.optimizers.Adam()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Collection, Iterable
@@ -100,15 +101,15 @@ _TEXT_KINDS: tuple[tuple[bytes, FileKind], ...] = (
 _RECORDS = rb".{4}\x00{4}.{4}\n"  # the length of the first record, its checksum, the first field of an Example
 
 
-def _compiled(kinds: Iterable[tuple[bytes, FileKind]]) -> tuple[tuple[re.Pattern[bytes], FileKind], ...]:
-    return tuple((re.compile(pattern, re.DOTALL | re.IGNORECASE), kind) for pattern, kind in kinds)
-
-
-_OF_TEXTS, _OF_BYTES = _compiled(_TEXT_KINDS), _compiled(_KINDS)
-_OF_RECORDS = _compiled([(_RECORDS, RECORDS)])
+_RECORD_KINDS = ((_RECORDS, RECORDS),)
 _LAST_CONTROL = 8  # the last of the control characters that no text has
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 SAMPLE_BYTES = 512  # as many first bytes are needed
+
+
+@functools.cache  # compiled at first use: most programs meet only files of the kinds that they take
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(pattern, re.DOTALL | re.IGNORECASE)
 
 
 def find_kind(start: bytes, may_be_records: bool = False) -> FileKind | None:
@@ -118,8 +119,8 @@ def find_kind(start: bytes, may_be_records: bool = False) -> FileKind | None:
       may_be_records: whether bytes that look like a record are called `RECORDS`. A reader of records, which asks about
         a damaged file, does not want this.
     """
-    kinds = (*_OF_TEXTS, *(() if may_be_text(start) else _OF_BYTES), *(_OF_RECORDS if may_be_records else ()))
-    kind = next((kind for pattern, kind in kinds if pattern.match(start)), None)
+    kinds = (*_TEXT_KINDS, *(() if may_be_text(start) else _KINDS), *(_RECORD_KINDS if may_be_records else ()))
+    kind = next((kind for pattern, kind in kinds if _compiled(pattern).match(start)), None)
     return TEXT if kind is None and is_text(start) else kind
 
 

@@ -60,12 +60,12 @@ def quiet_native_stderr() -> Iterator[None]:
 
 
 # Modules that `import tensorflow` tries to import, and does without if the import fails.
-_OPTIONAL_MODULES = ("keras.src.optimizers", "scipy.sparse")
+_OPTIONAL_MODULES = ("h5py", "keras.src.optimizers", "scipy.sparse")
 
 
 @contextlib.contextmanager
 def _without_optional_modules() -> Iterator[None]:
-    """Keeps `import tensorflow` inside the block from importing Keras and SciPy, which are not needed.
+    """Keeps `import tensorflow` inside the block from importing Keras, SciPy and h5py, which are not needed.
 
     Keras imports scikit-learn, SciPy and matplotlib if they are installed, which takes up to two fifths of the time of
     the import. The value None in sys.modules makes an import fail. After the block, `tf.keras` is imported at its first

@@ -51,7 +51,6 @@ from yt8m.graph.optimizers import optimizers
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records import data_folders
-from yt8m.records.class_weights import read_class_weights
 from yt8m.records.opened_data import OpenedData, open_data
 
 if TYPE_CHECKING:
@@ -360,8 +359,11 @@ def _make_config(cls: type[C], values: Mapping[str, Any]) -> C:
 
 def _read_class_weights(values: Mapping[str, Any], data: OpenedData) -> tuple[float, ...]:
     """The weight of each class according to --class_weights; () if the flag is not given."""
-    path, num_classes = values.get("class_weights", ""), values["num_classes"]
-    return read_class_weights(path, data.vocabulary.shown(num_classes), num_classes) if path else ()
+    if not (path := values.get("class_weights", "")):
+        return ()
+    from yt8m.records.class_weights import read_class_weights  # imports the readers of tables
+
+    return read_class_weights(path, data.vocabulary.shown(values["num_classes"]), values["num_classes"])
 
 
 def _open_training_data(flags: Mapping[str, Any], start_vocabulary: str, flag: str) -> OpenedData:

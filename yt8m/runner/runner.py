@@ -193,7 +193,6 @@ class Runner:
         """Creates the hooks of every run and the callbacks of this one, in the order in which they are called."""
         # Imported here: classes in these modules derive from one of TensorFlow, so importing them imports TensorFlow.
         from yt8m.runner import callbacks, hooks
-        from yt8m.runner.callbacks.progress import Progress
 
         counts_records = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
         run_callbacks = callbacks.build(self.callbacks, context)
@@ -205,7 +204,7 @@ class Runner:
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if counts_records else []),
             *(hook for hook in run_callbacks if hook not in saving),
-            *([Progress(context)] if self.config.progress else []),
+            *([_progress_of(context)] if self.config.progress else []),
             hooks.LineHook(context),
             *saving,
         ]
@@ -277,6 +276,13 @@ class StandingEvaluation(Runner):
         assert self._created is not None
         context = Context(self.config, self._created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
         return self._created, context, self._create_hooks(context, self._files, None), self._initializers
+
+
+def _progress_of(context: Context) -> tf.train.SessionRunHook:
+    """The hook that shows the progress on a terminal."""
+    from yt8m.runner.callbacks.progress import Progress  # imports rich, which only a terminal needs
+
+    return Progress(context)
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:
