@@ -209,3 +209,37 @@ def test_a_process_without_stderr_can_import_it():
     program = "from yt8m.lazy import tf; print(tf.constant(1).dtype.name)"
     command = f"exec {sys.executable} -c '{program}' 2>&-"
     assert subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout == "int32\n"
+
+
+_PROGRAM = """
+import gc, sys
+from yt8m import lazy
+from yt8m.command_line import cli
+
+with lazy.as_program():
+    assert not gc.isenabled()
+    older = [[]]
+    lazy.begin_work()
+    assert gc.isenabled()
+    assert not any(each is older for each in gc.get_objects())
+    before = gc.get_freeze_count()
+    lazy.tf.Session
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before + 100_000
+    assert not any(each is sys.modules["tensorflow"].__dict__ for each in gc.get_objects())
+later = [[]]
+assert any(each is later for each in gc.get_objects())
+assert cli.main(["--version"]) == 0
+assert gc.isenabled()
+sys.argv = ["yt8m", "--version"]
+assert cli.main() == 0
+assert gc.isenabled()
+"""
+
+
+@pytest.mark.heavy
+def test_the_collector_passes_over_what_a_program_imports_and_goes_on_afterwards() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])}
+    command = [sys.executable, "-c", _PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

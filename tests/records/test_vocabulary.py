@@ -67,6 +67,17 @@ def test_eigenvalues() -> None:
     np.testing.assert_array_equal(values, np.load(real_data("pca_eigenvals.npy")).ravel())
 
 
+def test_copies_of_a_file_are_parsed_once_and_each_has_its_path() -> None:
+    content = b"index,name,count\n0,cat,7\n1,dog,2\n"
+    first, second = vocabulary.parse(content, "a.csv"), vocabulary.parse(content, "b.csv")
+    assert (first.path, second.path) == ("a.csv", "b.csv")
+    assert first.names is second.names
+    assert first.counts is second.counts
+    for path in ("a.csv", "b.csv"):
+        with pytest.raises(RunError, match=f"^{path}, line 2: "):
+            vocabulary.parse(b"index,name\n1,cat\n", path)
+
+
 def test_shared_arrays_cannot_be_changed() -> None:
     for array in (vocabulary.load().counts, vocabulary.segment_classes(), vocabulary.pca_eigenvalues()):
         with pytest.raises(ValueError, match="read-only"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import sys
@@ -12,6 +13,7 @@ from yt8m import terminal
 from yt8m.command_line import synonyms
 from yt8m.command_line.program import calling, run_main, set_up_log
 from yt8m.errors import UsageError
+from yt8m.lazy import as_program, begin_work
 
 
 class Command(NamedTuple):
@@ -230,11 +232,14 @@ def call(name: str, words: Sequence[str]) -> int:
     """Runs a command and returns its exit status; errors of the command are not caught."""
     command = COMMANDS[name]
     if not command.options:
-        return int(_import_object(command.function)(list(words)))
+        main_of_command = _import_object(command.function)
+        begin_work()
+        return int(main_of_command(list(words)))
     set_up_log()  # before the flags are read, because reading them may log values that come from the data
     arguments = parse_arguments(name, words)
     # The function is imported after the flags are read, so that flag errors come before slow imports.
     function = _import_object(command.function)
+    begin_work()
     with terminal.json_output(getattr(arguments[0], "json", False) is True):
         status = function(*arguments)
     return status if isinstance(status, int) else 0
@@ -285,7 +290,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
       argv: the words after `yt8m`; None for sys.argv[1:].
     """
-    return run_main("yt8m", _dispatch, argv)
+    with contextlib.nullcontext() if argv is not None else as_program():
+        return run_main("yt8m", _dispatch, argv)
 
 
 def _dispatch(words: list[str]) -> int:

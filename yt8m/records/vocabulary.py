@@ -18,7 +18,7 @@ import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -159,13 +159,25 @@ class _VocabularyRow(NamedTuple):
 _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
 
 
-@functools.lru_cache(4)  # because a training run parses the same content several times
+@dataclass(frozen=True)
+class _Content:
+    """The content of a vocabulary's file; equal contents are equal, whatever their paths, which only errors name."""
+
+    content: bytes
+    path: str = field(compare=False)
+
+
 def parse(content: bytes, path: str) -> Vocabulary:
     """Parses the content of the vocabulary's file `path`."""
+    return replace(_parse(_Content(content, path)), path=path)
+
+
+@functools.lru_cache(4)  # a training reads the vocabulary of its data, and copies it into the folder of the run
+def _parse(source: _Content) -> Vocabulary:
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
-    for index, row in enumerate(_rows(content, path)):
+    for index, row in enumerate(_rows(source.content, source.path)):
         if row.fields["index"] != str(index):
             _refuse_index(row, index)
         is_published = "trainvideocount" in row.fields  # a few classes in YouTube-8M's own file have no name
@@ -176,15 +188,10 @@ def parse(content: bytes, path: str) -> Vocabulary:
         counts.append(_parse_count(row))
         verticals.append(row.fields.get("vertical1" if is_published else "vertical", ""))
     if not names:
-        raise RunError(f"{path} lists no class; expected a header, then a line `index,name` for each class.")
-    return Vocabulary(tuple(names), _shared_counts(tuple(counts)), tuple(verticals), path)
-
-
-@functools.lru_cache(4)  # copies of one file, as beside the shards of each level, share their array
-def _shared_counts(counts: tuple[int, ...]) -> NDArray[np.int64]:
+        raise RunError(f"{source.path} lists no class; expected a header, then a line `index,name` for each class.")
     array = np.array(counts, np.int64)
-    array.flags.writeable = False
-    return array
+    array.flags.writeable = False  # copies of one file, as beside the shards of each level, share it
+    return Vocabulary(tuple(names), array, tuple(verticals))
 
 
 def _rows(content: bytes, path: str) -> Iterator[_VocabularyRow]:
