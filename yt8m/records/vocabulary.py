@@ -160,7 +160,7 @@ _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `
 
 
 @dataclass(frozen=True)
-class _Content:
+class _VocabularyContent:
     """The content of a vocabulary's file; equal contents are equal, whatever their paths, which only errors name."""
 
     content: bytes
@@ -169,11 +169,11 @@ class _Content:
 
 def parse(content: bytes, path: str) -> Vocabulary:
     """Parses the content of the vocabulary's file `path`."""
-    return replace(_parse(_Content(content, path)), path=path)
+    return replace(_parse(_VocabularyContent(content, path)), path=path)
 
 
 @functools.lru_cache(4)  # a training reads the vocabulary of its data, and copies it into the folder of the run
-def _parse(source: _Content) -> Vocabulary:
+def _parse(source: _VocabularyContent) -> Vocabulary:
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
