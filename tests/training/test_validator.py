@@ -16,6 +16,7 @@ from small_run import evaluate, run, weights
 from yt8m import storage
 from yt8m.command_line import flags
 from yt8m.config.run_options import ValidationConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import shards, vocabulary
@@ -259,8 +260,8 @@ def test_other_videos_in_files_of_the_same_size_are_other_data(tmp_path: pathlib
         write_shard(tmp_path / "new.tfrecord", rows)
         os.utime(tmp_path / "new.tfrecord", (1, 1))
         shutil.copy2(tmp_path / "new.tfrecord", tmp_path / "a.tfrecord")
-        validation = ValidationConfig(eval_data_pattern=f"{tmp_path}/a.tfrecord")
-        return str(validator._describe_data(validation, open_data(f"{tmp_path}/a.tfrecord"), False)["fingerprint"])
+        config = TrainConfig(validation=ValidationConfig(eval_data_pattern=f"{tmp_path}/a.tfrecord"))
+        return str(validator._describe_data(config, open_data(f"{tmp_path}/a.tfrecord"), False)["fingerprint"])
 
     first = described(1.0)
     assert described(3.0) != first

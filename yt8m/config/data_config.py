@@ -136,6 +136,8 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     # The median and the largest number of frames of a training video, from the data's manifest; () if it has none.
     video_frames: tuple[int, ...] = option((), "lengths of the videos", shapes="nothing", is_flag=False)
+    # Which videos a training does not read, because its validations do: a rule of `records.held_out`; () for none.
+    held_out: tuple[int, ...] = option((), "training videos that are held out", shapes="input", is_flag=False)
     # The names of the values of the only feature, from the data's manifest; () if it was not made of a table.
     columns: tuple[str, ...] = option((), "columns of the features", shapes="nothing", is_flag=False)
     # Whether each training video has exactly one class, from the data's manifest: then the scores of a video are

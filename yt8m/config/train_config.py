@@ -266,6 +266,11 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
         "last", "checkpoint that the run means", shapes="nothing", choices=("last", "best"), is_flag=False
     )
 
+    @property
+    def validates_on_held_out(self) -> bool:
+        """Whether the validations read those of the training videos that are held out."""
+        return bool(self.data.held_out) and self.validation.eval_data_pattern == self.data.data_pattern
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.train_only and self.optimizer.optimizer not in _STAY_AT_ZERO_GRADIENT:

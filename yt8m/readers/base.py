@@ -201,6 +201,11 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     return after_checks(ids, [have_ids, require_complete(after_checks(serialized, [ids]))])
 
 
+def unchecked_ids(serialized: tf.Tensor) -> tf.Tensor:
+    """The ids of records that are parsed once more later, string [B]; empty for a record without one."""
+    return _context_and_ids(serialized, {})[1]
+
+
 def parse_labels(serialized: tf.Tensor, num_classes: int) -> tf.Tensor:
     """Parses only the labels of Examples or SequenceExamples, and skips the features.
 

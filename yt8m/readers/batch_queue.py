@@ -16,7 +16,7 @@ from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
-from yt8m.readers import pipeline
+from yt8m.readers import base, pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cached_input import AUTO, CachedInput, open_cache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
@@ -25,6 +25,7 @@ from yt8m.readers.pipeline import RecordCount, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import READERS, YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
 from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
+from yt8m.records.held_out import HeldOut
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.shards import DamagedError
 from yt8m.storage.base import Stamp
@@ -48,10 +49,12 @@ class BatchQueue(Inputter):
       expected_records: {path: number of records that the file should have}; empty if they were not counted.
       class_weights: float32 [C], the weights of class-balanced sampling (see `readers.pipeline`) in shuffled epochs;
         None for no balancing.
+      held_out: the rule by which videos are left out, see `yt8m.records.held_out`; empty if all are read.
       threads: how many batches are parsed in parallel, and how many parsed ones may wait.
     """
 
     class_weights: NDArray[np.float32] | None = None
+    held_out: Sequence[int] = ()
 
     def __init__(
         self,
@@ -139,6 +142,8 @@ class BatchQueue(Inputter):
         )
         queue._opened, queue._manifest_file = opened, data.manifest
         queue.threads = threads_for(reader, training, data.parse_threads, data.prefetch)
+        if training and data.held_out:
+            queue.held_out, queue.calls_python = data.held_out, True
         queue.example_order = options.order_of_examples(options.shaping(data))
         return queue
 
@@ -308,6 +313,10 @@ class BatchQueue(Inputter):
             self._record_count = RecordCount()  # threads of an earlier pass may still add to the old one
         return self._batches(records, batch_size, self._parse, self._record_count)
 
+    def _parse_ids(self, records: tf.Tensor) -> tf.Tensor:
+        """The ids of records, string [N], which are given as to `_parse`."""
+        return self._cache.ids(records) if self._cache else base.unchecked_ids(records)
+
     def _parse(self, records: tf.Tensor) -> Batch:
         """The `Batch` of serialized records, string [N]; with a cache, of records by their numbers, int64 [N]."""
         return self._cache.batch(records) if self._cache else self.reader.prepare_serialized_examples(records)
@@ -422,7 +431,11 @@ class BatchQueue(Inputter):
         return tf.data.TFRecordDataset(files, buffer_size=buffer)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
-        """The records that belong to this queue's share, if queues share every file; else all."""
+        """The records that belong to this queue's share, if queues share every file, without those held out."""
+        if self.held_out:
+            are_long = self._cache is None and hasattr(self.reader, "max_frames")
+            is_held_out = HeldOut(self.held_out, self.files()).of_ids
+            records = pipeline.without(records, self._parse_ids, is_held_out, are_long)
         return records.shard(self._parts, self._part) if self._parts > 1 else records
 
 

@@ -83,6 +83,11 @@ class CachedInput:
             return {"labels": None, "label_lists": tf.ensure_shape(labels, [None, None])}
         return {"labels": tf.ensure_shape(labels, [None, self._reader.num_classes])}
 
+    def ids(self, numbers: tf.Tensor) -> tf.Tensor:
+        """The ids, string [N], of the records with the `numbers`, int64 [N]."""
+        (ids,) = self._call(self._read_ids, numbers, [tf.string])
+        return tf.ensure_shape(ids, [None])
+
     def labels(self, numbers: tf.Tensor) -> tf.Tensor:
         """The labels, bool [N, C], of the records with the `numbers`, int64 [N]."""
         (labels,) = self._call(self._read_labels, numbers, [tf.bool])
@@ -164,6 +169,9 @@ class CachedInput:
         picked = self._records.pick_records(numbers)
         labels = picked.label_lists() if self._reader.lists_labels else picked.labels(self._reader.num_classes)
         return [picked.ids, labels, picked.num_frames, *picked.features()]
+
+    def _read_ids(self, numbers: np.ndarray) -> list[np.ndarray]:
+        return [self._records.pick_records(numbers).ids]
 
     def _read_labels(self, numbers: np.ndarray) -> list[np.ndarray]:
         return [self._records.pick_records(numbers).labels(self._reader.num_classes)]

@@ -117,11 +117,11 @@ def check_input(
 def _pass_counts(inputter: BatchQueue, data: DataConfig, counts: Mapping[str, int], expected: Manifest) -> None:
     """Gives the inputter the counted and the expected number of records of an epoch.
 
-    Does nothing if an epoch may have another number of examples than the shards have records (segments, or classes that
-    are read more often), or if the number of records of a shard is unknown.
+    Does nothing if an epoch may have another number of examples than the shards have records (segments, videos that are
+    held out, classes that are read more often), or if the number of records of a shard is unknown.
     """
     files = inputter.files()
-    if data.segment_labels or inputter.class_weights is not None or counts.keys() != set(files):
+    if data.segment_labels or inputter.class_weights is not None or inputter.held_out or counts.keys() != set(files):
         return
     shards = {path: expected.expected(path) for path in files}
     inputter.records = sum(counts.values())

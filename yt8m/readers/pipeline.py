@@ -220,6 +220,34 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
     return tf.data.experimental.from_variant(variant, records.element_spec)
 
 
+_VIDEOS_AT_ONCE, _LONG_AT_ONCE = 256, 8  # records whose ids are looked at together: of videos, and long ones of frames
+
+
+def without(
+    records: tf.data.Dataset,
+    parse_ids: Callable[[tf.Tensor], tf.Tensor],
+    is_left_out: Callable[[list[bytes]], NDArray[np.bool_]],
+    are_long: bool,
+) -> tf.data.Dataset:
+    """The records of the other videos, in their order.
+
+    Args:
+      parse_ids: maps records [N] to the ids of their videos, string [N].
+      is_left_out: bool [N] for N ids; any thread may call it.
+      are_long: whether records have frames, so that few of them should wait in memory.
+    """
+
+    def find_others(ids: NDArray[np.object_]) -> NDArray[np.int64]:
+        return np.flatnonzero(~is_left_out(ids.tolist()))
+
+    def keep_others(block: tf.Tensor) -> tf.Tensor:
+        # `stateful=False`, because TensorFlow cannot save the position of an input with stateful functions.
+        rows = tf.numpy_function(find_others, [parse_ids(block)], tf.int64, stateful=False)
+        return tf.gather(block, tf.ensure_shape(rows, [None]))
+
+    return records.batch(_LONG_AT_ONCE if are_long else _VIDEOS_AT_ONCE).map(keep_others).unbatch()
+
+
 MOST_COPIES = 16  # largest number of copies of a video in an epoch; a model would memorize a video with more
 _BLOCK = 64  # number of records whose labels are parsed together
 # The two seeds of a block's random numbers are _KEY + seed and epoch * _BLOCKS + block. No other random numbers of the

@@ -136,6 +136,7 @@ class OpenedRun:
         fitted = dataclasses.replace(
             data,
             data_pattern=pattern,
+            held_out=(),
             segment_labels=segment_labels,
             vocabulary=getattr(config, "vocabulary", ""),
             max_frames=getattr(config, "max_frames", None) or data.max_frames,

@@ -88,10 +88,10 @@ class TrainedModel:
         which = f"{step}, averaged weights" if is_averaged else step
         if self.weights.rpartition("/")[0].endswith(f"/{BEST_FOLDER}"):
             which += ", the best by validation"
-        search = self.run.config.search
+        search, is_apart = self.run.config.search, bool(self.run.config.data.held_out)
         if search.is_refitted:
             which += ", trained on the split validate too"
-        elif search.trials and not search.quoted.get("validation"):
+        elif search.trials and not is_apart and not search.quoted.get("validation"):
             which += ", trained on the videos too that were held out to choose it"
         logging.info("the model is %s, %s, from %s", self.run.config.model.model, which, self.weights)
 

@@ -290,6 +290,7 @@ def create_task(
     where: str = "",
     sample: Callable[[FittedData], DataConfig] = lambda fitted: fitted.config,
     remedy: str = "",
+    are_held_out: bool = False,
 ) -> EvaluationTask:
     """Checks the data of an evaluation, and creates the parts that are the same for every checkpoint.
 
@@ -298,8 +299,11 @@ def create_task(
       sample: gets the data, and returns a config that reads a copy of some of the videos; by default all videos are
         read from the files themselves.
       remedy: the last sentence of error messages, which says what to do; by default one that fits a trained run.
+      are_held_out: whether `sample` takes videos that the training holds out, so that its files are named rightly.
     """
     fitted = _fit_data(config, run, data, where, remedy)
+    if not are_held_out and not fitted.config.reader:
+        shared_videos.warn(fitted.opened, run.config.data.data_pattern, "eval_data_pattern")
     read_data, training_data = sample(fitted), run.config.data
     are_copies = read_data != fitted.config
     inputter = readers.BatchQueue.for_config(read_data, "eval", opened=None if are_copies else fitted.opened)
@@ -336,7 +340,6 @@ def _fit_data(config: EvalConfig, run: OpenedRun, opened: OpenedData | None, whe
     fitted = run.fit(data, "eval_data_pattern", flags, opened=opened, is_rated=segments, where=where, remedy=remedy)
     if not data.reader:
         label_check.warn(fitted.opened, label_check.RATINGS if segments else label_check.LABELS)
-        shared_videos.warn(fitted.opened, run.config.data.data_pattern, "eval_data_pattern")
     return fitted
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 from absl import logging
 
 from yt8m.config import data_fit
@@ -11,6 +13,7 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
 from yt8m.errors import UsageError
 from yt8m.records import batches, input_statistics
+from yt8m.records.held_out import HeldOut
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import DamagedError
@@ -23,6 +26,8 @@ _BATCH_VALUES = 4_000_000  # about so many values are in memory at once
 def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
     """Yields batches of dequantised videos, in the order of the sorted files; unfit values only if they become 0 later.
 
+    Videos that the config holds out are left out.
+
     If bad records are tolerated (--max_bad_records), the rest of a file after one is skipped, as in the training.
     """
     if data.reader:
@@ -33,7 +38,7 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
     frames = data.max_frames if data.frame_features else 1
     size = max(1, min(1024, _BATCH_VALUES // (frames * sum(data.feature_sizes))))
     data, opened = fitted(data, pattern)
-    zeroes_unfit = data.nan_policy == "zero"
+    zeroes_unfit, held_out = data.nan_policy == "zero", HeldOut(data.held_out, opened.files)
     for path in opened.files:
         records = batches.Records(
             *([path], Takes(data).format, size, data.max_frames),
@@ -42,10 +47,24 @@ def read_batches(data: DataConfig, pattern: str) -> Iterator[NumpyBatch]:
             opened=opened.of_files([path]),
         )
         try:
-            yield from records.epoch(0)
+            yield from _without(held_out, records.epoch(0)) if held_out else records.epoch(0)
         except DamagedError:
             if not data.max_bad_records:
                 raise
+
+
+def _without(held_out: HeldOut, batches_of_file: Iterable[NumpyBatch]) -> Iterator[NumpyBatch]:
+    """The videos of each batch that are not held out."""
+    for batch in batches_of_file:
+        rows = np.flatnonzero(~held_out.of_texts(batch.ids))
+        if len(rows):
+            yield dataclasses.replace(
+                batch,
+                ids=[batch.ids[row] for row in rows.tolist()],
+                features={name: values[rows] for name, values in batch.features.items()},
+                num_frames=batch.num_frames[rows],
+                labels=batch.labels[rows],
+            )
 
 
 def fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:

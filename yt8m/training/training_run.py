@@ -235,7 +235,8 @@ def _show_choice(config: TrainConfig) -> None:
 def _describe_results(config: TrainConfig, step: int) -> str:
     """Returns lines that say where the results of the run are, and which two commands users usually run next."""
     training_pattern = search_outcome.given_data(config)
-    pattern = chosen_on = config.validation.eval_data_pattern or splits.proposed(training_pattern, "validate")
+    validation = "" if config.validates_on_held_out else config.validation.eval_data_pattern
+    pattern = chosen_on = validation or splits.proposed(training_pattern, "validate")
     if config.search.trials or config.checkpoint == "best":  # what chose, or was trained on, gives no honest figure
         pattern = splits.beside(training_pattern, "test") or pattern
     files, first, flags = "'FILES'", "FILE", "--segment_labels " * config.data.segment_labels + "--run_once"

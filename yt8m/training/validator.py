@@ -9,7 +9,7 @@ import heapq
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -18,13 +18,13 @@ from yt8m import runner, storage
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.programs import EvalConfig
-from yt8m.config.run_options import ValidationConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Loss
 from yt8m.eval_util.videos import hashes
 from yt8m.records import manifest, shards
+from yt8m.records.held_out import HeldOut
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
@@ -55,7 +55,7 @@ class Validator:
         self.metric = metrics.find(config.validation.best_metric)
         run, self._task = _create_task(settings, config, folder, names)
         is_sampled = self._task.inputter.files() == [storage.join(folder, _SAMPLE)]
-        self.data = _describe_data(config.validation, self._task.fitted.opened, is_sampled)
+        self.data = _describe_data(config, self._task.fitted.opened, is_sampled)
         if self.metric not in metrics.load():
             metric_classes = metrics.load([config.validation.best_metric], evaluation_results.RESERVED_KEYS)
             self._task.modeler.metric_classes = metric_classes
@@ -131,45 +131,53 @@ def _create_task(
     Args:
       names: the vocabulary of the training data; empty if they have none.
     """
-    most = config.validation.eval_max_videos
+    most, rule = config.validation.eval_max_videos, config.data.held_out if config.validates_on_held_out else ()
 
     def sample(data: FittedData) -> DataConfig:
-        return data.config if most is None else _copy_sample(data, most, storage.join(folder, _SAMPLE))
+        return (
+            data.config if most is None and not rule else _copy_sample(data, most, storage.join(folder, _SAMPLE), rule)
+        )
 
     where = names.path or f"the vocabulary of {config.train_dir}"
     names = names or run_dir.own_names(config.train_dir, config.data.num_classes)
     run = OpenedRun(config.train_dir, config, names, is_own=True)
     remedy = f"Validate on data with the same format as those of --train_data_pattern={config.data.data_pattern}."
     try:
-        return run, evaluation.create_task(settings, run, None, where, sample, remedy)
+        return run, evaluation.create_task(settings, run, None, where, sample, remedy, are_held_out=bool(rule))
     except UsageError as error:
         if str(error).startswith("--eval_"):  # the message already names the flag
             raise
         raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
 
 
-def _describe_data(validation: ValidationConfig, data: OpenedData, is_sampled: bool) -> dict[str, Any]:
+def _describe_data(config: TrainConfig, data: OpenedData, is_sampled: bool) -> dict[str, Any]:
     """Describes the validation data for `validation_history.History`.
 
     Returns:
       `pattern`, the value of --eval_data_pattern; `max_videos`, that of --eval_max_videos, or None if all videos are
-      evaluated; and `fingerprint`, a hash of the paths, the sizes and the versions of the files and of `max_videos`.
+      evaluated; and `fingerprint`, a hash of the paths, the sizes and the versions of the files, of `max_videos`, and
+      of the rule by which videos are held out.
     """
-    most = validation.eval_max_videos if is_sampled else None
-    fingerprint = hashlib.sha256(json.dumps([most, manifest.versions(data.files)]).encode()).hexdigest()
-    return {"pattern": validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
+    most = config.validation.eval_max_videos if is_sampled else None
+    facts = [most, manifest.versions(data.files), *config.data.held_out * config.validates_on_held_out]
+    fingerprint = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return {"pattern": config.validation.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
 
-def _copy_sample(fitted: FittedData, most: int, path: str) -> DataConfig:
-    """Copies the `most` videos whose ids have the smallest hashes to the shard `path`.
+def _copy_sample(fitted: FittedData, most: int | None, path: str, rule: Sequence[int] = ()) -> DataConfig:
+    """Copies the `most` videos whose ids have the smallest hashes to the shard `path`; all of them if it is None.
 
     So the choice depends only on the ids of the videos, and each validation evaluates the same ones.
 
+    Args:
+      rule: only videos that it holds out are copied, see `records.held_out`; empty for no such rule.
+
     Returns:
-      The data config with `path` as its only file. If there are at most `most` videos, nothing is copied and the config
-      of the data themselves is returned.
+      The data config with `path` as its only file. If there is no rule and there are at most `most` videos, nothing is
+      copied and the config of the data themselves is returned.
     """
     data, files = fitted.config, fitted.opened.files
+    held_out = HeldOut(rule, files)
     if data.reader:
         raise UsageError(
             f"--eval_max_videos finds the ids of YouTube-8M's records, not of --reader={data.reader}; leave it out."
@@ -180,11 +188,13 @@ def _copy_sample(fitted: FittedData, most: int, path: str) -> DataConfig:
     total = 0
     for file_index, file in enumerate(files):
         for number, (_, record) in enumerate(_read_until_damage(file, data)):
+            if held_out and not held_out.holds(record):
+                continue
             key = int(hashes([record.id()])[0])
-            add = heapq.heappush if len(heap) < most else heapq.heappushpop
+            add = heapq.heappush if most is None or len(heap) < most else heapq.heappushpop
             add(heap, (-key, -file_index, -number))
             total += 1
-    if total <= most:
+    if not held_out and most is not None and total <= most:
         return data
     drawn = {(-file_index, -number) for _, file_index, number in heap}
     with storage.write_atomic(path) as out:
@@ -192,7 +202,8 @@ def _copy_sample(fitted: FittedData, most: int, path: str) -> DataConfig:
             for number, (payload, _) in enumerate(_read_until_damage(files[file_index], data)):
                 if (file_index, number) in drawn:
                     out.write(shards.framed(payload))
-    logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
+    which = "videos that are held out of the training" if held_out else "videos (--eval_max_videos)"
+    logging.info("each validation reads the same %d of %d %s", len(drawn), total, which)
     # The name of a cached file depends on the path of its shard, and the next start copies to another one. So in the
     # folder of --cache the file would be of no use later.
     return dataclasses.replace(data, data_pattern=path, cache=f"{path}.cache" if data.cache else "")

@@ -14,7 +14,7 @@ from yt8m.errors import UsageError
 from yt8m.models.frames import with_video_means
 from yt8m.models.windows import CellWindows, with_windows
 from yt8m.readers.pipeline import class_weights
-from yt8m.records import vocabulary
+from yt8m.records import held_out, vocabulary
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.video.modeler import VideoModeler
@@ -91,6 +91,9 @@ def _require_class_counts(flag: str, data: DataConfig, opened: OpenedData | None
             "count) nor the manifest of the training data (its positives) has: name a vocabulary with that column by "
             f"--vocabulary{remedy}"
         )
+    if data.held_out:
+        opened = opened or open_data(data.data_pattern)
+        counts = np.maximum(counts - held_out.count_labels(data.held_out, opened.files, data.num_classes), 0)
     return tuple(counts.tolist())
 
 

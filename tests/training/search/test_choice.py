@@ -240,9 +240,6 @@ def test_without_a_split_validate_a_share_is_held_out_and_the_figure_says_so(
 ) -> None:
     pattern = write_rings(tmp_path, splits="train")
     words = ["train", f"--data={pattern}", f"--out={tmp_path}/run", "--budget=8", NO_EXPORT]
-    assert cli.main([*words, "--norefit"]) == 2  # the share would be trained on
-    assert "--eval_data_pattern" in capfd.readouterr().err
-    assert not (tmp_path / "run").exists()
     assert cli.main(words) == 0
     said = capfd.readouterr()
     assert "trained on 360 videos, compared on 40" in said.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import numpy as np
 import pytest
 from training.search.own_data import write_rings
 
@@ -12,12 +13,14 @@ from yt8m import deploy
 from yt8m.command_line import flags
 from yt8m.config import resume, run_dir
 from yt8m.config.data_config import DataConfig
+from yt8m.config.run_options import ValidationConfig
 from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, STEPS, TRANSFORM, ModelSearchConfig
 from yt8m.config.train_config import DeviceConfig, TrainConfig
-from yt8m.training.search import outcome
+from yt8m.training.search import choice, outcome
 from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.outcome import SearchFacts, _steps, _values
 from yt8m.training.search.plan import Plan, Rung
+from yt8m.training.search.videos_in_memory import VideosInMemory
 
 FIGURES = {"map": 0.9, "gap": 0.9, "hit_at_one": 0.9, "map_error": 0.1, "gap_error": 0.1}
 ROW = {**FIGURES, "halves": [FIGURES, FIGURES], "number": 0, "steps": 75, "folds": 1, "seconds": 1.0}
@@ -207,3 +210,36 @@ def test_the_table_says_that_the_videos_held_out_are_trained_on(validation: str,
     config = TrainConfig(search=ModelSearchConfig(quoted=quoted))
     said = "trained on all 5600 videos: those that were held out for the choice are among them"
     assert (said in list(outcome.lines(config))) == is_said
+
+
+def test_videos_that_are_held_out_of_the_training_choose_its_best_checkpoint() -> None:
+    config = TrainConfig(
+        data=DataConfig(data_pattern="data/train*.tfrecord"), search=ModelSearchConfig(free=(STEPS, EPOCHS))
+    )
+    made = Plan((Candidate("LogisticModel", "standardize", 0.01, 0.05),), 64, (Rung(1, 75),), 1.0)
+    facts = SearchFacts(4500, 4500, False, "", 500, 60.0, held_out=(7, 3))
+    row = {**ROW, "candidate": "the only one"}
+    chosen = outcome.with_choice(config, made, [row], row, facts, 1e-3)
+    assert (chosen.data.held_out, chosen.checkpoint) == ((7, 3), "best")
+    assert chosen.validates_on_held_out
+    assert not chosen.search.is_refitted, "fewer than 5,000 videos are left to train on, but there were as many"
+    assert not any("trained on all" in line for line in outcome.lines(chosen))
+    own = dataclasses.replace(config, validation=ValidationConfig(eval_data_pattern="own*.tfrecord"))
+    again = outcome.resumed(own, chosen)
+    assert again.data.held_out == (7, 3)
+    assert not again.validates_on_held_out, "the user names other videos to validate on"
+    moved = dataclasses.replace(config, data=DataConfig(data_pattern="moved/train*.tfrecord"))
+    assert outcome.resumed(moved, chosen).validates_on_held_out
+
+
+@pytest.mark.parametrize(("videos", "refit", "spans", "holds_out"), [
+    (4999, True, False, False), (5000, True, False, True), (4999, False, False, True), (5000, True, True, False),
+])  # fmt: skip
+def test_a_share_is_held_out_if_the_choice_is_not_trained_on_all(
+    videos: int, refit: bool, spans: bool, holds_out: bool
+) -> None:
+    data = DataConfig(frame_features=spans, segment_labels=spans)
+    config = TrainConfig(data=data, search=ModelSearchConfig(refit=refit))
+    keys = np.arange(100, dtype=np.uint64)
+    sample = VideosInMemory(np.zeros((100, 1), np.float32), np.ones(100, np.int32), np.ones((100, 1), bool), keys, keys)
+    assert bool(choice._rule_for(config, sample, videos)) == holds_out

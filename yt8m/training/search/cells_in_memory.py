@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from yt8m.config.data_config import DataConfig
 from yt8m.config.data_fit import Takes
 from yt8m.errors import RunError
-from yt8m.records import batches, groups, shards
+from yt8m.records import batches, groups, held_out, shards
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 from yt8m.records.shards import DamagedError
@@ -67,8 +67,7 @@ def _cells_of_videos(
                 (raw,) = raws
                 batch = records.parsed(raws)
                 values = [batch.features[name][0, : int(batch.num_frames[0])] for name in data.feature_names]
-                keys = videos_in_memory.keys_of(batch.ids)
-                group = groups_of_data.of_ids(batch.ids) if len(groups_of_data.videos) else keys
+                group = held_out.groups_of(batch.ids, groups_of_data)
                 record = shards.parse(raw[0], with_lists=False)
                 yield _cells_of(data, grid, np.concatenate(values, axis=-1), record, batch.ids[0], group, share)
         except DamagedError:
@@ -89,7 +88,7 @@ def _cells_of(
     if data.nan_policy == "zero":
         frames = np.where(np.abs(frames) <= shards.LARGEST, frames, 0)
     is_rated = np.all(grid.annotated(record, len(frames), data.num_classes), axis=1, keepdims=False)
-    keys = videos_in_memory.keys_of(f"{video}:{cell}" for cell in range(len(is_rated)))
+    keys = held_out.keys_of(f"{video}:{cell}" for cell in range(len(is_rated)))
     rows = np.flatnonzero(is_rated & (keys.astype(np.float64) < share * 2.0**64))
     labels = grid.shown(record, len(frames), data.num_classes)[rows]
     windows, counts = grid.windows(frames, rows, data.segment_context)

@@ -17,9 +17,9 @@ from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
-from yt8m.records import manifest, shared_videos, thresholds
+from yt8m.records import held_out, manifest, shared_videos, thresholds
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.thresholds import NUM_CANDIDATES
 from yt8m.runner.creation import count_towers
@@ -31,7 +31,7 @@ from yt8m.training.search.candidates import Candidate, candidates_for
 from yt8m.training.search.plan import Plan
 from yt8m.training.search.started_trial import StartedTrial
 from yt8m.training.search.trials import CandidateTrial
-from yt8m.training.search.videos_in_memory import Fold
+from yt8m.training.search.videos_in_memory import Fold, VideosInMemory
 
 _MIN_POSITIVES = EvalConfig.min_positives
 _MOST_BYTES_IN_FOLDS = 1 << 28  # of the training videos; each fold has a copy of its own
@@ -40,8 +40,6 @@ _MOST_BYTES_IN_FOLDS = 1 << 28  # of the training videos; each fold has a copy o
 def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
     """Completes the config of a run by what the search chooses; of a run that exists, by what was chosen then."""
     starts_anew = config.checkpoints.start_new_model and run_dir.is_run(config.train_dir)
-    if starts_anew or not run_dir.is_run(config.train_dir):
-        _refuse_norefit_without_validation(config)
     if starts_anew:
         run_dir.start_new_model(config.train_dir)
     saved = run_dir.read(config.train_dir)
@@ -60,14 +58,15 @@ def _validation_of(config: TrainConfig) -> str:
     return config.validation.eval_data_pattern or splits.beside(config.data.data_pattern, "validate")
 
 
-def _refuse_norefit_without_validation(config: TrainConfig) -> None:
-    """Raises `UsageError` if the videos on which the choice is made shall be kept apart, but are among the others."""
-    if not config.search.refit and not _validation_of(config):
-        raise UsageError(
-            "--norefit keeps apart the videos on which the model is chosen, but there is no split validate beside "
-            f"{config.data.data_pattern}: make one (--splits of yt8m make-records and extract), name such videos by "
-            "--eval_data_pattern, or leave out --norefit."
-        )
+def _rule_for(config: TrainConfig, videos: VideosInMemory, total: int) -> tuple[int, ...]:
+    """The rule that holds videos out of the whole training; empty if the chosen model is trained on all of them.
+
+    Args:
+      videos: the training videos, or a sample of them.
+      total: how many there are.
+    """
+    is_trained_on_all = config.data.segment_labels or outcome.may_refit(config, total)
+    return () if is_trained_on_all else held_out.rule_for(videos.groups)
 
 
 class _Search:
@@ -81,17 +80,21 @@ class _Search:
         read = cells_in_memory.read if data.segment_labels else videos_in_memory.read
         training, self._total = read(data, data.data_pattern, plan.MOST_VIDEOS)
         self._is_sample = len(training) < self._total
+        self._rule: tuple[int, ...] = ()
         if self._validation:
             shared_videos.warn(open_data(self._validation), data.data_pattern, "eval_data_pattern")
-            held_out, _ = read(data, self._validation, plan.MOST_VIDEOS // 4)
+            compared, _ = read(data, self._validation, plan.MOST_VIDEOS // 4)
         else:
-            training, held_out = videos_in_memory.divided(training)
-        self._training, self._held_out = training, held_out
+            self._rule = _rule_for(config, training, self._total)
+            training, compared = videos_in_memory.divided(training, self._rule)
+        if self._rule:  # of all videos too, as many are trained on
+            self._total = round(self._total * len(training) / (len(training) + len(compared)))
+        self._training, self._held_out = training, compared
         self._budget = config.search.budget or plan.default_budget(self._total)
         self._costs: dict[Any, float] = {}
         self._plan = self._make_plan()
         most_folds = max(rung.folds for rung in self._plan.rungs)
-        self._folds = videos_in_memory.folds(Fold(training, held_out), most_folds)
+        self._folds = videos_in_memory.folds(Fold(training, compared), most_folds)
         fingerprint = _fingerprint(self._plan, config, opened.files, self._validation)
         self._rows = _SavedRows(storage.join(config.train_dir, run_dir.SEARCH), fingerprint)
         self._scores: dict[str, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
@@ -109,6 +112,7 @@ class _Search:
         facts = outcome.SearchFacts(
             self._total, len(self._training), self._is_sample, self._validation, compared, self._budget
         )
+        facts = facts._replace(held_out=self._rule)
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
         facts = facts._replace(seconds_left=self._budget - self._clock.spent())
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)
@@ -122,7 +126,7 @@ class _Search:
         def cost(candidate: Candidate) -> float:
             return self._cost(candidate, batch)
 
-        may_train_on_all = outcome.may_refit(config, self._total)
+        may_train_on_all = not self._rule and outcome.may_refit(config, self._total)
         are_small = self._training.features.nbytes <= _MOST_BYTES_IN_FOLDS
         folds = plan.default_folds(len(self._held_out)) if may_train_on_all and are_small else 1
         compared = len(self._held_out) + (len(self._training) if folds > 1 else 0)
@@ -205,21 +209,21 @@ class _Search:
             self._add_row(started)
 
     def _add_row(self, started: StartedTrial) -> None:
-        fold_scores, held_out, key = started.scores(), started.held_out(), started.key
+        fold_scores, compared, key = started.scores(), started.held_out(), started.key
         scores = np.concatenate(fold_scores)
         row = {
             "candidate": key,
             "number": self._plan.candidates.index(started.trial.candidate),
             "steps": started.trial.steps,
             "folds": len(started.folds),
-            **trial_figures.row_of(scores, held_out.labels, held_out.keys),
+            **trial_figures.row_of(scores, compared.labels, compared.keys),
             **({"gap_weight": trial_figures.WEIGHT_FOR_CELLS} if self._config.data.segment_labels else {}),
             "seconds": round(started.seconds, 2),
         }
         if len(started.folds) > 1:
             row["alone"] = trial_figures.row_of(fold_scores[0], self._held_out.labels, self._held_out.keys)
         self._rows.add(key, row)
-        self._scores[key] = scores, held_out.labels
+        self._scores[key] = scores, compared.labels
         logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
 
     def _write_thresholds(self, chosen: Mapping[str, Any]) -> None:
@@ -279,9 +283,9 @@ def _fingerprint(trials_plan: Plan, config: TrainConfig, files: Sequence[str], v
 
     No second that was measured is among it, so that a start on a busy machine finds the trials of an earlier one.
     """
-    held_out = open_data(validation).files if validation else []
+    others = open_data(validation).files if validation else []
     signature = options.signature(resume.shaping(config))
-    return repr((trials_plan, signature, config.seed, manifest.versions(files), manifest.versions(held_out)))
+    return repr((trials_plan, signature, config.seed, manifest.versions(files), manifest.versions(others)))
 
 
 def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ class SearchFacts(NamedTuple):
       compared: number of videos on which the candidates were compared.
       budget: seconds of the search and the training of the choice.
       seconds_left: what the search has left of it.
+      held_out: the rule by which a share of the training videos is held out of the training too; empty if none is.
     """
 
     total: int
@@ -52,6 +53,7 @@ class SearchFacts(NamedTuple):
     compared: int
     budget: float
     seconds_left: float = math.inf
+    held_out: tuple[int, ...] = ()
 
 
 def may_refit(config: TrainConfig, videos: int) -> bool:
@@ -89,7 +91,7 @@ def with_choice(
       cost: seconds of a step of the chosen candidate.
     """
     candidate = _for_all_videos(made.candidates[chosen["number"]], config, facts)
-    refits = may_refit(config, facts.total)
+    refits = not facts.held_out and may_refit(config, facts.total)
     steps = _given_steps(config, made.batch_size, facts.total) or _steps(chosen, facts, cost)
     values = _values(config, candidate, made.batch_size, steps, facts, refits)
     completed = _with_values(config, {name: value for name, value, _ in values}, candidate, steps, made.batch_size)
@@ -108,7 +110,9 @@ def with_choice(
             training_videos=facts.total,
         ),
     )
-    return _with_validation(dataclasses.replace(completed, search=search), facts, made.batch_size, refits)
+    data = dataclasses.replace(completed.data, held_out=facts.held_out)
+    completed = dataclasses.replace(completed, data=data, search=search)
+    return _with_validation(completed, facts, made.batch_size, refits)
 
 
 def _for_all_videos(candidate: Candidate, config: TrainConfig, facts: SearchFacts) -> Candidate:
@@ -166,6 +170,9 @@ def _values(
         values.append(("train_data_pattern", f"{config.data.data_pattern},{facts.validation}", reason))
     elif facts.validation and not config.validation.eval_data_pattern:
         values.append(("eval_data_pattern", facts.validation, "a split validate lies beside the training files"))
+    elif facts.held_out:
+        reason = "a tenth of these videos is held out, since no split validate lies beside them"
+        values.append(("eval_data_pattern", config.data.data_pattern, reason))
     return values
 
 
@@ -197,7 +204,8 @@ def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, r
     The training ends early only by the user's --patience: the rate falls to 0 until the last step, for which the
     candidate was chosen, and while the rate is high, many validations may pass that are worse than the first.
     """
-    if refits or not facts.validation:
+    pattern = facts.validation or (config.data.data_pattern if facts.held_out else "")
+    if refits or not pattern:
         return config
     validation_flags = config.validation
     epochs = validation_flags.eval_every_n_epochs
@@ -209,7 +217,7 @@ def _with_validation(config: TrainConfig, facts: SearchFacts, batch_size: int, r
     validation = dataclasses.replace(
         validation_flags,
         eval_every_n_epochs=epochs,
-        eval_data_pattern=facts.validation,
+        eval_data_pattern=pattern,
         best_metric=best_metric if METRIC in config.search.free else validation_flags.best_metric,
         eval_max_videos=validation_flags.eval_max_videos or _MOST_VALIDATED,
     )
@@ -264,7 +272,9 @@ def _resumed_data(config: TrainConfig, saved: TrainConfig) -> DataConfig:
         pattern = ",".join(filter(None, (data.data_pattern, added)))
     batch_size = saved.data.batch_size if BATCH in free else data.batch_size
     num_epochs = data.num_epochs if _counts_epochs(config, saved) else None
-    return dataclasses.replace(data, batch_size=batch_size, data_pattern=pattern, num_epochs=num_epochs)
+    return dataclasses.replace(
+        data, batch_size=batch_size, data_pattern=pattern, num_epochs=num_epochs, held_out=saved.data.held_out
+    )
 
 
 def _counts_epochs(config: TrainConfig, saved: TrainConfig) -> bool:
@@ -325,6 +335,8 @@ def _kept_validation(config: TrainConfig, saved: TrainConfig) -> ValidationConfi
     flags, of_run = config.validation, saved.validation
     moved = config.data.data_pattern != saved.data.data_pattern and of_run.eval_data_pattern
     beside = splits.beside(config.data.data_pattern, "validate") if moved else ""
+    if saved.validates_on_held_out:
+        beside = beside or config.data.data_pattern
     if flags.eval_every_n_epochs or flags.eval_every_n_steps:
         of_run = dataclasses.replace(of_run, eval_every_n_epochs=None, eval_every_n_steps=None)
     return dataclasses.replace(
@@ -352,7 +364,7 @@ def lines(config: TrainConfig) -> Iterator[str]:
     """The lines about a choice that a training prints at its end: what was set and why, and the candidates."""
     search = config.search
     yield from origin_lines(config)
-    if search.quoted.get("training_videos") and not search.quoted["validation"]:
+    if search.quoted.get("training_videos") and not search.quoted["validation"] and not config.data.held_out:
         count = search.quoted["training_videos"]
         yield f"trained on all {count} {noun(config)}: those that were held out for the choice are among them"
     yield f"{'mAP':>8} {'':>9} {'GAP':>7} {'Hit@1':>7} {'s':>6}  candidate"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from yt8m import scoring
+from yt8m import scoring, storage
+from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.scoring import EvaluationSettings, evaluation
 from yt8m.scoring.evaluation_results import report_json
 from yt8m.training import splits
 from yt8m.training.search import outcome
 
+_SHOWN = ("mAP", "GAP", "Hit@1")
+
 
 def line(config: TrainConfig) -> str:
-    """One line with mAP, GAP and Hit@1 of the split `test` beside the training files, or else of the validation."""
+    """mAP, GAP and Hit@1 of the split `test` beside the training files, or else of the validation, in a line or two."""
     pattern = splits.beside(outcome.given_data(config), "test")
     if pattern:
         with scoring.open(config.train_dir) as scorer:
@@ -23,6 +26,7 @@ def line(config: TrainConfig) -> str:
         )
     quoted = config.search.quoted
     where = quoted["validation"] or "the training data, held out for the choice"
+    where += " and not trained on" * bool(config.data.held_out)
     if quoted.get("folds", 1) > 1:
         where = f"in {quoted['folds']} folds, each scored by a model that had not seen it"
     chance = f" (random scores: {quoted['chance']:.4f})" if quoted.get("chance") else ""
@@ -30,5 +34,15 @@ def line(config: TrainConfig) -> str:
         f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}{chance}, GAP {quoted['gap']:.4f} ± "
         f"{1.96 * quoted['gap_error']:.4f}, Hit@1 {quoted['hit_at_one']:.4f}: chosen on these {quoted['videos']} "
         f"{outcome.noun(config)} ({where}), one half by the other; for a figure of new videos make a split test "
-        "(make-records --splits)"
+        f"(make-records --splits){_of_best(config)}"
     )
+
+
+def _of_best(config: TrainConfig) -> str:
+    """A further line with the figures of the best checkpoint on the videos of its validation; empty without one."""
+    path = storage.join(config.train_dir, run_dir.BEST_FOLDER, run_dir.BEST_NOTE)
+    if config.checkpoint != "best" or not storage.exists(path):
+        return ""
+    note = storage.read_json(path)
+    figures = ", ".join(f"{name} {note['figures'][name]:.4f}" for name in _SHOWN if name in note["figures"])
+    return f"\nthe best checkpoint, of step {note['step']}: {figures} on the videos of its validation"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,14 +12,13 @@ from numpy.typing import NDArray
 
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import RunError
-from yt8m.records import groups, shards
+from yt8m.records import groups, held_out, shards
 from yt8m.records.opened_data import open_data
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.training import numpy_records
 from yt8m.video import fitted_transforms
 from yt8m.video.fitted_transforms import Statistics
 
-_HELD_OUT, _LEAST_HELD_OUT = 0.1, 30  # share and least number of videos that are held out if no split validates
 MOST_BYTES = 1 << 30  # of the videos in memory
 
 
@@ -117,14 +115,19 @@ class _Sample:
             self._parts = [part.take(part.keys <= largest) for part in self._parts]
 
 
-def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
+def divided(videos: VideosInMemory, rule: Sequence[int] = ()) -> tuple[VideosInMemory, VideosInMemory]:
     """Divides videos: (those to train on, those held out). Held out are whole groups, drawn by a hash.
 
     They are a tenth of the videos but at least 30, or as many more as the last group has, but at most half of them:
     larger groups are passed over.
+
+    Args:
+      rule: says which videos are held out, see `records.held_out`; empty for those with the smallest hashes.
     """
-    most = len(videos) // 2
-    wanted = min(max(round(_HELD_OUT * len(videos)), _LEAST_HELD_OUT), most)
+    if rule:
+        is_held_out = held_out.are_held_out(videos.groups, rule)
+        return videos.take(~is_held_out), videos.take(is_held_out)
+    wanted, most = held_out.number_to_hold_out(len(videos)), len(videos) // 2
     _, places = np.unique(videos.groups, return_inverse=True)
     if places.max() == 0 and not videos.has_groups():  # all have the same id
         places = np.arange(len(videos))
@@ -133,12 +136,12 @@ def divided(videos: VideosInMemory) -> tuple[VideosInMemory, VideosInMemory]:
             f"all {len(videos)} videos are of one group ({groups.NAME}), so none can be held out to compare models on: "
             "make a split validate of other groups, or name such videos by --eval_data_pattern."
         )
-    held_out, count = list[int](), 0
+    chosen, count = list[int](), 0
     for group, size in enumerate(np.bincount(places).tolist()):
         if count < wanted and count + size <= most:
-            held_out.append(group)
+            chosen.append(group)
             count += size
-    is_held_out = np.isin(places, held_out)
+    is_held_out = np.isin(places, chosen)
     return videos.take(~is_held_out), videos.take(is_held_out)
 
 
@@ -173,15 +176,8 @@ def _joined(batch: NumpyBatch, data: DataConfig, groups_of_data: groups.Groups) 
     features = np.concatenate([batch.features[name] for name in data.feature_names], axis=-1)
     if data.nan_policy == "zero":
         features = np.where(np.abs(features) <= shards.LARGEST, features, 0)
-    keys = keys_of(batch.ids)
-    of_videos = groups_of_data.of_ids(batch.ids) if len(groups_of_data.videos) else keys
+    keys, of_videos = held_out.keys_of(batch.ids), held_out.groups_of(batch.ids, groups_of_data)
     return VideosInMemory(features.astype(np.float32), batch.num_frames, batch.labels, keys, of_videos)
-
-
-def keys_of(ids: Iterable[str]) -> NDArray[np.uint64]:
-    """A hash of each id that no other part of the project draws by, so that a sample is not the sample of another."""
-    digests = [hashlib.blake2b(f"search:{video}".encode(), digest_size=8).digest() for video in ids]
-    return np.frombuffer(b"".join(digests), np.uint64)
 
 
 def stacked(sets: Sequence[VideosInMemory]) -> VideosInMemory:
