@@ -16,8 +16,8 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.dialects import sniff
-from yt8m.tables.words import words
-from yt8m.tables.words.meanings import normalized
+from yt8m.tables.words import normalized, words
+from yt8m.tables.words.numbers import cell_text
 
 _NUMBERS = [normalized(name) for name in words("index id class_id class_index label_id category_id number idx")]
 _NAMES = [
@@ -61,7 +61,6 @@ def _write(columns: _Columns) -> bytes:
 
 def _of_workbook(path: str) -> _Columns:
     from yt8m.tables.opening import open_source  # imports the readers of all kinds of tables
-    from yt8m.tables.reading import cell_text
 
     source = open_source("--vocabulary", path)
     batches = (zip(*batch.cells.values(), strict=True) for batch in source.batches(_ROWS_AT_ONCE, 0, source.columns))

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.columns import denials
 from yt8m.tables.columns.roles import Roles
-from yt8m.tables.sources.rewritten import number_of, place_of
-from yt8m.tables.sources.source import MemorySource, Rows, Source
-from yt8m.tables.words import words
-from yt8m.tables.words.meanings import columns_flag, normalized
+from yt8m.tables.sources.rewritten import RewrittenSource, place_of
+from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
+from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words.meanings import columns_flag
 
 LABELS = "labels of all rows"  # the column of the merged rows
-_ROWS_AT_ONCE = 8192
 _FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are a mistake rather than a form
 # Columns of boxes: rows with them may repeat a label, since a picture shows several cats.
 _BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "xc", "cx"])
 _SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
 # Columns of the people who answered: each of them may give a video the same label.
-_PEOPLE = frozenset(
-    words(
-        "annotator annotator_id annotator_name annotated_by rater rater_id worker worker_id assigned_worker_id coder "
-        "labeler labeller labeler_id labeled_by labelled_by completed_by expert_id"
-    )
+_PEOPLE = word_set(
+    "annotator annotator_id annotator_name annotated_by rater rater_id worker worker_id assigned_worker_id coder "
+    "labeler labeller labeler_id labeled_by labelled_by completed_by expert_id"
 )
 
 
@@ -54,39 +51,9 @@ def merge(
       may_be_spans: whether rows of a video that have times may be meant as spans, though they have the same times.
     """
     merger = Merger(source, roles, [*extra_columns], may_be_spans)
-    for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
+    for rows in source.batches(ROWS_AT_ONCE, 0, merger.columns):
         merger.add(rows, split_cell)
     return merger.finish()
-
-
-class _MergedSource(MemorySource):
-    """Rows in memory, each of which stands for several rows of another source.
-
-    Args:
-      bad: {number of a row here: what is wrong with the row of the other source that it stands for}.
-    """
-
-    def __init__(
-        self, source: Source, cells: Mapping[str, Sequence[Any]], numbers: Sequence[int], bad: Mapping[int, str]
-    ) -> None:
-        super().__init__(source.path, cells, source.form)
-        self._source, self._numbers, self._bad = source, numbers, bad
-
-    def batches(
-        self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
-    ) -> Iterator[Rows]:
-        """See `Source`."""
-        for rows in super().batches(size, skip, columns, arrays):
-            numbers = range(rows.first, rows.first + size)
-            yield rows._replace(bad={number: self._bad[number] for number in numbers if number in self._bad})
-
-    def line_of(self, row: int) -> int:
-        """See `Source`: the line of the first of the rows that were merged."""
-        return self._source.line_of(self._numbers[row - 1])
-
-    def number_of(self, row: int) -> int:
-        """The number, in the file, of the first of the rows that were merged."""
-        return number_of(self._source, self._numbers[row - 1])
 
 
 class Merger:
@@ -231,11 +198,9 @@ class Merger:
 
     def merged_source(self, columns: Mapping[str, Sequence[Any]]) -> MemorySource:
         """The rows of the videos, with further columns, and then the bad rows, which are empty."""
-        videos = len(self._labels)
         cells = {name: [*values, *[_empty(values)] * len(self._bad)] for name, values in columns.items()}
         cells |= {name: [*values, *[""] * len(self._bad)] for name, values in self._cells.items()}
-        bad = dict(enumerate(self._bad.values(), videos + 1))
-        return _MergedSource(self._source, cells, [*self._numbers, *self._bad], bad)
+        return RewrittenSource(self._source, cells, [*self._numbers, *self._bad], self._bad)
 
 
 def _empty(values: Sequence[Any]) -> Any:

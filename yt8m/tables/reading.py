@@ -7,17 +7,18 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.tables.exports.json_source import KEY, VALUE
 from yt8m.tables.opening import is_text_table, open_pairs, open_source
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.csv_source import CsvSource
-from yt8m.tables.sources.source import Rows, Source
-from yt8m.tables.words.meanings import INVENTED, meaning_of, normalized, other_names
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows, Source
+from yt8m.tables.words import normalized
+from yt8m.tables.words.meanings import INVENTED, meaning_of, other_names
+from yt8m.tables.words.numbers import cell_text
 
-_ROWS_AT_ONCE = 8192
 _CELL = re.compile(r"[+-]?\d+([.,]\d+)?|\w+://.*")  # what the name of a column is not
 
 
@@ -59,7 +60,7 @@ class ColumnTable:
     def rows(self) -> Iterator[Row]:
         """Yields the rows one by one."""
         lines = self._source.lines()
-        for rows in self.batches(_ROWS_AT_ONCE):
+        for rows in self.batches(ROWS_AT_ONCE):
             for place, cells in enumerate(zip(*rows.cells.values(), strict=True)):
                 number, line = rows.first + place, next(lines, 0)
                 where = f"line {line}" if line else f"row {number}"
@@ -67,13 +68,6 @@ class ColumnTable:
                     raise UsageError(f"{self.path}, {where}: {rows.bad[number]}.")
                 texts = {name: cell_text(cell) for name, cell in zip(rows.cells, cells, strict=True)}
                 yield Row(where, texts, line or number)
-
-
-def cell_text(cell: Any) -> str:
-    """The text of a cell; empty if the cell is."""
-    if isinstance(cell, float) and cell.is_integer():  # as a workbook has whole numbers
-        return str(int(cell))
-    return "" if cell is None or cell != cell else str(cell)
 
 
 def open_columns(flag: str, path: str, columns: Sequence[str], optional: Sequence[str] = ()) -> ColumnTable:
@@ -106,7 +100,7 @@ def csv_text(flag: str, path: str) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    for rows in source.batches(_ROWS_AT_ONCE, 0, columns):
+    for rows in source.batches(ROWS_AT_ONCE, 0, columns):
         writer.writerows(map(cell_text, cells) for cells in zip(*rows.cells.values(), strict=True))
     return text.getvalue()
 

@@ -13,18 +13,19 @@ from yt8m.tables.columns import doubtful_times
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.sources.csv_source import CsvSource
-from yt8m.tables.sources.source import MemorySource, Rows, Source
-from yt8m.tables.words.meanings import normalized
+from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
+from yt8m.tables.words import normalized
+from yt8m.tables.words.numbers import with_point
 from yt8m.tables.words.time_columns import (
     CLOCK,
     END,
     FRAME_RATES,
     FRAMES,
     START,
-    divided,
     in_seconds,
     is_length_of_video,
     per_second,
+    unit_of,
 )
 from yt8m.tables.words.times import NotATimeError, Span, is_clock, is_empty, parse_time
 
@@ -42,7 +43,6 @@ _CLIPS = (frozenset(["ytid", "positive_labels"]), _SELECTION)
 _IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
 _SAME_RATE = 1e-3  # 29.97 and 30000 / 1001 are one rate
 _MOST_CLIPS = 0.9  # a larger share of spans of one length is no chance
-_ROWS_AT_ONCE = 8192
 
 
 class MergedSpans(NamedTuple):
@@ -91,7 +91,7 @@ def merge_spans(source: Source, roles: Roles, extra_columns: Sequence[str], read
     if isinstance(source, CsvSource):
         source.pads_rows = True  # a video without spans may have no further cells
     merger = _SpanMerger(source, roles, [*extra_columns], reading)
-    for rows in source.batches(_ROWS_AT_ONCE, 0, merger.columns):
+    for rows in source.batches(ROWS_AT_ONCE, 0, merger.columns):
         merger.add(_with_classes(rows, reading), _names_in if reading.read_classes else reading.split_cell)
     return merger.spans()
 
@@ -126,7 +126,7 @@ class _SpanMerger(Merger):
         others = [*self._times, *filter(None, [roles.value, self._length, self._fps])]
         read = dict.fromkeys([*self.columns, *others, *roles.classes])
         self.columns = [name for name in read if name != _CLASSES]
-        columns = [name for name in self._times if divided(normalized(name)).unit == FRAMES]
+        columns = [name for name in self._times if unit_of(name) == FRAMES]
         has_seconds = frame_rate or getattr(source, "has_seconds", False)
         self._frame_rate, self._columns_of_frames = frame_rate, [] if has_seconds else columns
         self._spans: list[list[Span]] = []
@@ -135,7 +135,7 @@ class _SpanMerger(Merger):
 
     def _rate(self, column: str, frame_rate: float) -> float:
         """How many of the unit of a column of times are a second; 0 for times."""
-        unit = divided(normalized(column)).unit
+        unit = unit_of(column)
         if frame_rate and unit not in ("", FRAMES, CLOCK):
             raise UsageError(
                 f'{self._source.path}: "{column}" counts {unit}, as its name says, but --frame_rate={frame_rate:g} is '
@@ -184,7 +184,7 @@ class _SpanMerger(Merger):
             self._rates = [0.0] * 2 if self._columns_of_frames else self._rates
             return
         try:
-            rate = float(str(cell).replace(",", "."))
+            rate = with_point(str(cell))
         except ValueError:
             rate = 0.0
         if rate <= 0:
@@ -204,7 +204,7 @@ class _SpanMerger(Merger):
         """Keeps the length of a video; a cell that holds no time says nothing."""
         with contextlib.suppress(NotATimeError):
             if not is_empty(cell):
-                self._seconds[place] = parse_time(cell, per_second(divided(normalized(self._length)).unit))
+                self._seconds[place] = parse_time(cell, per_second(unit_of(self._length)))
 
     def _add_span(
         self, place: int, names: tuple[str, ...], times: Sequence[Any], row: int, is_denied: bool = False
@@ -292,7 +292,7 @@ def have_thousands(
 
     Columns that count frames or another unit are left out: their numbers need no decimal commas.
     """
-    names = [name for name in columns if not per_second(divided(normalized(name)).unit, frame_rate)]
+    names = [name for name in columns if not per_second(unit_of(name), frame_rate)]
     cells = [cell for name in names for cell in columns[name]]
     return doubtful_times.are_of_thousands(f"{path}, column {' and '.join(names)}", cells, has_decimal_commas)
 
@@ -314,7 +314,7 @@ def times_of_videos(cells: Mapping[str, Sequence[Any]], roles: Roles, has_thousa
         doubtful_times.without if has_thousands else lambda cell: cell,
     )
     return {
-        meaning: [in_seconds(plain(cell), divided(normalized(column)).unit) for cell in cells[column]]
+        meaning: [in_seconds(plain(cell), unit_of(column)) for cell in cells[column]]
         for meaning, column in columns.items()
         if column
     }
@@ -326,7 +326,7 @@ def describe_times(source: Source, roles: Roles, frame_rate: float) -> list[str]
     if not columns:
         return []
     rate = rate_of(source, frame_rate)
-    units = [divided(normalized(name)).unit for name in columns]
+    units = [unit_of(name) for name in columns]
     units = [unit if unit not in ("", FRAMES) and per_second(unit) else "" for unit in units]
     if len(set(units)) == 1:
         columns = [f'"{name}"' for name in columns]

@@ -19,7 +19,7 @@ from yt8m.tables.cells.splitting import LabelForm
 from yt8m.tables.columns import class_columns, denials, doubtful_times, side_columns
 from yt8m.tables.columns.facts import Facts, examine, refuse_remarks, refuse_types
 from yt8m.tables.columns.roles import RoleFinder, Roles
-from yt8m.tables.columns.table_columns import TableColumns, matrix, number_list, parse_columns
+from yt8m.tables.columns.table_columns import TableColumns, parse_columns
 from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.opening import open_source
 from yt8m.tables.shapes import span_ranges, span_shapes, turned
@@ -33,7 +33,8 @@ from yt8m.tables.table_flags import SPANS as SPANS
 from yt8m.tables.table_flags import VIDEOS as VIDEOS
 from yt8m.tables.table_flags import TableFlags as TableFlags
 from yt8m.tables.words.class_names import NameCleaner
-from yt8m.tables.words.meanings import meaning_of, split_name
+from yt8m.tables.words.meanings import plain_meaning, split_name
+from yt8m.tables.words.numbers import matrix, number_list
 
 _MOST_CACHED = 1 << 17  # different cells whose labels are kept
 _NO_LABELS: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
         if column not in source.columns:
             raise UsageError(f"{flag}={path} has no column {column!r}; it has: {', '.join(source.columns)}.")
     labels = chosen.get("labels", "").split("+")
-    features = [name for name in source.arrays if (meaning_of(name) or ("",))[0] != "labels" and name not in labels]
+    features = [name for name in source.arrays if plain_meaning(name) != "labels" and name not in labels]
     facts = examine(source, left_out=features)
     if not (chosen or features or flags.rows or flags.extra_columns):
         source, facts = turned.by_video(source, facts)

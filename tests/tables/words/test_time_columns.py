@@ -9,7 +9,8 @@ import pytest
 
 from yt8m.errors import UsageError
 from yt8m.tables.understood import TableFlags, understand
-from yt8m.tables.words.meanings import meaning_of, normalized
+from yt8m.tables.words import normalized
+from yt8m.tables.words.meanings import meaning_of
 from yt8m.tables.words.time_columns import divided, in_seconds, meaning_in_spans
 
 # {how many of a unit are a second: how names of columns say it}

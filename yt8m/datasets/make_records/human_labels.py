@@ -39,9 +39,8 @@ from yt8m.tables.exports.label_studio import Answer, choices_by_person, combine_
 from yt8m.tables.reading import Row, open_columns
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.source import Rows, Table
-from yt8m.tables.words import time_columns
+from yt8m.tables.words import normalized, time_columns
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
-from yt8m.tables.words.meanings import normalized
 from yt8m.tables.words.times import is_empty, parse_time
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels

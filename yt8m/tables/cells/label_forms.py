@@ -14,9 +14,10 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.cells import enclosed, label_lists, odd_labels, separators
 from yt8m.tables.cells.label_lists import NotAListError
-from yt8m.tables.cells.list_forms import NUMBER, form_of_lists, structured_form, vector_form
+from yt8m.tables.cells.list_forms import form_of_lists, structured_form, vector_form
 from yt8m.tables.cells.splitting import LabelForm, Splitter, has_entities, label_object, unescaped, whole_cell
 from yt8m.tables.words.class_names import WHOLE_FLOAT, is_nothing
+from yt8m.tables.words.numbers import NUMBER
 
 _PAIRS_WITH_SCORES = re.compile(r"(\S+ [01]?\.\d+\s*)+", re.ASCII)  # as in the prediction files of YouTube-8M
 _TIMED = re.compile(r"(\S+) \d+(?:\.\d*)? \d+(?:\.\d*)?")  # a label with its start and end, as in Charades

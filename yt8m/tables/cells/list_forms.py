@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -12,8 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.tables.cells import label_lists, odd_labels, separators
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.splitting import LabelForm, Split, Splitter
-
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+from yt8m.tables.words.numbers import NUMBER
 
 
 def form_of_lists(

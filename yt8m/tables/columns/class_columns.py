@@ -8,13 +8,14 @@ from typing import Any
 
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.table_columns import TableColumns
-from yt8m.tables.sources.source import Rows
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows
+from yt8m.tables.words import normalized
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import is_label_word, normalized
+from yt8m.tables.words.meanings import is_label_word
 
 _FEW_CLASSES = 12
 _CHOICE = re.compile(r"([^\[\]]*)\[([^\[\]]*[^\[\]\d][^\[\]]*)\]")  # as in `What is shown? [cat]` of a form's answers
-_ROWS_AT_ONCE, _MOST_ROWS = 8192, 50_000
+_MOST_ROWS = 50_000
 # As REDCap and Qualtrics name the columns of the options of a question.
 _OPTION = re.compile(r"(.*)(?:\(choice=(?=.*\)$)| - Selected Choice - | \? - |\? - )(.+?)\)?")
 _ANSWER = re.compile(r"Answer\.(.+?)(?:\.(?:on|true))?")  # as Mechanical Turk names the boxes of a form
@@ -84,7 +85,7 @@ def choices_of(table: TableColumns, name: str) -> dict[str, str]:
     if len(columns) < 2 or not all(table.facts[column].is_binary for column in columns):
         return {}
     classes = {column: column[len(name) + 1 :] for column in columns}
-    for rows in table.source.batches(_ROWS_AT_ONCE, 0, [name, *columns]):
+    for rows in table.source.batches(ROWS_AT_ONCE, 0, [name, *columns]):
         for text, *cells in zip(rows.cells[name], *(rows.cells[column] for column in columns), strict=True):
             answers = zip(classes.values(), cells, strict=True)
             if not _consists_of(text, [label for label, cell in answers if str(cell).strip().lower() in TRUE_WORDS]):

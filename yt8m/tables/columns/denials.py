@@ -15,41 +15,31 @@ from yt8m.errors import UsageError
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.columns.side_columns import is_place
-from yt8m.tables.sources.source import Source
-from yt8m.tables.words import words
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Source
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import columns_flag, normalized
-from yt8m.tables.words.time_columns import (
-    FRAME_RATES,
-    divided,
-    is_duration,
-    is_length_of_video,
-    meaning_in_spans,
-    meaning_of_time,
-)
+from yt8m.tables.words.meanings import columns_flag
+from yt8m.tables.words.numbers import with_point
+from yt8m.tables.words.time_columns import FRAME_RATES, divided, is_length_of_video, meaning_of_span
 
 # What people write for a label that a video has, and for one that it has not, beside 1 and 0, yes and no.
-_YES = TRUE_WORDS | frozenset(
-    words(
-        "on + +1 ok accept accepted approve approved confirm confirmed correct right agree agreed valid pass passed "
-        "found good visible seen keep kept hit tp relevant sure certain likely detected observed exists included"
-    )
+_YES = TRUE_WORDS | word_set(
+    "on + +1 ok accept accepted approve approved confirm confirmed correct right agree agreed valid pass passed "
+    "found good visible seen keep kept hit tp relevant sure certain likely detected observed exists included"
 )
 _NO = (
     FALSE_WORDS
-    | frozenset(
-        words(
-            "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
-            "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
-            "excluded deleted removed false_positive true_negative nothing zero nil "
-            "hard_neg hard-neg hard_negative hard-negative neg_hard easy_neg negatives mislabeled mislabelled"
-        )
+    | word_set(
+        "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
+        "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
+        "excluded deleted removed false_positive true_negative nothing zero nil "
+        "hard_neg hard-neg hard_negative hard-negative neg_hard easy_neg negatives mislabeled mislabelled"
     )
     | {"false positive", "true negative", "hard negative", "hard neg"}
 )
-_DOUBTS = frozenset(words("unsure uncertain maybe perhaps possibly probably doubtful unclear unknown"))
+_DOUBTS = word_set("unsure uncertain maybe perhaps possibly probably doubtful unclear unknown")
 # Cells with which people judge a label, whatever the name of the column is.
-_JUDGED = frozenset(words("wrong incorrect rejected reject disagree mislabeled mislabelled falsch"))
+_JUDGED = word_set("wrong incorrect rejected reject disagree mislabeled mislabelled falsch")
 _NEGATION = re.compile(r"(?:not?|un|in|im|ir|non|dis)[ _-]?(.+)")  # as in `unseen` beside `seen`
 _MARK = re.compile(r"\W|[vo]")  # one sign beside empty cells
 _PERCENT = re.compile(r"\d+([.,]\d+)?\s*%")
@@ -59,41 +49,34 @@ _FEWEST_ZEROS = 0.01  # share of the rows; of other numbers a zero is one of man
 _MANY = 0.1  # share of the rows, of numbers with fractions
 _FEWEST_ALIKE = 5  # rows that repeat a video and say the same again
 _FEWEST_OF_LABELS = 10
-_ROWS_AT_ONCE = 8192
 # Columns of numbers and facts of a row that say nothing of whether its label is right: boxes, numbers of rows, and
 # facts of a box in Open Images, Pascal VOC and COCO.
-_HARMLESS = frozenset(
-    words(
-        "x y w h z x1 x2 y1 y2 xmin xmax ymin ymax x_min x_max y_min y_max left right top bottom width height bbox "
-        "box area cx cy xc yc x_center y_center rotation angle lat lon latitude longitude temp temperature altitude "
-        "elevation hour minute second month year day is_occluded is_truncated is_group_of is_depiction is_inside "
-        "occluded truncated difficult iscrowd is_crowd crowd index idx rank order position pos line row frame frames "
-        "instance track page level depth"
-    )
+_HARMLESS = word_set(
+    "x y w h z x1 x2 y1 y2 xmin xmax ymin ymax x_min x_max y_min y_max left right top bottom width height bbox "
+    "box area cx cy xc yc x_center y_center rotation angle lat lon latitude longitude temp temperature altitude "
+    "elevation hour minute second month year day is_occluded is_truncated is_group_of is_depiction is_inside "
+    "occluded truncated difficult iscrowd is_crowd crowd index idx rank order position pos line row frame frames "
+    "instance track page level depth"
 )
 # Last words of names of lengths and files, as in BORIS's `Observation duration` and `Media file`.
-_LENGTHS_AND_FILES = frozenset(words("duration length file filename"))
+_LENGTHS_AND_FILES = word_set("duration length file filename")
 # Columns that may say of each label of a video whether it is right, in words that are not known.
-VERDICTS = frozenset(
-    words(
-        "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
-        "negative is_negative wrong is_wrong votes vote deleted is_deleted removed is_removed excluded invalid "
-        "is_invalid valid is_valid_label keep yes no yes_votes no_votes upvotes downvotes n_yes n_no agree disagree"
-    )
+VERDICTS = word_set(
+    "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
+    "negative is_negative wrong is_wrong votes vote deleted is_deleted removed is_removed excluded invalid "
+    "is_invalid valid is_valid_label keep yes no yes_votes no_votes upvotes downvotes n_yes n_no agree disagree"
 )
 # Of these, names that say something of the work on a table, where each video has one row.
-_REMARKS_ON_VIDEOS = frozenset(words("checked valid votes vote response keep"))
+_REMARKS_ON_VIDEOS = word_set("checked valid votes vote response keep")
 _DENYING_NAME = re.compile(r"(?:is_)?(?:deleted|removed|rejected|excluded|withdrawn|retracted|discarded)(?:_.+)?")
-_WRONG = frozenset(words("negative wrong incorrect absent invalid false no no_votes n_no downvotes disagree"))
+_WRONG = word_set("negative wrong incorrect absent invalid false no no_votes n_no downvotes disagree")
 # Columns about the label of a row, whatever the ids: each video of a table may have been asked about one label.
-_OF_LABELS = frozenset(
-    words(
-        "detected observed visible exists polarity relevant seen found occurs occurred heard shown appears absent "
-        "negative is_negative rejected is_rejected wrong is_wrong incorrect is_incorrect is_visible is_observed "
-        "is_detected label_ok label_correct label_is_correct is_label_correct label_valid label_right qa qa_result "
-        "qa_status qc qc_result quality_check review review_result review_status korrekt ist_korrekt richtig "
-        "ist_richtig correcto es_correcto correcta corretto correto juste pass_fail is_right right right_or_wrong"
-    )
+_OF_LABELS = word_set(
+    "detected observed visible exists polarity relevant seen found occurs occurred heard shown appears absent "
+    "negative is_negative rejected is_rejected wrong is_wrong incorrect is_incorrect is_visible is_observed "
+    "is_detected label_ok label_correct label_is_correct is_label_correct label_valid label_right qa qa_result "
+    "qa_status qc qc_result quality_check review review_result review_status korrekt ist_korrekt richtig "
+    "ist_richtig correcto es_correcto correcta corretto correto juste pass_fail is_right right right_or_wrong"
 )
 STATUS = "assignment_status"  # of Mechanical Turk, where a requester may have rejected an answer
 
@@ -154,7 +137,7 @@ def _may_be_amounts(facts: Facts) -> bool:
     numbers = Counter[float]()
     for value, count in facts.counts.items():
         try:
-            numbers[float(str(value).replace(",", "."))] += 0 if is_nothing(value) else count
+            numbers[with_point(str(value))] += 0 if is_nothing(value) else count
         except ValueError:
             return False
     denied = sum(count for number, count in numbers.items() if number <= 0)
@@ -163,7 +146,7 @@ def _may_be_amounts(facts: Facts) -> bool:
 
 def _may_be_scores(texts: set[str]) -> bool:
     try:
-        numbers = [float(text.replace(",", ".")) for text in texts]
+        numbers = list(map(with_point, texts))
     except ValueError:
         return False
     return all(0 <= number <= 1 for number in numbers) and not all(number.is_integer() for number in numbers)
@@ -174,8 +157,8 @@ def _is_harmless(name: str) -> bool:
     word = normalized(name)
     is_length_or_file = divided(word).bare.rpartition("_")[2] in _LENGTHS_AND_FILES
     is_place_in_picture = re.fullmatch(r"[xyzwh]\d?|[xyzwh]_?(?:min|max|start|end|px|pos)", word)
-    is_time = meaning_of_time(word) or meaning_in_spans(word) or is_duration(word) or is_length_of_video(word)
-    is_time = is_time or word in FRAME_RATES or not {"time", "timestamp", "date"}.isdisjoint(word.split("_"))
+    is_time = meaning_of_span(name) or is_length_of_video(word) or word in FRAME_RATES
+    is_time = is_time or not {"time", "timestamp", "date"}.isdisjoint(word.split("_"))
     return bool(word in _HARMLESS or is_place(word) or is_time or is_place_in_picture or is_length_or_file)
 
 
@@ -227,7 +210,7 @@ def refuse_denials(source: Source, roles: Roles, facts: Mapping[str, Facts]) -> 
     others = [name for name in roles.unused if name in facts and name not in roles.set_aside]
     names = [name for name in others if not _is_harmless(name) and _may_be_denial(name, facts[name])]
     scans = {name: _Scan() for name in names}
-    for rows in source.batches(_ROWS_AT_ONCE, 0, [roles.id, *roles.labels, *names]) if names else ():
+    for rows in source.batches(ROWS_AT_ONCE, 0, [roles.id, *roles.labels, *names]) if names else ():
         labels = list(zip(*(map(str, rows.cells[name]) for name in roles.labels), strict=True))
         for name, scan in scans.items():
             for video, label, cell in zip(rows.cells[roles.id], labels, rows.cells[name], strict=True):
@@ -273,7 +256,7 @@ def refuse_ids_with_classes(source: Source, roles: Roles, facts: Mapping[str, Fa
     if label not in facts or not facts[label].spellings <= {"0", "0.0", "1", "1.0"} or len(facts[label].spellings) < 2:
         return
     classes: dict[str, set[str]] = {}
-    for rows in source.batches(_ROWS_AT_ONCE, 0, [roles.id]):
+    for rows in source.batches(ROWS_AT_ONCE, 0, [roles.id]):
         for cell in rows.cells[roles.id]:
             video, sign, name = str(cell).rpartition("_")
             if not sign or not video or not re.search(r"[^\W\d_]", name):

@@ -13,8 +13,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words.meanings import normalized
-from yt8m.tables.words.time_columns import CLOCK, divided
+from yt8m.tables.words.time_columns import CLOCK, unit_of
 
 _WITH_COMMA = re.compile(r"\d+(,\d+)+(\.\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?", re.ASCII)
@@ -62,7 +61,7 @@ def refuse_unclear_hours(source: Source, facts: Mapping[str, Facts], columns: Se
 
     Times with whole seconds, such as 00:01:12, were typed with hours; then the others were too.
     """
-    names = [name for name in columns if name in facts and divided(normalized(name)).unit != CLOCK]
+    names = [name for name in columns if name in facts and unit_of(name) != CLOCK]
     if not getattr(source, "is_workbook", False) or not names:
         return
     times = [match for name in names for cell in facts[name].counts if (match := _HOURS.fullmatch(str(cell)))]

@@ -10,8 +10,8 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.cells.splitting import hashable
 from yt8m.tables.sources import footers
-from yt8m.tables.sources.source import Source
-from yt8m.tables.words import words
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Source
+from yt8m.tables.words import word_set
 from yt8m.tables.words.class_names import (
     CIRCLES,
     CROSSES,
@@ -22,13 +22,13 @@ from yt8m.tables.words.class_names import (
     YES_MARKS,
     is_nothing,
 )
+from yt8m.tables.words.numbers import WRITTEN_NUMBER
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
 _FIRST_ROWS = 2000  # rows of all columns; of a wide table, only columns that are no features are read further
 _MOST_VALUES = 30_000  # different values of a column that are kept
-_ROWS_AT_ONCE = 8192
 _FEWEST_REMARKS = 20  # videos, each with a label of its own, that are too many for classes
-_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(rf"{WRITTEN_NUMBER.pattern}|nan|[+-]?inf", re.ASCII | re.IGNORECASE)
 _PAIRS = [
     ({"1", "1.0"}, {"0", "0.0"}),
     ({"1", "1.0"}, {"-1", "-1.0"}),
@@ -40,11 +40,9 @@ _PAIRS = [
 
 
 # What programs write below a header to say what the columns hold.
-_TYPES = frozenset(
-    words(
-        "string str text varchar char object discrete continuous categorical category nominal numeric number integer "
-        "int float double bool boolean list"
-    )
+_TYPES = word_set(
+    "string str text varchar char object discrete continuous categorical category nominal numeric number integer "
+    "int float double bool boolean list"
 )
 
 
@@ -149,7 +147,7 @@ def examine(source: Source, left_out: Iterable[str] = ()) -> dict[str, Facts]:
         break
     wide = len(names) > 32
     names = [name for name in names if not (wide and facts[name].is_numeric and not facts[name].is_binary)]
-    for rows in source.batches(_ROWS_AT_ONCE, rows_read, names) if names and rows_read == _FIRST_ROWS else ():
+    for rows in source.batches(ROWS_AT_ONCE, rows_read, names) if names and rows_read == _FIRST_ROWS else ():
         for name in names:
             facts[name].add(rows.cells[name])
         if rows.first > MOST_ROWS or all(len(facts[name].counts) > _MOST_VALUES for name in names):

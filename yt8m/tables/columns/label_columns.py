@@ -12,31 +12,20 @@ from yt8m.tables.columns import class_columns, side_columns
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.side_columns import is_constant, is_of_program, refuse_side_columns
 from yt8m.tables.columns.table_columns import FEATURE_NAMES, TableColumns
-from yt8m.tables.words import words
+from yt8m.tables.sources.source import ROWS_AT_ONCE
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
-from yt8m.tables.words.meanings import (
-    JOIN,
-    NUMBERED,
-    SPLIT_WORDS,
-    VAGUE_RANK,
-    columns_flag,
-    is_remark,
-    meaning_of,
-    normalized,
-)
+from yt8m.tables.words.meanings import JOIN, NUMBERED, SPLIT_WORDS, VAGUE_RANK, columns_flag, is_remark, meaning_of
 
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
-_NO_VOTES = frozenset(words("fold folds kfold cv_fold total sum n_labels num_labels n_classes count"))
+_NO_VOTES = word_set("fold folds kfold cv_fold total sum n_labels num_labels n_classes count")
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
-_SURE_NAMES = frozenset(words("labels label tags tag classes class target targets y"))
+_SURE_NAMES = word_set("labels label tags tag classes class target targets y")
 # Columns that programs for annotation add to those of the user.
-_BOOKKEEPING = frozenset(
-    words(
-        "annotation_id annotator annotators created_at updated_at lead_time task_id annotated_by timestamp date "
-        "time url"
-    )
+_BOOKKEEPING = word_set(
+    "annotation_id annotator annotators created_at updated_at lead_time task_id annotated_by timestamp date time url"
 )
 
 
@@ -249,7 +238,7 @@ class LabelFinder:
     def _say_the_same(self, names: Sequence[str]) -> bool:
         """Whether each value of one column always stands beside the same value of the others."""
         pairs: set[tuple[Any, ...]] = set()
-        for rows in self._columns.source.batches(8192, 0, names):
+        for rows in self._columns.source.batches(ROWS_AT_ONCE, 0, names):
             pairs.update(zip(*(map(str, rows.cells[name]) for name in names), strict=True))
             if rows.first > 50_000:
                 break

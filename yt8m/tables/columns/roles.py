@@ -10,7 +10,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.columns.label_columns import LabelFinder
 from yt8m.tables.columns.table_columns import TableColumns
-from yt8m.tables.words import words
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import (
     INVENTED,
     JOIN,
@@ -18,21 +18,19 @@ from yt8m.tables.words.meanings import (
     SPLIT_WORDS,
     columns_flag,
     is_label_word,
+    is_of_labels,
     meaning_of,
-    normalized,
 )
-from yt8m.tables.words.time_columns import END, FRAMES, START, divided, is_duration, matching_pair, meaning_in_spans
+from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
-_GENERIC_PREFIXES = frozenset(
-    words("f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values")
+_GENERIC_PREFIXES = word_set(
+    "f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values"
 )
-_VALUE_NAMES = frozenset(
-    words(
-        "confidence score probability prob value present is_present presence relevance positive is_positive answer "
-        "response verdict correct is_correct approved accepted confirmed"
-    )
+_VALUE_NAMES = word_set(
+    "confidence score probability prob value present is_present presence relevance positive is_positive answer "
+    "response verdict correct is_correct approved accepted confirmed"
 )
 _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
 _ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
@@ -97,7 +95,7 @@ class RoleFinder:
     ) -> None:
         self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
         self._are_spans, self._counts_frames = are_spans, counts_frames
-        self._units = {name: divided(normalized(name)).unit for name in columns.names}
+        self._units = {name: unit_of(name) for name in columns.names}
 
     def find(self, needs_labels: bool = True) -> Roles:
         """The roles of all columns."""
@@ -326,7 +324,7 @@ class RoleFinder:
         facts = self._columns.facts.get(name)
         if facts is None or not self._columns.is_free(name) or not facts.is_unique or facts.has_lists:
             return False
-        if (meaning_of(name) or ("",))[0] == "labels":
+        if is_of_labels(name):
             return False
         texts = [str(value) for value in facts.filled]
         if 2 * sum(map(str.isdecimal, texts)) >= len(texts) or meaning_of(texts[0]):  # or there is a second header

@@ -15,49 +15,39 @@ from yt8m.tables.columns import class_columns
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words import words
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import columns_flag, is_label_word, normalized
+from yt8m.tables.words.meanings import columns_flag, is_label_word
 
 # Names of where, when, how or by whom a video was made or labelled.
-_PLACES = frozenset(
-    words(
-        "fold folds kfold cv_fold batch version seed station site location camera cam device sensor channel mic "
-        "microphone recorder session round trial week weekday group cluster cohort transect phase source origin "
-        "annotator annotators rater worker coder labeler labeller expert reviewer observer operator user author owner "
-        "partition subset split series sequence format codec lang language region country zone lab project campaign "
-        "chunk bucket shard archive collection gender age cv hold_out holdout gps visit hour month year"
-    )
+_PLACES = word_set(
+    "fold folds kfold cv_fold batch version seed station site location camera cam device sensor channel mic "
+    "microphone recorder session round trial week weekday group cluster cohort transect phase source origin "
+    "annotator annotators rater worker coder labeler labeller expert reviewer observer operator user author owner "
+    "partition subset split series sequence format codec lang language region country zone lab project campaign "
+    "chunk bucket shard archive collection gender age cv hold_out holdout gps visit hour month year"
 )
-_OTHERS = frozenset(
-    words(
-        "weight weights consent license licence quality difficulty rating score vote votes count total sum length "
-        "duration size priority type kind mode status state qc qa use used useful usage keep kept selected sample "
-        "sampled valid validated pass passed complete completed finished todo final draft approved rejected accepted "
-        "agree agreed confirmed pilot treatment control target index idx number num no nr row order rank id level "
-        "tier grade hidden gold bad good n i conf multi visible available missing error errors corrupt readable "
-        "processed exported uploaded trimmed test_set train_set training validation testing holdout comment remark"
-    )
+_OTHERS = word_set(
+    "weight weights consent license licence quality difficulty rating score vote votes count total sum length "
+    "duration size priority type kind mode status state qc qa use used useful usage keep kept selected sample "
+    "sampled valid validated pass passed complete completed finished todo final draft approved rejected accepted "
+    "agree agreed confirmed pilot treatment control target index idx number num no nr row order rank id level "
+    "tier grade hidden gold bad good n i conf multi visible available missing error errors corrupt readable "
+    "processed exported uploaded trimmed test_set train_set training validation testing holdout comment remark"
 )
 # Columns that programs for annotation add to those of the user: Mechanical Turk and Label Studio.
-_OF_PROGRAMS = frozenset(
-    words(
-        "hit_id hitid hittype_id hit_type_id assignment_id worker_id assignment_status auto_approval_time "
-        "annotation_id annotator_id task_id lead_time created_at updated_at"
-    )
+_OF_PROGRAMS = word_set(
+    "hit_id hitid hittype_id hit_type_id assignment_id worker_id assignment_status auto_approval_time "
+    "annotation_id annotator_id task_id lead_time created_at updated_at"
 )
 # Words that say so in any name, such as `speaker gender`; a station may be one for trains.
-_SURE_WORDS = frozenset(
-    words(
-        "fold folds kfold cv batch version annotator rater worker coder labeler labeller reviewer observer gender "
-        "cohort subset partition shard seed cam mic recorder"
-    )
+_SURE_WORDS = word_set(
+    "fold folds kfold cv batch version annotator rater worker coder labeler labeller reviewer observer gender "
+    "cohort subset partition shard seed cam mic recorder"
 )
-_SURE_REMARKS = frozenset(
-    words(
-        "valid usable used quality annotation consent license recorded annotated labeled labelled reviewed checked "
-        "verified confirmed approved coded uploaded downloaded processed duplicate"
-    )
+_SURE_REMARKS = word_set(
+    "valid usable used quality annotation consent license recorded annotated labeled labelled reviewed checked "
+    "verified confirmed approved coded uploaded downloaded processed duplicate"
 )
 _NUMBERED = re.compile(r"(.+?)_?(?:\d+|_[a-z])")  # as in `cam1`, `site_b`
 _SETS = re.compile(
@@ -72,21 +62,18 @@ _FEWEST_ROWS = 5  # of fewer videos, all may show a class
 _FEWEST_OF_ONE = 3  # columns of which each video has one
 _FIRST_ROWS = 2000
 _MOST_SHOWN = 4
-_MARKS = frozenset(words("instances objects regions annotations detections segments shapes boxes results predictions"))
+_MARKS = word_set("instances objects regions annotations detections segments shapes boxes results predictions")
 # How names of columns say that their labels are the corrected ones of another column.
-_REVISED = frozenset(words("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2"))
+_REVISED = word_set("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2")
 # How they say that their labels are those of other people, or of a model, which may differ.
-_OF_OTHERS = frozenset(
-    words(
-        "true given gt truth consensus original orig noisy predicted prediction pred initial majority adjudicated "
-        "old auto machine suggested"
-    )
+_OF_OTHERS = word_set(
+    "true given gt truth consensus original orig noisy predicted prediction pred initial majority adjudicated "
+    "old auto machine suggested"
 )
-_OTHER_READINGS = frozenset(
-    words("ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred")
+_OTHER_READINGS = word_set(
+    "ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred"
 )
 _FEWEST_MERGED = 2  # labels with empty cells below them that are merged cells
-_ROWS_AT_ONCE = 8192
 
 
 def is_of_program(name: str) -> bool:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from yt8m.errors import UsageError, suggestion
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words import words
-from yt8m.tables.words.meanings import INVENTED, JOIN, MEANINGS, meaning_of, normalized
+from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words.meanings import INVENTED, JOIN, MEANINGS, meaning_of
 from yt8m.tables.words.time_columns import is_length_of_video, says_length
 
-FEATURE_NAMES = frozenset(words("feature features feat feats embedding embeddings emb vector vectors frames rgb audio"))
+FEATURE_NAMES = word_set("feature features feat feats embedding embeddings emb vector vectors frames rgb audio")
 _ROW_OF_NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?([\s;]+[+-]?[\d.]+(e[+-]?\d+)?)+", re.ASCII | re.IGNORECASE)
-# A number with a decimal comma; 1,234 may be a thousand.
-_DECIMAL_COMMA = re.compile(r"[+-]?(0?,\d+|\d+,(\d{1,2}|\d{4,}))(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _KEYED = re.compile(r"([\w.\-]+[=:])(?!//).*", re.DOTALL)  # as in `id=a` and `id:a`
 
 
@@ -161,40 +154,3 @@ def _is_list_of_numbers(value: Any) -> bool:
     if not isinstance(value, tuple) or not value:
         return False
     return all(isinstance(item, int | float) or _is_list_of_numbers(item) for item in value)
-
-
-def matrix(columns: Sequence[Sequence[Any]], has_decimal_commas: bool) -> NDArray[np.float32]:
-    """float32 [rows, columns]; NaN for what is no number."""
-    try:
-        return np.array(columns, np.float64).T.astype(np.float32)
-    except (ValueError, TypeError):
-        has_decimal_commas |= any(map(has_decimal_comma, itertools.chain(*columns)))
-        return np.array([[number(cell, has_decimal_commas) for cell in column] for column in columns], np.float32).T
-
-
-def has_decimal_comma(cell: Any) -> bool:
-    """Whether a cell has a number with a decimal comma; 1,234 may be a thousand, so it has none."""
-    return isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()) is not None
-
-
-def number(cell: Any, has_decimal_commas: bool) -> float:
-    """The number in a cell; NaN if there is none."""
-    text = str(cell).replace(",", ".") if has_decimal_commas else str(cell)
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
-
-
-def number_list(cell: Any) -> Any:
-    """The list in a cell; text is read as JSON, or as NumPy writes it."""
-    if not isinstance(cell, str):
-        return cell
-    try:
-        return json.loads(cell)
-    except ValueError:
-        pass
-    try:
-        return [float(word) for word in re.split(r"[\s,;]+", cell.strip("[] \n"))]
-    except ValueError:
-        return None

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-import xml.etree.ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import RunError, UsageError, refusing
+from yt8m.errors import UsageError, refusing
 from yt8m.tables.exports import json_names, label_programs
 from yt8m.tables.sources.csv_source import CsvSource
-from yt8m.tables.sources.encodings import open_bytes
-from yt8m.tables.sources.source import MemorySource, Source
+from yt8m.tables.sources.encodings import parse_xml
+from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Source, source_of_spans
 
-_ROWS_AT_ONCE = 8192
 _DOCCANO = frozenset(("id", "text", "data", "filename", "label", "labels", "Comments", "comments", "meta"))
 _HINTS = {"id": "id", "labels": "labels"}
 _Labels = dict[str, list[str]]
@@ -170,14 +168,15 @@ def _activitynet_spans(
     lengths: Mapping[str, float],
 ) -> MemorySource:
     """A row for each span of ActivityNet's videos; a video without a span has a row without times."""
-    cells: dict[str, list[Any]] = {name: [] for name in ("id", "labels", "split", "start", "end")}
-    for (name, entries), split in zip(annotations.items(), splits, strict=True):
-        spans = [([str(entry["label"])], *map(float, entry["segment"])) for entry in entries]
-        for labels, start, end in spans or [([], None, None)]:
-            for column, value in zip(cells.values(), (name, labels, split, start, end), strict=True):
-                column.append(value)
-    source = MemorySource(path, cells, f"ActivityNet, spans{remark}", {name: name for name in cells})
-    source.has_seconds, source.lengths = True, lengths
+    rows = [
+        (name, labels, split, start, end)
+        for (name, entries), split in zip(annotations.items(), splits, strict=True)
+        for labels, start, end in [([str(entry["label"])], *map(float, entry["segment"])) for entry in entries]
+        or [([], None, None)]
+    ]
+    columns = ("id", "labels", "split", "start", "end")
+    source = source_of_spans(path, f"ActivityNet, spans{remark}", rows, columns)
+    source.lengths = lengths
     return source
 
 
@@ -187,12 +186,7 @@ def _with_spans(source: MemorySource, spans: label_programs.Spans) -> MemorySour
         return source
     no_span: tuple[Any, ...] = ([], None, None)
     rows = [(name, *row) for name, of_video in spans.items() for row in [*of_video] or [no_span]]
-    columns = ("id", "labels", "start", "end")
-    cells = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
-    flat = MemorySource(source.path, cells, source.form.partition(",")[0] + ", spans", {name: name for name in columns})
-    flat.has_seconds = True
-    source.by_spans, source.means_spans = lambda _: flat, True
-    return source
+    return source.with_spans(source_of_spans(source.path, source.form.partition(",")[0] + ", spans", rows))
 
 
 def _datumaro(path: str, value: Mapping[str, Any]) -> MemorySource | None:
@@ -296,7 +290,7 @@ def from_table(source: CsvSource) -> Source:
         return source
     files, regions = list[_Attributes](), dict[str, list[Mapping[str, Any]]]()
     columns = ("filename", "file_attributes", "region_attributes")
-    for rows in source.batches(_ROWS_AT_ONCE, 0, columns):
+    for rows in source.batches(ROWS_AT_ONCE, 0, columns):
         for name, *texts in zip(*(rows.cells[column] for column in columns), strict=True):
             try:
                 attributes, region = (json.loads(text or "{}") for text in texts)
@@ -314,7 +308,7 @@ def doccano_hints(source: Source) -> dict[str, str]:
         return {}
     texts = dict[str, None]()
     rows_read = 0
-    for rows in source.batches(_ROWS_AT_ONCE, 0, ("id", names[0])):
+    for rows in source.batches(ROWS_AT_ONCE, 0, ("id", names[0])):
         rows_read += rows.size
         if not all(str(value).isdecimal() for value in rows.cells["id"]):
             return {}
@@ -366,14 +360,10 @@ def _names_of_attributes(all_attributes: Iterable[Mapping[str, Any]]) -> list[st
 
 def read_cvat(path: str) -> MemorySource:
     """The rows of a file of CVAT's form for images: the name of each, and the labels of its tags and shapes."""
-    with open_bytes(path) as file:
-        try:
-            root = xml.etree.ElementTree.parse(file).getroot()
-        except (xml.etree.ElementTree.ParseError, ValueError, LookupError) as error:
-            raise RunError(f"{path} is not XML: {error}.") from error
+    root = parse_xml(path)
     images = root.findall("image")
     if root.tag != "annotations" or not images:
         raise UsageError(f"{path}: expected annotations of images as CVAT exports them; the root is <{root.tag}>.")
     names = [image.get("name", "") for image in images]
     labels = [list(dict.fromkeys(child.get("label", "") for child in image if child.get("label"))) for image in images]
-    return MemorySource(path, {"id": names, "labels": labels}, "CVAT's XML", {"id": "id", "labels": "labels"})
+    return MemorySource(path, {"id": names, "labels": labels}, "CVAT's XML", _HINTS)

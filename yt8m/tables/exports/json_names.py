@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError
 from yt8m.tables.cells.label_lists import NAME_KEYS
 from yt8m.tables.exports.json_shapes import is_by_split
-from yt8m.tables.words import words
-from yt8m.tables.words.meanings import meaning_of, normalized
+from yt8m.tables.words import normalized, word_set, words
+from yt8m.tables.words.meanings import is_of_labels, plain_meaning
 
-_NAMES_BESIDE = frozenset(
-    words(
-        "classes categories label_names class_names names id2label label2id label_map class_map labels ontology "
-        "class_to_idx idx_to_class tags genres topics class_list label_list tag_names category_names"
-    )
+_NAMES_BESIDE = word_set(
+    "classes categories label_names class_names names id2label label2id label_map class_map labels ontology "
+    "class_to_idx idx_to_class tags genres topics class_list label_list tag_names category_names"
 )
-_ABOUT = frozenset(words("info meta metadata header config dataset project about"))  # keys of what is said of a file
+_ABOUT = word_set("info meta metadata header config dataset project about")  # keys of what is said of a file
 _NUMBERS = re.compile(r"\d{1,9}(?:[\s,;|]+\d{1,9})*", re.ASCII)
 _ID_KEYS = words("id tag_id label_id class_id category_id index number idx")
 Row = Mapping[str, Any]
@@ -177,7 +175,7 @@ def _have_labels(rows: Any) -> bool:
     """Whether rows have a column of labels, or are lists by id."""
     cells = rows if isinstance(rows, list) else list(rows.values())
     if all(isinstance(cell, dict) for cell in cells):
-        return any((meaning_of(name) or ("",))[0] == "labels" for row in cells for name in row)
+        return any(is_of_labels(name) for row in cells for name in row)
     return all(isinstance(cell, list) for cell in cells)
 
 
@@ -207,7 +205,7 @@ def _singular(name: str) -> str:
 
 def _without_number(video: Row) -> Row:
     """A video without the number that a database gives it, if it has a name."""
-    names = [key for key in video if key != "id" and ((meaning_of(key) or ("",))[0] in ("id", "path") or key == "name")]
+    names = [key for key in video if key != "id" and (plain_meaning(key) in ("id", "path") or key == "name")]
     return {key: cell for key, cell in video.items() if key != "id"} if names else video
 
 
@@ -231,7 +229,7 @@ def _with_names(path: str, rows: Any, names: ClassNames) -> Any:
 
 def with_names(path: str, rows: Sequence[Row], names: ClassNames) -> Sequence[Row]:
     """Rows whose only column of labels has the names of the classes in place of their numbers."""
-    columns = {name for row in rows for name in row if (meaning_of(name) or ("",))[0] == "labels"}
+    columns = {name for row in rows for name in row if is_of_labels(name)}
     if len(columns) != 1:
         return rows
     (column,) = columns

@@ -6,28 +6,24 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.words import words
-from yt8m.tables.words.meanings import SPLIT_WORDS, meaning_of, normalized
+from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words.meanings import SPLIT_WORDS, plain_meaning
 
 _ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How servers call the number of all rows, of which an answer has a page; `count` and `total` are so beside `next`.
-_TOTALS = frozenset(
-    words(
-        "num_rows_total records_total total_count count_total total_results total_items total_rows total_records "
-        "total_hits total_elements num_found"
-    )
+_TOTALS = word_set(
+    "num_rows_total records_total total_count count_total total_results total_items total_rows total_records "
+    "total_hits total_elements num_found"
 )
-_VAGUE_TOTALS = frozenset(words("count total"))
-_NEXT = frozenset(
-    words(
-        "next next_page next_url next_link next_page_token next_token next_cursor has_more has_next has_next_page "
-        "last_evaluated_key"
-    )
+_VAGUE_TOTALS = word_set("count total")
+_NEXT = word_set(
+    "next next_page next_url next_link next_page_token next_token next_cursor has_more has_next has_next_page "
+    "last_evaluated_key"
 )
-_OF_PAGES = _NEXT | frozenset(words("previous prev page offset limit per_page page_size skip cursor"))
+_OF_PAGES = _NEXT | word_set("previous prev page offset limit per_page page_size skip cursor")
 # How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.
-_TYPES = frozenset(words("S N SS NS L M BOOL NULL $oid $date $numberInt $numberLong"))
+_TYPES = word_set("S N SS NS L M BOOL NULL $oid $date $numberInt $numberLong")
 
 
 def is_by_split(value: Mapping[str, Any]) -> bool:
@@ -91,7 +87,7 @@ def without_types(values: Sequence[Any]) -> Sequence[Any]:
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row without types, and without the id that MongoDB gives it if it has another one."""
-    names = [name for name in row if (meaning_of(name) or ("",))[0] == "id"]
+    names = [name for name in row if plain_meaning(name) == "id"]
     has_other = len(names) > 1 and _is_typed(row.get("_id"))
     return {name: _plain(cell) for name, cell in row.items() if not (has_other and name == "_id")}
 

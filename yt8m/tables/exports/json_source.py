@@ -12,7 +12,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.tables.exports import annotators, json_names, json_shapes, label_studio_tasks, nested_spans
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.source import MemorySource
-from yt8m.tables.words.meanings import count_known, meaning_of
+from yt8m.tables.words.meanings import count_known, is_of_labels, meaning_of
 
 _LINES_ENDINGS = (".jsonl", ".ndjson")
 ENDINGS = (".json", *_LINES_ENDINGS)
@@ -156,7 +156,7 @@ def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for name, values in cells.items():
         keys = values[0].keys() if isinstance(values[0], dict) else ()
-        is_label = (meaning_of(name) or ("",))[0] == "labels"
+        is_label = is_of_labels(name)
         if keys and not is_label and all(isinstance(value, dict) and value.keys() == keys for value in values):
             columns |= {_flattened_name(name, key, values, cells): [value[key] for value in values] for key in keys}
         else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.words import words
+from yt8m.tables.words import word_set, words
 from yt8m.tables.words.meanings import SPLIT_WORDS
 
 Labels = dict[str, list[str]]
@@ -18,7 +18,7 @@ Task = Mapping[str, Any]
 Spans = dict[str, list[tuple[list[str], float, float]]]  # {video: (classes, start, end) of each of its spans}
 _MEDIA_KEYS = words("video image audio path text")
 _JOIN = "+"
-_ANSWERS = frozenset(words("accept reject ignore"))
+_ANSWERS = word_set("accept reject ignore")
 _SPAN_KEYS = words("audio_spans spans")
 _KILI_IDS = words("externalId external_id")
 _BY_PEOPLE = words("REVIEW DEFAULT")  # the kinds of answers by people, the surest first; others are those of models

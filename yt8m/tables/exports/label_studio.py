@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.words import words
+from yt8m.tables.words import word_set, words
 from yt8m.tables.words.meanings import CLASS_TYPES
 
-OF_REGIONS = frozenset(words("choices taxonomy"))  # controls that may describe regions of other controls
+OF_REGIONS = word_set("choices taxonomy")  # controls that may describe regions of other controls
 _NO_CLASSES = words("textarea rating number datetime pairwise relation")
 JOIN = "+"  # between the names of several controls in --columns
 _MOST_SECONDS = 1e11  # since 1970; larger numbers are milliseconds

@@ -13,11 +13,10 @@ from typing import Any
 
 from yt8m.errors import RunError, UsageError, refusing
 from yt8m.tables.exports.label_studio import OF_REGIONS, controls_in, is_skipped, latest_by_person, names_of, results_of
-from yt8m.tables.sources.source import MemorySource, Source
+from yt8m.tables.sources.source import MemorySource, Source, source_of_spans
 from yt8m.tables.words.times import NotATimeError, parse_time, ranges_in, shared_by_most
 
 TIMELINE, SOUND, BOXES = "timelinelabels", "labels", "videorectangle"
-_HINTS = {name: name for name in ("id", "labels", "start", "end")}
 _PARTS = "parts"  # the key of the data of a task
 _Spans = dict[str, list[tuple[float, float]]]  # {class: its spans}
 
@@ -70,8 +69,7 @@ def rows_of_spans(
     remark += (
         f"; of {len(seen_parts)} videos, people have seen only the parts that their tasks name" if seen_parts else ""
     )
-    hints = _HINTS | ({"split": "split"} if splits else {})
-    cells: dict[str, list[Any]] = {name: [] for name in hints}
+    all_rows: list[tuple[Any, ...]] = []
     lost, classes_of_people = 0, dict[tuple[str, str], frozenset[str]]()
     for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
         with refusing(functools.partial(_refusal, f"{path}, task {number}")):
@@ -84,12 +82,11 @@ def rows_of_spans(
             for name_of_class in spans
             for span in spans[name_of_class]
         )
-        for labels, start, end in rows:
-            for column, value in zip(hints, (name, list(labels), start, end, *split), strict=True):
-                cells[column].append(value)
+        all_rows += [(name, list(labels), start, end, *split) for labels, start, end in rows]
     remark += f"; spans that most people have not marked, left out: {lost}" if lost else ""
-    source = MemorySource(path, cells, f'Label Studio\'s JSON, spans of the control "{control}"{remark}', hints)
-    source.has_seconds, source.seen_parts = True, seen_parts
+    form = f'Label Studio\'s JSON, spans of the control "{control}"{remark}'
+    source = source_of_spans(path, form, all_rows, ("id", "labels", "start", "end", *(["split"] if splits else [])))
+    source.seen_parts = seen_parts
     source.lengths = {name: _length(task["annotations"]) for task, name in zip(tasks.values(), ids, strict=True)}
     return source
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.tables.sources import encodings
-from yt8m.tables.sources.source import MemorySource
+from yt8m.tables.sources.source import MemorySource, source_of_spans
 
 _WEBVTT, _ELAN, _TEXT = ".vtt", ".eaf", ".txt"
 _CUES = (_WEBVTT, ".srt")
@@ -78,25 +78,16 @@ def read(path: str, files: Sequence[str], control: str = "") -> MemorySource:
         raise UsageError(f"{path} has several tracks of {repeated!r}; keep one file for each video.")
     if control and not any(tracks.values()):
         raise UsageError(f"{path}: no track has an annotation of a tier {control!r}, which --columns=labels names.")
-    rows = [(name, mark) for name, marks in tracks.items() for mark in marks or [_Mark(None, None, [])]]
+    rows = [
+        (name, mark.labels, mark.start, mark.end)
+        for name, marks in tracks.items()
+        for mark in marks or [_Mark(None, None, [])]
+    ]
     form = f"{len(files)} tracks of labels" if len(files) > 1 else "a track of labels"
-    hints = {"id": "id", "labels": "labels"}
     labels = [list(dict.fromkeys(name for mark in marks for name in mark.labels)) for marks in tracks.values()]
-    source = MemorySource(path, {"id": list(tracks), "labels": labels}, f"{form}, of whole videos", hints)
-    spans = MemorySource(
-        path,
-        {
-            "id": [name for name, _ in rows],
-            "labels": [mark.labels for _, mark in rows],
-            "start": [mark.start for _, mark in rows],
-            "end": [mark.end for _, mark in rows],
-        },
-        form,
-        {**hints, "start": "start", "end": "end"},
-    )
-    spans.has_seconds = True
-    source.by_spans, source.means_spans = lambda _: spans, True
-    return source
+    cells: dict[str, list[Any]] = {"id": list(tracks), "labels": labels}
+    source = MemorySource(path, cells, f"{form}, of whole videos", {name: name for name in cells})
+    return source.with_spans(source_of_spans(path, form, rows))
 
 
 def _id_of(path: str) -> str:
@@ -174,11 +165,7 @@ def _elan(path: str, control: str) -> Iterator[_Mark]:
 
 def _document(path: str) -> xml.etree.ElementTree.Element:
     """The root of a file of ELAN."""
-    with encodings.open_bytes(path) as file:
-        try:
-            root = xml.etree.ElementTree.parse(file).getroot()
-        except (xml.etree.ElementTree.ParseError, ValueError, LookupError) as error:
-            raise RunError(f"{path} is not XML: {error}.") from error
+    root = encodings.parse_xml(path)
     if root.tag != "ANNOTATION_DOCUMENT":
         raise UsageError(f"{path}: expected a file of ELAN; the root is <{root.tag}>.")
     return root

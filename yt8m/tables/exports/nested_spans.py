@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m.tables.sources.source import MemorySource
-from yt8m.tables.words import words
-from yt8m.tables.words.meanings import meaning_of, normalized
-from yt8m.tables.words.time_columns import END, START, is_duration, meaning_in_spans, meaning_of_time
+from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words.meanings import meaning_of, plain_meaning
+from yt8m.tables.words.time_columns import DURATION, END, START, meaning_of_span
 
 _Row = Mapping[str, Any]
 KEY = "key"  # the column of the ids of an object {id: spans}
 _SPANS = "spans"
-_PAIRS = frozenset(words("segment interval span time times timestamp timestamps range"))
+_PAIRS = word_set("segment interval span time times timestamp timestamps range")
 
 
 def from_videos(path: str, videos: Sequence[_Row], hints: Mapping[str, str] | None = None) -> MemorySource | None:
@@ -38,8 +38,7 @@ def from_videos(path: str, videos: Sequence[_Row], hints: Mapping[str, str] | No
     hints = {**(hints or {}), **{meaning: name for meaning, name in columns_of.items() if name}}
     source = MemorySource(path, _by_video(videos, spans, outer, labels), "JSON, labels of whole videos", hints)
     flat = MemorySource(path, _by_span(videos, spans, outer, inner), "JSON, spans of each video", hints)
-    source.by_spans, source.means_spans = lambda _: flat, True
-    return source
+    return source.with_spans(flat)
 
 
 def _is_plain(name: str, key: str, videos: Sequence[_Row]) -> bool:
@@ -48,7 +47,7 @@ def _is_plain(name: str, key: str, videos: Sequence[_Row]) -> bool:
 
 
 def _means(name: str, meaning: str) -> bool:
-    return (meaning_of(name) or ("",))[0] == meaning
+    return plain_meaning(name) == meaning
 
 
 def _name_of_id(names: Sequence[str], videos: Sequence[_Row]) -> str:
@@ -87,9 +86,7 @@ def _is_span(item: _Row) -> bool:
 
 def _meaning(name: str) -> str:
     """`start`, `end`, or another text for a key of a span."""
-    word = normalized(name)
-    time = meaning_of_time(word) or meaning_in_spans(word)
-    return time[0] if time else END * is_duration(word)
+    return END if (meaning := meaning_of_span(name)) == DURATION else meaning
 
 
 def _with_times(item: _Row) -> dict[str, Any]:

@@ -9,18 +9,16 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of, read_all
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words import words
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import is_nothing
-from yt8m.tables.words.meanings import meaning_of, normalized
-from yt8m.tables.words.time_columns import END, START, divided, is_duration, meaning_in_spans, meaning_of_time
+from yt8m.tables.words.meanings import is_of_labels
+from yt8m.tables.words.time_columns import DURATION, END, START, divided, meaning_of_span, unit_of
 from yt8m.tables.words.times import listed, ranges_in
 
-_NAMES = frozenset(
-    words(
-        "time times timestamp timestamps timecode timecodes range ranges time_range time_ranges timerange time_span "
-        "time_spans timespan segment segments interval intervals span spans window windows relevant_windows moment "
-        "moments period periods zeit zeiten zeitraum"
-    )
+_NAMES = word_set(
+    "time times timestamp timestamps timecode timecodes range ranges time_range time_ranges timerange time_span "
+    "time_spans timespan segment segments interval intervals span spans window windows relevant_windows moment "
+    "moments period periods zeit zeiten zeitraum"
 )
 _LABELLED = re.compile(r"(\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)")  # as in Charades
 _SAMPLE = 200  # rows by which the form of a column is found
@@ -37,10 +35,8 @@ def expanded(source: Source, chosen: Mapping[str, str]) -> Source:
 
 def _has_times(source: Source, chosen: Mapping[str, str]) -> bool:
     """Whether columns have starts, and ends or lengths."""
-    names = list(map(normalized, source.columns))
-    times = [(meaning_of_time(name) or meaning_in_spans(name) or ("",))[0] for name in names]
-    meanings = {*times, *chosen, *source.hints, *(END for name in names if is_duration(name))}
-    return {START, END} <= meanings
+    meanings = {*map(meaning_of_span, source.columns), *chosen, *source.hints}
+    return START in meanings and not meanings.isdisjoint((END, DURATION))
 
 
 def _column_of_ranges(source: Source, chosen: Mapping[str, str]) -> str:
@@ -56,7 +52,7 @@ def _column_of_ranges(source: Source, chosen: Mapping[str, str]) -> str:
 
 def _column_of_labelled(source: Source, chosen: Mapping[str, str]) -> str:
     """The column of labels of which cells have a label, a start and an end; empty if there is none."""
-    names = [name for name in source.columns if (meaning_of(name) or ("",))[0] == "labels"]
+    names = [name for name in source.columns if is_of_labels(name)]
     names = [chosen["labels"]] if chosen.get("labels") else names
     return next((name for name in names if _most(source, name, lambda cell: bool(_labelled(cell)))), "")
 
@@ -112,7 +108,7 @@ def refuse_unclear(source: Source, names: Sequence[str]) -> None:
 
 def _rows_of_ranges(source: Source, column: str) -> Source:
     cells, bad = read_all(source, list(source.columns))
-    unit = divided(normalized(column)).unit
+    unit = unit_of(column)
     start, end = (f"{name}_{unit}" if unit else name for name in (START, END))
     # A time that is none makes the row bad.
     ranges = [[] if _is_empty(cell) else ranges_in(cell) or [(str(cell), str(cell))] for cell in cells[column]]

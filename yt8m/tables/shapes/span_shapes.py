@@ -15,8 +15,9 @@ from yt8m.errors import UsageError
 from yt8m.tables.shapes import span_ranges, time_parts
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of, read_all
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words.meanings import meaning_of, normalized
-from yt8m.tables.words.time_columns import END, FRAMES, START, divided, meaning_in_spans, meaning_of_time
+from yt8m.tables.words import normalized
+from yt8m.tables.words.meanings import is_of_labels, meaning_of, plain_meaning
+from yt8m.tables.words.time_columns import END, FRAMES, START, divided, meaning_of_span, unit_of
 from yt8m.tables.words.times import NotATimeError, is_empty, parse_time
 
 _CLASS = "label"
@@ -92,14 +93,12 @@ def _pairs(source: Source, chosen: Mapping[str, str]) -> list[_Pair]:
 
 def _is_other(column: str) -> bool:
     """Whether a column has labels, or times of spans whose classes are named elsewhere."""
-    name = normalized(column)
-    is_time = meaning_of_time(name) or meaning_in_spans(name)
-    return bool(is_time) or (meaning_of(column) or ("",))[0] == "labels" or column == _CLASS
+    return meaning_of_span(column) in (START, END) or is_of_labels(column) or column == _CLASS
 
 
 def _class_of(column: str, forms: tuple[re.Pattern[str], re.Pattern[str]]) -> str:
     """The class whose times a column has; empty for other columns, and for times that count another unit."""
-    if divided(normalized(column)).unit not in ("", "seconds"):
+    if unit_of(column) not in ("", "seconds"):
         return ""
     column = re.sub(rf"{_SIGNS}\(?(s|sec|secs|seconds)\)?$", "", column.strip(), flags=re.IGNORECASE)
     behind, before = (form.fullmatch(column) for form in forms)
@@ -118,7 +117,7 @@ def paired_events(source: Source, chosen: Mapping[str, str]) -> Source:
     columns = {
         name: [values[first] for first, _ in spans] for name, values in cells.items() if name not in (status, time)
     }
-    unit = divided(normalized(time)).unit
+    unit = unit_of(time)
     start, end = (f"{name}_{unit}" if unit else name for name in (START, END))
     columns |= {start: [cells[time][first] for first, _ in spans], end: [cells[time][last] for _, last in spans]}
     remark = f'events that "{status}" starts and stops'
@@ -130,7 +129,7 @@ def paired_events(source: Source, chosen: Mapping[str, str]) -> Source:
 def _names_of_events(cells: Mapping[str, Sequence[Any]], status: str) -> list[str]:
     """The columns that say of which video, and of whom, an event is: each span repeats their values."""
     rows = [place for place, cell in enumerate(cells[status]) if str(cell).strip().lower() not in _POINTS]
-    names = [name for name in cells if (meaning_of(name) or ("",))[0] == "id"]
+    names = [name for name in cells if plain_meaning(name) == "id"]
     repeated = [name for name in names if 2 * len({cells[name][row] for row in rows}) <= max(len(rows), 2)]
     return [*repeated, *(name for name in cells if normalized(name) in _PEOPLE)]
 
@@ -148,7 +147,7 @@ def _column_with(source: Source, meaning: str, other: str) -> str:
 def _columns_of_events(source: Source, chosen: Mapping[str, str]) -> tuple[str, str]:
     """(the column that says whether an event starts or stops, the column of its time); empty if there are none."""
     times = [name for name in source.columns if divided(normalized(name)).bare in _TIMES]
-    times = [name for name in times if divided(normalized(name)).unit != FRAMES]
+    times = [name for name in times if unit_of(name) != FRAMES]
     if len(times) != 1 or {START, END} & {*chosen, *source.hints}:
         return "", ""
     for rows in source.batches(_SAMPLE, 0, source.columns):

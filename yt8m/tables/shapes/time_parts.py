@@ -11,16 +11,20 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of, read_all
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words.meanings import normalized
-from yt8m.tables.words.time_columns import END, START, is_duration, meaning_in_spans, meaning_of_time
+from yt8m.tables.words import normalized, words
+from yt8m.tables.words.time_columns import meaning_of_span, meaning_of_time
 from yt8m.tables.words.times import NotATimeError, is_empty, parse_time
 
 # {unit: its seconds}
 _SECONDS = {
-    **dict.fromkeys(["h", "hh", "hr", "hrs", "hour", "hours"], 3600.0),
-    **dict.fromkeys(["m", "mm", "min", "mins", "minute", "minutes"], 60.0),
-    **dict.fromkeys(["s", "ss", "sec", "secs", "second", "seconds"], 1.0),
-    **dict.fromkeys(["ms", "msec", "msecs", "millis", "millisecond", "milliseconds"], 1e-3),
+    word: seconds
+    for seconds, listed in (
+        (3600.0, "h hh hr hrs hour hours"),
+        (60.0, "m mm min mins minute minutes"),
+        (1.0, "s ss sec secs second seconds"),
+        (1e-3, "ms msec msecs millis millisecond milliseconds"),
+    )
+    for word in words(listed)
 }
 _ROUNDING = 1e-6
 
@@ -38,7 +42,7 @@ def refuse_parts(source: Source, chosen: Mapping[str, str]) -> None:
         name, columns = next(iter(groups.items()))
         raise UsageError(
             f"{source.path}: {_listed(columns)} seem to be parts of one time. Write the whole time into one column, as "
-            f"seconds or as 1:02.5, or leave these columns out by --columns={_meaning(name)}=."
+            f"seconds or as 1:02.5, or leave these columns out by --columns={meaning_of_span(name)}=."
         )
 
 
@@ -71,7 +75,7 @@ def _groups(columns: Sequence[str], chosen: Mapping[str, str]) -> dict[str, list
     groups: dict[str, list[_TimePart]] = {}
     for column in columns:
         bare, seconds = _divided(normalized(column))
-        if seconds and (meaning := _meaning(bare)) and meaning not in chosen:
+        if seconds and (meaning := meaning_of_span(bare)) and meaning not in chosen:
             groups.setdefault(bare, []).append(_TimePart(column, seconds))
     for column in columns:  # `start`, beside `start_ms`, has the seconds
         bare = normalized(column)
@@ -85,16 +89,9 @@ def _divided(name: str) -> tuple[str, float]:
     """(the name of a time, the seconds of the unit that stands before or after it), 0 for names without a unit."""
     first, _, after = name.partition("_")
     begin, _, last = name.rpartition("_")
-    if last in _SECONDS and _meaning(begin):
+    if last in _SECONDS and meaning_of_span(begin):
         return begin, _SECONDS[last]
-    return (after, _SECONDS[first]) if first in _SECONDS and _meaning(after) else (name, 0.0)
-
-
-def _meaning(name: str) -> str:
-    time = meaning_of_time(name) or meaning_in_spans(name)
-    if time:
-        return time[0] if time[0] in (START, END) else ""
-    return "duration" if is_duration(name) else ""
+    return (after, _SECONDS[first]) if first in _SECONDS and meaning_of_span(after) else (name, 0.0)
 
 
 def _are_parts(

@@ -10,17 +10,15 @@ from yt8m.errors import UsageError
 from yt8m.tables.cells.label_lists import NotAListError, flatten, looks_like_list, parse_text
 from yt8m.tables.columns.facts import Facts, examine
 from yt8m.tables.sources.source import MemorySource, Source
-from yt8m.tables.words import words
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import INVENTED, meaning_of, normalized
+from yt8m.tables.words.meanings import INVENTED, plain_meaning
 
 _ALL = 1 << 62
 _MOST_CLASSES = 100_000  # a table by class has no more rows
 _SEPARATORS = ("|", ";", "\n", ",", " ")
-_MEMBERS = frozenset(
-    words("videos clips files images samples recordings movies items members ids video_ids clip_ids ids")
-)
-_COUNTS = frozenset(words("count n num number total videos_count n_videos num_videos"))
+_MEMBERS = word_set("videos clips files images samples recordings movies items members ids video_ids clip_ids ids")
+_COUNTS = word_set("count n num number total videos_count n_videos num_videos")
 _FEWEST_COLUMNS = 3
 _FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{1,4}")
 _HINTS = {"id": "id", "labels": "labels"}
@@ -35,7 +33,7 @@ def by_video(source: Source, facts: dict[str, Facts]) -> tuple[Source, dict[str,
 
 
 def _meaning(name: str) -> str:
-    return (meaning_of(name) or ("",))[0]
+    return plain_meaning(name)
 
 
 def _from_classes(source: Source, facts: Mapping[str, Facts]) -> MemorySource | None:

@@ -14,7 +14,7 @@ from yt8m import file_kinds, storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.tables.sources.arrow_source import as_cell
 from yt8m.tables.sources.encodings import open_bytes
-from yt8m.tables.sources.source import Rows
+from yt8m.tables.sources.source import LinelessSource, Rows
 
 _CLASS_ARRAYS = ("classes", "class_names", "label_names", "target_names", "names", "vocabulary")
 # An NPZ file is refused as a zip bomb if its arrays have more than `_BOMB_BYTES` bytes, and more than `_BOMB_FACTOR`
@@ -22,11 +22,10 @@ _CLASS_ARRAYS = ("classes", "class_names", "label_names", "target_names", "names
 _BOMB_BYTES, _BOMB_FACTOR = 1 << 28, 100
 
 
-class ArraySource:
+class ArraySource(LinelessSource):
     """An NPZ file of arrays with one row for each video, all held in memory. Arrays of numbers are in `arrays` too."""
 
     form = "NPZ"
-    hints: Mapping[str, str] = {}
 
     def __init__(self, path: str) -> None:
         self.path, self._arrays = path, _with_named_classes(load_arrays(path))
@@ -44,14 +43,6 @@ class ArraySource:
             rows = slice(start, start + size)
             cells = {name: list(map(as_cell, self._arrays[name][rows].tolist())) for name in columns}
             yield Rows(start + 1, cells, {name: self._arrays[name][rows] for name in arrays}, {})
-
-    def line_of(self, row: int) -> int:
-        """See `Source`."""
-        return 0
-
-    def lines(self) -> Iterator[int]:
-        """See `Source`."""
-        return iter(())
 
 
 def describe_no_array(path: str) -> str:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from yt8m.errors import RunError, first_line, missing_extra, refusing
 from yt8m.tables.sources.encodings import open_bytes
-from yt8m.tables.sources.source import Rows, refuse_repeated_columns
+from yt8m.tables.sources.source import LinelessSource, Rows, refuse_repeated_columns
 
 _IPC_MARK, _PARQUET_MARK = b"ARROW1", b"PAR1"  # the first bytes of the files
 _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 
 
-class ArrowSource:
+class ArrowSource(LinelessSource):
     """A Parquet, Arrow or Feather file. A column of lists of numbers is in `arrays` as well as in `columns`."""
 
     def __init__(self, path: str) -> None:
@@ -55,14 +55,6 @@ class ArrowSource:
                 if len(rows):
                     cells = {name: self._convert_cells(name, rows[name]) for name in columns}
                     yield Rows(first - len(rows), cells, {name: self._convert_lists(rows[name]) for name in arrays}, {})
-
-    def line_of(self, row: int) -> int:
-        """See `Source`."""
-        return 0
-
-    def lines(self) -> Iterator[int]:
-        """See `Source`."""
-        return iter(())
 
     def _record_batches(self, file: Any, size: int, columns: list[str]) -> Iterator[Any]:
         if not self._is_ipc:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from yt8m.errors import RunError
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.headers import PARTS, PATH, find_header
-from yt8m.tables.words.meanings import SPLIT_WORDS, count_known, meaning_of, normalized
+from yt8m.tables.words import normalized
+from yt8m.tables.words.meanings import SPLIT_WORDS, count_known, meaning_of
 
 _DELIMITERS = (",", ";", "\t", "|", " ")
 # Delimiters of two characters, and what stands for them while lines are read.

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import io
 import re
+import xml.etree.ElementTree
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
@@ -102,6 +103,15 @@ def read_text(path: str) -> str:
     """The whole text of a file; raises `RunError` if its encoding is not known."""
     with open_bytes(path) as file:
         return decode(file.read(), path)
+
+
+def parse_xml(path: str) -> xml.etree.ElementTree.Element:
+    """The root of a file of XML."""
+    with open_bytes(path) as file:
+        try:
+            return xml.etree.ElementTree.parse(file).getroot()
+        except (xml.etree.ElementTree.ParseError, ValueError, LookupError) as error:
+            raise RunError(f"{path} is not XML: {error}.") from error
 
 
 def decode(content: bytes, path: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.sources.source import Rows, Source
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows, Source
+from yt8m.tables.words import normalized
 from yt8m.tables.words.class_names import is_nothing
-from yt8m.tables.words.meanings import is_column_name, meaning_of, normalized
+from yt8m.tables.words.meanings import is_column_name, plain_meaning
 
-_ROWS_AT_ONCE = 8192
 _COLUMNS = 8  # so many columns of a row are looked at
 LAST = 3  # so many rows at the end may be no videos
 _TOTAL = re.compile(
@@ -58,8 +58,8 @@ def is_header(cells: Sequence[Any], columns: Sequence[str]) -> bool:
         return False
     if all(normalized(name) == normalized(column) for name, column in zip(names, columns, strict=True)):
         return True
-    meanings = [(meaning_of(name) or ("",))[0] for name in names]
-    return meanings == [(meaning_of(column) or ("",))[0] for column in columns] and {"id", "labels"} <= set(meanings)
+    meanings = [plain_meaning(name) for name in names]
+    return meanings == [plain_meaning(column) for column in columns] and {"id", "labels"} <= set(meanings)
 
 
 def refuse_odd_rows(source: Source, values: Mapping[str, Sequence[Any]]) -> None:
@@ -76,7 +76,7 @@ def refuse_odd_rows(source: Source, values: Mapping[str, Sequence[Any]]) -> None
     is_odd = any(pattern.fullmatch(text) for text in lasts for pattern in (_TOTAL, _REMARK, _NOTE))
     if not (firsts and len(names) > 1) and not counted and not is_odd:
         return
-    for rows in source.batches(_ROWS_AT_ONCE, 0, names):
+    for rows in source.batches(ROWS_AT_ONCE, 0, names):
         for number, cells in enumerate(zip(*(rows.cells[name] for name in names), strict=True), rows.first):
             if cells[0] in firsts and is_header(cells, names):
                 raise UsageError(_message(source, number, "the header again, as in files that were joined"))

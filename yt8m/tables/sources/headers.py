@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from yt8m.tables.words.meanings import count_known, meaning_of, normalized
+from yt8m.tables.words import normalized
+from yt8m.tables.words.meanings import count_known, meaning_of, plain_meaning
 
 MOST_TITLE_LINES = 10
 PARTS = re.compile(r"[;,|/#+\s]+")
@@ -48,7 +49,7 @@ def _two_levels(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
     """
     if len(rows) < 3 or len(rows[0]) != len(rows[1]) or _has_values_below(rows[0], rows[1]):
         return None
-    if all(rows[0]) and not any(rows[1][1:]) and (meaning_of(rows[1][0]) or ("",))[0] == "id":
+    if all(rows[0]) and not any(rows[1][1:]) and plain_meaning(rows[1][0]) == "id":
         return [rows[1][0], *rows[0][1:]], 2  # a line with the name of the index alone
     groups = _filled_groups(rows[0], rows[1])
     repeated = {name for name, count in Counter(filter(None, groups)).items() if count > 1}

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m.tables.sources.csv_source import CsvSource
-from yt8m.tables.sources.source import MemorySource, Rows, Source
-
-_ROWS_AT_ONCE = 8192
+from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
 
 
 class RewrittenSource(MemorySource):
@@ -16,7 +14,8 @@ class RewrittenSource(MemorySource):
 
     Args:
       cells: {column: one value per row}.
-      numbers: the number of the row of the other source that each row was made of.
+      numbers: the number of the row of the other source that each row was made of; of several, the first.
+      bad: {number of a row of the other source: what is wrong with it}.
       remark: what the form of the file adds.
     """
 
@@ -26,12 +25,11 @@ class RewrittenSource(MemorySource):
         cells: Mapping[str, Sequence[Any]],
         numbers: Sequence[int],
         bad: Mapping[int, str],
-        remark: str,
+        remark: str = "",
     ) -> None:
-        lines = [source.line_of(number) for number in numbers]
         hints = {meaning: name for meaning, name in source.hints.items() if name in cells}
-        super().__init__(source.path, cells, f"{source.form}, {remark}", hints, lines if any(lines) else ())
-        self._bad, self._numbers = bad, numbers
+        super().__init__(source.path, cells, f"{source.form}, {remark}" if remark else source.form, hints)
+        self._source, self._bad, self._numbers = source, bad, numbers
         for name in ("has_seconds", "is_workbook", "seen_parts", "lengths"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
@@ -45,9 +43,18 @@ class RewrittenSource(MemorySource):
             bad = {rows.first + place: self._bad[row] for place, row in enumerate(numbers) if row in self._bad}
             yield rows._replace(bad=bad)
 
+    def line_of(self, row: int) -> int:
+        """See `Source`."""
+        return self._source.line_of(self._numbers[row - 1])
+
+    def lines(self) -> Iterator[int]:
+        """See `Source`."""
+        lines = list(self._source.lines())
+        return (lines[number - 1] for number in self._numbers if lines)
+
     def number_of(self, row: int) -> int:
         """The number, in the file, of the row that a row was made of."""
-        return self._numbers[row - 1]
+        return number_of(self._source, self._numbers[row - 1])
 
 
 def read_all(source: Source, columns: Sequence[str]) -> tuple[dict[str, list[Any]], dict[int, str]]:
@@ -56,7 +63,7 @@ def read_all(source: Source, columns: Sequence[str]) -> tuple[dict[str, list[Any
         source.pads_rows = True  # a video without spans may have no further cells
     cells: dict[str, list[Any]] = {name: [] for name in columns}
     bad: dict[int, str] = {}
-    for rows in source.batches(_ROWS_AT_ONCE, 0, columns):
+    for rows in source.batches(ROWS_AT_ONCE, 0, columns):
         bad |= rows.bad
         for name in columns:
             cells[name] += rows.cells[name]

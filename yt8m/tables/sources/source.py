@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
+
+ROWS_AT_ONCE = 8192  # rows of a batch, where nothing speaks for another number
 
 
 class Rows(NamedTuple):
@@ -129,6 +131,36 @@ class MemorySource:
     def lines(self) -> Iterator[int]:
         """See `Source`."""
         return iter(self._lines)
+
+    def with_spans(self, spans: MemorySource) -> MemorySource:
+        """This source of whole videos with the rows of their spans, which all of its labels have."""
+        self.by_spans, self.means_spans = lambda _: spans, True
+        return self
+
+
+def source_of_spans(
+    path: str, form: str, rows: Iterable[Sequence[Any]], columns: Sequence[str] = ("id", "labels", "start", "end")
+) -> MemorySource:
+    """A row for each span, whose cells are in the order of the columns; its start and end are seconds."""
+    rows = list(rows)
+    cells = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
+    source = MemorySource(path, cells, form, {name: name for name in columns})
+    source.has_seconds = True
+    return source
+
+
+class LinelessSource:
+    """A file without lines of text."""
+
+    hints: Mapping[str, str] = {}
+
+    def line_of(self, row: int) -> int:
+        """See `Source`."""
+        return 0
+
+    def lines(self) -> Iterator[int]:
+        """See `Source`."""
+        return iter(())
 
 
 def with_numbers(columns: Sequence[str], is_numbered: Callable[[str], bool]) -> tuple[str, ...]:

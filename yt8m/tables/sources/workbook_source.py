@@ -16,6 +16,7 @@ from yt8m.tables.sources.encodings import open_bytes
 from yt8m.tables.sources.headers import find_header
 from yt8m.tables.sources.source import MemorySource, refuse_repeated_columns, with_numbers
 from yt8m.tables.words.meanings import is_of_labels
+from yt8m.tables.words.numbers import cell_text
 
 ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 # python-calamine makes a rectangle of all cells of a sheet, and ends the process if the memory does not suffice.
@@ -160,8 +161,6 @@ def _text(value: Any) -> str:
     """The text of a cell as people see it: whole numbers without a fraction."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
-    return str(value)
+    return cell_text(value)

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any
 
 from yt8m.tables.words import phrases, words
+from yt8m.tables.words.numbers import float_text
 
 # Cells that say that there is no label, in lower case, as pandas, Python, R, SQL and people write it; and the errors of
 # spreadsheets.
@@ -75,16 +76,12 @@ class NameCleaner(dict[Any, str]):
         if isinstance(name, bool) or name is None:
             return str(name).lower() if name is not None else ""
         if isinstance(name, float):
-            return "" if name != name else _float_text(name)
+            return "" if name != name else float_text(name)
         text = clean_name(str(name))
         if text.lower() in _NOTHING and text not in self._known:
             return ""
         match = WHOLE_FLOAT.fullmatch(text) if self._has_whole_floats else None
         return match[1] if match else text
-
-
-def _float_text(number: float) -> str:
-    return str(int(number)) if number.is_integer() else str(number)
 
 
 def is_nothing(value: Any) -> bool:

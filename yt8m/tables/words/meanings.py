@@ -7,11 +7,10 @@ are taken first.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from yt8m.tables.words import words
+from yt8m.tables.words import normalized, word_set, words
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
 from yt8m.tables.words.time_columns import meaning_of_time
 
@@ -82,8 +81,8 @@ _OTHER_NAMES = {
 }
 _MEANING_OF = {name: (meaning, rank) for meaning, names in _NAMES.items() for rank, name in enumerate(names)}
 # The last word of a column such as `movie genres` or `true_label` says that it holds labels.
-_LABEL_WORDS = frozenset(words("labels label tags tag classes class categories category genres genre"))
-_COUNT_WORDS = frozenset(words("n num nb no number count total"))  # how names such as `n_labels` begin
+_LABEL_WORDS = word_set("labels label tags tag classes class categories category genres genre")
+_COUNT_WORDS = word_set("n num nb no number count total")  # how names such as `n_labels` begin
 _LAST_RANK = 1000
 VAGUE_RANK = _LAST_RANK - 1  # from this rank on, a part of the name alone says the meaning
 
@@ -102,28 +101,17 @@ _SPLIT_FLAGS = {
     **dict.fromkeys(words("is_train in_train"), (TRAIN, VALIDATE)),
 }
 # Columns of true and false about a file, or about the work on a table, which are no classes.
-_REMARKS = frozenset(
-    words(
-        "verified checked reviewed done skip skipped ok flag flagged correct cancelled active enabled public cc esc10 "
-        "hd uhd duplicate duplicated exclude excluded include included usable starred favorite favourite deleted "
-        "private downloaded licensed monetized labeled labelled annotated"
-    )
+_REMARKS = word_set(
+    "verified checked reviewed done skip skipped ok flag flagged correct cancelled active enabled public cc esc10 "
+    "hd uhd duplicate duplicated exclude excluded include included usable starred favorite favourite deleted "
+    "private downloaded licensed monetized labeled labelled annotated"
 )
 _REMARK = re.compile(r"(?:verified|checked|reviewed|flagged|skipped)_(?:by|at|on|for|in)_.*")
 # What a file has or is, after `has_` and `is_`, beside splits and remarks: `has_audio`, `is_valid`.
-_OF_FILES = frozenset(
-    words(
-        "audio sound video subtitle subtitles caption captions metadata thumbnail license label labels tag tags "
-        "annotation annotations valid complete available occluded truncated group_of depiction inside"
-    )
+_OF_FILES = word_set(
+    "audio sound video subtitle subtitles caption captions metadata thumbnail license label labels tag tags "
+    "annotation annotations valid complete available occluded truncated group_of depiction inside"
 )
-
-
-def normalized(name: str) -> str:
-    """The name of a column in lower case, with `_` between its words."""
-    text = unicodedata.normalize("NFKC", str(name)).strip()
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", text)
-    return re.sub(r"\W+|_+", "_", text).strip("_").lower()
 
 
 def meaning_of(name: str) -> tuple[str, int] | None:
@@ -143,6 +131,11 @@ def meaning_of(name: str) -> tuple[str, int] | None:
     return ("labels", _LAST_RANK) if last in _LABEL_WORDS else None
 
 
+def plain_meaning(name: str) -> str:
+    """The meaning of a column by its name; empty if the name says nothing."""
+    return (meaning_of(name) or ("",))[0]
+
+
 def columns_flag(meaning: str, columns: Sequence[str]) -> str:
     """The flag that says which columns have a meaning, as a shell takes it."""
     value = f"{meaning}={JOIN.join(columns)}"
@@ -151,7 +144,7 @@ def columns_flag(meaning: str, columns: Sequence[str]) -> str:
 
 def is_of_labels(name: str) -> bool:
     """Whether the name of a column says that it holds labels."""
-    return (meaning_of(name) or ("",))[0] == "labels"
+    return plain_meaning(name) == "labels"
 
 
 def is_column_name(word: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from yt8m.tables.words import normalized
 from yt8m.tables.words.times import NotATimeError, is_empty, parse_time
 
-START, END = "start", "end"
+START, END, DURATION = "start", "end", "duration"
 FRAMES = "frames"
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = "milliseconds", "microseconds", "nanoseconds"
 _SECONDS, _MINUTES, _HOURS = "seconds", "minutes", "hours"
@@ -91,6 +92,11 @@ def divided(name: str) -> TimeName:
     return TimeName("_".join(others[:size]), units[0] if units else "") if units else TimeName(name, "")
 
 
+def unit_of(column: str) -> str:
+    """The unit that the name of a column says, such as `milliseconds`; empty if it says none."""
+    return divided(normalized(column)).unit
+
+
 def meaning_of_time(name: str) -> tuple[str, int] | None:
     """(start or end, rank) of a column that means a time in any table; None for others, and for numbers of frames."""
     bare, unit = divided(name)
@@ -108,6 +114,13 @@ def meaning_in_spans(name: str) -> tuple[str, int] | None:
 def is_duration(name: str) -> bool:
     """Whether a column of a table of spans has their lengths."""
     return divided(name).bare in _DURATIONS
+
+
+def meaning_of_span(column: str) -> str:
+    """`start`, `end` or `duration`, if the name of a column of a table of spans says so; else empty."""
+    name = normalized(column)
+    time = meaning_of_time(name) or meaning_in_spans(name)
+    return time[0] if time else DURATION if is_duration(name) else ""
 
 
 def says_length(name: str) -> bool:

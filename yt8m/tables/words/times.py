@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from yt8m.tables.words.numbers import WRITTEN_NUMBER, with_point
+
 _CLOCK = re.compile(r"(?:(\d+):)?(\d{1,4}):(\d{1,2}(?:[.,]\d*)?)", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 # As in 1h2m3.5s, 12.4 s and 500 ms.
 _WITH_UNITS = re.compile(
     r"(?:(\d+) ?h(?:ours?)? ?)?(?:(\d+) ?m(?:in|inutes?)? ?)?(?:(\d+[.,]?\d*) ?(ms|msec|s|secs?|seconds?))?",
@@ -62,10 +63,10 @@ def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
       frame_rate: how many are a second, if the cells count frames or another unit; 0 if they are times.
     """
     text, second = str(cell).strip(), _clock_seconds(cell)
-    if second is None and _NUMBER.fullmatch(text):
+    if second is None and WRITTEN_NUMBER.fullmatch(text):
         if frame_rate and "," in text:  # in 1,200 it is no decimal point, though it would be one of seconds
             raise NotATimeError(f"{text[:40]!r}; expected a number of frames, or of another unit, without a comma")
-        second = float(text.replace(",", ".")) / (frame_rate or 1.0)
+        second = with_point(text) / (frame_rate or 1.0)
     if second is None:
         second = _seconds_with_units(text)
     if second is None:
@@ -86,7 +87,7 @@ def _clock_seconds(cell: Any) -> float | None:
     match = _CLOCK.fullmatch(cell.strip()) if isinstance(cell, str) else None
     if match is None:
         return None
-    hours, minutes, seconds = (float((text or "0").replace(",", ".")) for text in match.groups())
+    hours, minutes, seconds = (with_point(text or "0") for text in match.groups())
     if seconds >= 60 or (match[1] and minutes >= 60):
         raise NotATimeError(f"{cell[:40]!r}; minutes and seconds are below 60")
     return hours * 3600 + minutes * 60 + seconds
@@ -98,7 +99,7 @@ def _seconds_with_units(text: str) -> float | None:
     if match is None or not any(match.groups()):
         return None
     hours, minutes, number, unit = match.groups()
-    second = float((number or "0").replace(",", ".")) / (1000 if (unit or "").lower().startswith("m") else 1)
+    second = with_point(number or "0") / (1000 if (unit or "").lower().startswith("m") else 1)
     return float(hours or 0) * 3600 + float(minutes or 0) * 60 + second
 
 
