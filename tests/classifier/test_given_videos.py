@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_videos import FEATURE, paths_of, videos_of
+from yt8m.python_api.data_errors import DataError
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 FRAMES = np.arange(24, dtype=np.float32).reshape(4, 2, 3)

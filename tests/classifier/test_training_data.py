@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import yt8m
 from yt8m.classifier import training_data
-from yt8m.classifier.data_errors import DataError
-from yt8m.classifier.given_labels import labels_of
 from yt8m.classifier.given_videos import videos_of
 from yt8m.classifier.training_data import VideosAndLabels
+from yt8m.python_api.data_errors import DataError
+from yt8m.python_api.given_labels import labels_of
 from yt8m.records import groups
 
 

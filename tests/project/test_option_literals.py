@@ -48,7 +48,7 @@ CHOOSING = {
         for name in ("command_line/search_flags", "config/search_config", "training/search/candidates")
     ),
     "yt8m/classifier/classifier_training.py",
-    "yt8m/classifier/data_errors.py",
+    "yt8m/python_api/data_errors.py",
 }
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.span_joining import JoinRule
+from yt8m.python_api.data_errors import DataError
 from yt8m.python_api.labelled_arrays import with_labels
 from yt8m.records.shards import SEGMENT_SIZE
 from yt8m.records.span_files import FoundSpan

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from yt8m import models, storage
 from yt8m.classifier import training_data
-from yt8m.classifier.data_errors import DataError
-from yt8m.classifier.given_labels import GivenLabels
 from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
 from yt8m.classifier.training_data import VideosAndLabels
@@ -23,6 +21,8 @@ from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import fields_of, flag_of
+from yt8m.python_api.data_errors import DataError
+from yt8m.python_api.given_labels import GivenLabels
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.thresholds import NUM_CANDIDATES
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.classifier import classifier_scores, classifier_training
-from yt8m.classifier.data_errors import DataError, not_fitted, refusing_arguments
-from yt8m.classifier.given_labels import GivenLabels, labels_of
 from yt8m.classifier.given_videos import paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
+from yt8m.python_api.data_errors import DataError, not_fitted, refusing_arguments
+from yt8m.python_api.given_labels import GivenLabels, labels_of
 from yt8m.python_api.results import EvaluationReport, html_of
 
 

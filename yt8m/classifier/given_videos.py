@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.classifier.data_errors import DataError
+from yt8m.python_api.data_errors import DataError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import LARGEST

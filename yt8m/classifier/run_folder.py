@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yt8m import storage
-from yt8m.classifier.data_errors import DataError
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.eval_util.named_figures import NamedFigures
+from yt8m.python_api.data_errors import DataError
 from yt8m.storage import copies, temporary
 from yt8m.storage.local import LocalStore
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.classifier.data_errors import DataError
-from yt8m.classifier.given_labels import GivenLabels
 from yt8m.classifier.given_videos import GivenVideos
+from yt8m.python_api.data_errors import DataError
+from yt8m.python_api.given_labels import GivenLabels
 from yt8m.records import encoding, groups, manifest, vocabulary
 
 _HELD_OUT, _LEAST_HELD_OUT = 0.1, 30  # share and least number of the videos that models are compared on

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import cores, registry, storage
-from yt8m.classifier.data_errors import DataError
 from yt8m.classifier.given_videos import GivenVideos
 from yt8m.datasets.extract.computing import Settings
 from yt8m.errors import RunError
 from yt8m.python_api.call_scope import call_scope
+from yt8m.python_api.data_errors import DataError
 from yt8m.records.span_files import FoundSpan
 from yt8m.scoring import span_finder, video_features, video_predictions
 from yt8m.scoring.film_spans import Joining

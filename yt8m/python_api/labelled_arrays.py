@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError
+from yt8m.python_api.given_labels import labels_of, matrix_of
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.tables.words.class_names import clean_name
 
-_FORMS = "for each video the name of its label or a list of names, or 0 and 1, [videos, classes]"
+# Where a message on the argument `y` of a classifier names it, and the way out that a model does not have.
+_NAME_OF_Y = re.compile(r"(?<![\w'\"])y(?=\[| is | has | holds |: |\.)|(?<=\bof )y\b")
+_SEPARATOR = re.compile(r"Choose by label_separator=.*|or choose label_separator=.*", re.DOTALL)
 
 
 def with_labels(batches: Sequence[NumpyBatch], labels: Any, classes: Iterable[Any]) -> Iterator[NumpyBatch]:
     """Yields batches with the labels of their N videos.
 
     Args:
-      labels: for each video a list of names; or 0 and 1 [N, C], as an array or as a DataFrame.
+      labels: in any form that `Classifier.fit` takes: for each video its names; or 0 and 1 [N, C].
       classes: the C classes of the model, by names if labels are.
     """
-    matrix = _matrix_of(labels, {name: index for index, name in enumerate(classes)})
+    matrix = labels_for_model(labels, list(classes))
     if (videos := sum(map(len, batches))) != len(matrix):
         raise UsageError(f"the data have {videos} videos, but labels has {len(matrix)}: give the labels of each.")
     start = 0
@@ -32,57 +36,33 @@ def with_labels(batches: Sequence[NumpyBatch], labels: Any, classes: Iterable[An
         start += len(batch)
 
 
-def _matrix_of(labels: Any, index_of: Mapping[Any, int]) -> NDArray[np.bool_]:
-    """The labels as bool [N, C]."""
-    if hasattr(labels, "columns") and hasattr(labels, "to_numpy"):
-        return _of_frame(labels, index_of)
-    if getattr(labels, "ndim", 0) == 1 and hasattr(labels, "tolist"):  # an array, or a column of a DataFrame
-        labels = labels.tolist()
-    if isinstance(labels, list | tuple) and all(map(_are_names, labels)):
-        matrix = np.zeros((len(labels), len(index_of)), np.bool_)
-        for row, names in enumerate(labels):
-            listed = [names] if isinstance(names, str) else names
-            matrix[row, [_index(name, index_of, f"labels[{row}]") for name in listed]] = True
-        return matrix
-    return _checked(labels.toarray() if hasattr(labels, "toarray") else labels, len(index_of))
-
-
-def _are_names(row: Any) -> bool:
-    return isinstance(row, str) or (
-        isinstance(row, list | tuple | set | frozenset) and all(isinstance(name, str) for name in row)
-    )
-
-
-def _of_frame(frame: Any, index_of: Mapping[Any, int]) -> NDArray[np.bool_]:
-    """The labels of a DataFrame with a column for each class."""
-    matrix = np.zeros((len(frame), len(index_of)), np.bool_)
-    places = [_index(str(name), index_of, "labels") for name in frame.columns]
-    if missing := [name for name, index in index_of.items() if index not in places]:
+def labels_for_model(labels: Any, classes: Sequence[Any]) -> NDArray[np.bool_]:
+    """The labels as bool [N, C], by the classes of a model."""
+    is_frame = hasattr(labels, "columns") and hasattr(labels, "to_numpy")
+    columns = {clean_name(str(name)) for name in labels.columns} if is_frame else set()
+    missing = [name for name in classes if name not in columns] if len(columns) > 1 else []
+    if missing and not columns.isdisjoint(classes):
         raise UsageError(
-            f"labels has no column for {len(missing)} of the {len(index_of)} classes, such as {missing[0]!r}; give one "
+            f"labels has no column for {len(missing)} of the {len(classes)} classes, such as {missing[0]!r}; give one "
             "of 0 if no video has the class."
         )
-    matrix[:, places] = _checked(frame.to_numpy(), len(places))
-    return matrix
-
-
-def _index(name: str, index_of: Mapping[Any, int], where: str) -> int:
-    index = index_of.get(clean_name(name))
-    if index is None:
-        raise UsageError(f"{where} has the class {name!r}, which the model does not have: expected {_FORMS}.")
-    return index
-
-
-def _checked(values: Any, columns: int) -> NDArray[np.bool_]:
-    """0 and 1, [N, columns], as bool."""
+    array = np.empty(len(classes), object)
+    array[:] = classes
     try:
-        array = np.asarray(values)
+        if len(classes) == 1 and (not is_frame or not columns.isdisjoint(classes)) and _is_column(labels):
+            return matrix_of(labels.to_numpy() if is_frame else labels).matrix
+        return labels_of(labels, array).matrix
+    except UsageError as error:
+        text = _SEPARATOR.sub("give lists of names.", _NAME_OF_Y.sub("labels", str(error)))
+        raise UsageError(text.replace("the classifier", "the model")) from error
+
+
+def _is_column(labels: Any) -> bool:
+    """Whether labels are a column of numbers, which of a model with one class are 0 and 1."""
+    if hasattr(labels, "toarray"):
+        return False
+    try:
+        array = np.asarray(labels)
     except ValueError:  # the rows have different lengths
-        raise UsageError(f"labels: expected {_FORMS}.") from None
-    if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "biuf":
-        raise UsageError(
-            f"labels is {array.dtype} {list(array.shape)}: expected {_FORMS}; there are {columns} classes."
-        )
-    if not np.isin(array, (0, 1)).all():
-        raise UsageError(f"labels holds other values than 0 and 1: expected {_FORMS}.")
-    return np.asarray(array > 0)
+        return False
+    return array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "biuf"

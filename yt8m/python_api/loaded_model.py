@@ -21,7 +21,6 @@ from yt8m.eval_util.named_figures import SPELLINGS
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.python_api import given_files
 from yt8m.python_api.call_scope import call_scope, in_words_of_python, local_path, name_list, video_path
-from yt8m.python_api.labelled_arrays import with_labels
 from yt8m.python_api.results import EvaluationReport, Predictions, ResultRows, ScoredClass, VideoPrediction, html_of
 from yt8m.records import data_folders, label_check
 from yt8m.records.batches import Records
@@ -204,8 +203,9 @@ class Model(Closing):
 
         Args:
           data: as in `predict`. Of a folder of records, the split `test`, or else `validate`, is read.
-          labels: of arrays, the labels of the videos: for each a list of the names of its classes; or 0 and 1, [videos,
-            classes], as an array or as a DataFrame with the names of the classes. Records and batches have labels.
+          labels: of arrays, the labels of the videos, in the forms that `Classifier.fit` takes: for each a list of the
+            names of its classes, or a text such as `cat;dog`; or 0 and 1, [videos, classes], as an array or as a
+            DataFrame with the names of the classes. Records and batches have labels.
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
           metrics: custom metrics in addition to the built-in ones, as `package.module:Class`.
@@ -243,6 +243,8 @@ class Model(Closing):
         if isinstance(arrays, Mapping):
             if labels is None:
                 raise UsageError("arrays have no labels: give the labels of the videos too, evaluate(data, labels).")
+            from yt8m.python_api.labelled_arrays import with_labels  # few evaluations have arrays
+
             batches = cast(list[NumpyBatch], list(self._scorer.batches(arrays)))
             return list(with_labels(batches, labels, self.names))
         if labels is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.classifier.data_errors import DataError, refusing_arguments
+from yt8m.python_api.data_errors import DataError, refusing_arguments
 from yt8m.tables.cells import label_lists, separators
 from yt8m.tables.cells.label_forms import find_form
 from yt8m.tables.cells.splitting import LabelForm, hashable

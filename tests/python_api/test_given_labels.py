@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m import UsageError
-from yt8m.classifier.data_errors import DataError
-from yt8m.classifier.given_labels import labels_of
+from yt8m.python_api.data_errors import DataError
+from yt8m.python_api.given_labels import labels_of
 from yt8m.tables.cells.label_forms import find_form
 
 NAMES = [["cat", "dog"], [], ["dog"], ["ant", "cat"]]

@@ -1,17 +1,17 @@
-"""The argument `y` of the classifier: the labels of videos, in the forms in which people have them."""
+"""Labels of videos in the forms in which people have them: `y` of the classifier, and `labels` of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.classifier import label_frames, label_texts
-from yt8m.classifier.data_errors import DataError
-from yt8m.classifier.label_texts import decoded, is_missing, shown, sorted_names, spelled
+from yt8m.python_api import label_frames, label_texts
+from yt8m.python_api.data_errors import DataError
+from yt8m.python_api.label_texts import decoded, is_missing, shown, sorted_names, spelled
 from yt8m.records.vocabulary import has_control_character
 from yt8m.tables.cells import label_lists
 from yt8m.tables.cells.separators import AUTO
@@ -101,7 +101,7 @@ class _Reader:
                 return GivenLabels(*matrix)
             return self._of_rows(y.to_numpy()[:, 0].tolist())
         if hasattr(y, "toarray"):  # a sparse matrix of SciPy
-            return _of_matrix(y.toarray())
+            return matrix_of(y.toarray())
         if not hasattr(y, "__array__"):
             return self._of_rows(list(y))
         array = np.asarray(y)  # of a Series or a tensor
@@ -110,10 +110,10 @@ class _Reader:
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim > 1 and (array.dtype.kind in "biufc" or array.ndim > 2):
-            return _of_matrix(array)
+            return matrix_of(array)
         rows = array.tolist()
         if array.ndim == 2 and all(map(label_lists.is_vector, rows)):  # 0 and 1 as texts, as from a CSV file
-            return _of_matrix(np.array([[str(cell) in label_lists.ONES for cell in row] for row in rows]))
+            return matrix_of(np.array([[str(cell) in label_lists.ONES for cell in row] for row in rows]))
         return self._of_rows(rows, array)
 
     def _of_rows(self, rows: list[Any], array: NDArray[Any] | None = None) -> GivenLabels:
@@ -130,7 +130,7 @@ class _Reader:
         if not lists:
             return self._of_single(rows, array)
         if len(lists) == len(rows) and len({len(row) for row in rows}) == 1 < len(rows[0]) and _is_zero_or_one(rows):
-            return _of_matrix(rows)
+            return matrix_of(rows)
         _refuse_odd_items(rows)
         if isinstance(next((name for row in lists for name in row), ""), str):
             return self._of_texts(rows)
@@ -146,11 +146,11 @@ class _Reader:
             texts = label_texts.read_texts(items, self._known_names, self._separator)
             if not texts.is_single:
                 return _of_text_labels(texts)
-        return _of_classes(items, np.asarray(items) if array is None else array)
+        return _of_classes(items, np.asarray(items) if array is None else array, self._known_names)
 
     def _of_texts(self, rows: list[Any]) -> GivenLabels:
         """The labels of videos that have lists of names, and perhaps some a name alone."""
-        cells = [_spelled_cell(row, number) for number, row in enumerate(rows)]
+        cells = [_spelled_cell(row, number, self._known_names) for number, row in enumerate(rows)]
         return _of_text_labels(label_texts.read_texts(cells, self._known_names, self._separator))
 
 
@@ -194,12 +194,12 @@ def _refuse_odd_item(item: Any, number: int) -> None:
         raise DataError(f"y[{number}] has {item}: fractions are no classes; give names, or 0 and 1.")
 
 
-def _spelled_cell(row: Any, number: int) -> str | list[str]:
+def _spelled_cell(row: Any, number: int, known_names: Collection[str]) -> str | list[str]:
     """A text as it is; the names of a list without blanks around them, and without empty ones."""
     if isinstance(row, str):
         return row
     names = [name for name in map(spelled, row) if name]
-    if doubtful := next(filter(is_nothing, names), ""):
+    if doubtful := next((name for name in names if is_nothing(name) and name not in known_names), ""):
         raise DataError(
             f"y[{number}] has {doubtful!r} in its list, which may be a class, or say that there is no label. Leave it "
             "out, or rename the class."
@@ -216,7 +216,8 @@ def _is_zero_or_one(values: Any) -> bool:
         return False
 
 
-def _of_matrix(matrix: Any) -> GivenLabels:
+def matrix_of(matrix: Any) -> GivenLabels:
+    """The labels in a matrix of 0 and 1, [videos, classes]."""
     array = np.asarray(matrix)
     if array.ndim != 2 or array.shape[1] < 1 or array.dtype.kind not in "biuf":
         raise DataError(
@@ -255,7 +256,7 @@ def _marked(rows: Sequence[Sequence[Any]], classes: NDArray[Any], *, is_numbered
     return GivenLabels(classes, matrix, is_numbered=is_numbered)
 
 
-def _of_classes(items: list[Any], array: NDArray[Any]) -> GivenLabels:
+def _of_classes(items: list[Any], array: NDArray[Any], known_names: Collection[str]) -> GivenLabels:
     """The labels of videos that have exactly one class each.
 
     Args:
@@ -266,7 +267,7 @@ def _of_classes(items: list[Any], array: NDArray[Any]) -> GivenLabels:
     if array.dtype.kind in "fc" and (array != np.rint(array.real)).any():
         raise DataError("Unknown label type: y holds fractions, which are no classes; give names, or 0 and 1.")
     for number, name in enumerate(items):
-        if isinstance(name, str) and is_nothing(name):
+        if isinstance(name, str) and is_nothing(name) and name not in known_names:
             raise DataError(
                 f"y[{number}] is {name!r}, which may be a class, or say that there is no label: rename the class, or "
                 "give lists of names, of which an empty one is a video without label."
@@ -289,7 +290,9 @@ def _in_order(labels: GivenLabels, classes: NDArray[Any]) -> GivenLabels:
     names = labels.classes.tolist()
     unknown = [name for name in names if _key(name) not in index_of]
     if unknown:
-        raise DataError(f"y has the class {unknown[0]!r}, which the classifier does not have.")
+        marked = labels.matrix[:, names.index(unknown[0])]
+        row = f"[{marked.argmax()}]" if marked.any() else ""
+        raise DataError(f"y{row} has the class {unknown[0]!r}, which the classifier does not have.")
     matrix = np.zeros((len(labels), len(classes)), np.bool_)
     matrix[:, [index_of[_key(name)] for name in names]] = labels.matrix
     return GivenLabels(classes, matrix, labels.is_single)

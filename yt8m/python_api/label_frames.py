@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.classifier.data_errors import DataError
-from yt8m.classifier.label_texts import is_missing, shown
+from yt8m.python_api.data_errors import DataError
+from yt8m.python_api.label_texts import is_missing, shown
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 
