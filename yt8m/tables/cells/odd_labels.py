@@ -77,7 +77,7 @@ def refuse_counts(names: Collection[str], known_names: Collection[str], source: 
         matches = {name: match for name in names - set(known_names) if (match := pattern.fullmatch(name))}
         for match in matches.values():
             counts.setdefault(match["name"].strip(), set()).add(match["count"])
-        recurring = [stem for stem, numbers in counts.items() if len(numbers) > 1 or stem in names]
+        recurring = sorted(stem for stem, numbers in counts.items() if len(numbers) > 1 or stem in names)
         is_everywhere = len(matches) == len(names) or (len(matches) > 1 and len(recurring) == len(counts))
         if recurring and (is_everywhere or not needs_all):
             example = next(name for name, match in sorted(matches.items()) if match["name"].strip() == recurring[0])

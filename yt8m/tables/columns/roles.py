@@ -93,6 +93,7 @@ class RoleFinder:
         are_spans: bool = False,
         counts_frames: bool = False,
     ) -> None:
+        self._facts, self._chosen, self._names, self._path = columns.facts, columns.chosen, columns.names, columns.path
         self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
         self._are_spans, self._counts_frames = are_spans, counts_frames
         self._units = {name: unit_of(name) for name in columns.names}
@@ -126,17 +127,17 @@ class RoleFinder:
         return replace(roles, **changes)
 
     def _find_split(self) -> str:
-        if "split" in self._columns.chosen:
-            return self._columns.chosen["split"]
+        if "split" in self._chosen:
+            return self._chosen["split"]
         words = set(SPLIT_WORDS) | {name.lower() for name in self._split_names}
         for name in self._columns.with_meaning("split"):
-            values = self._columns.facts[name].spellings - {""} if name in self._columns.facts else set()
+            values = self._columns.facts_of(name).spellings - {""}
             is_flag = normalized(name).startswith(("is_", "in_")) or normalized(name) == "valid"
-            fits = self._columns.facts[name].is_binary if is_flag and name in self._columns.facts else values <= words
+            fits = self._facts[name].is_binary if is_flag and name in self._facts else values <= words
             if normalized(name) in ("split", "subset") or (values and fits):
                 return name
         for name in self._columns.invented():  # of a table without a header
-            values = self._columns.facts[name].spellings if name in self._columns.facts else set()
+            values = self._columns.facts_of(name).spellings
             if len(values) > 1 and values <= words:
                 return name
         return ""
@@ -148,11 +149,11 @@ class RoleFinder:
 
     def _time_candidates(self, meaning: str) -> list[str]:
         """The columns that may have the starts, or the ends, the surest first."""
-        if meaning in self._columns.chosen:
-            return list(filter(None, [self._columns.chosen[meaning]]))
-        if not self._are_spans and any(normalized(name) in _CUT_FILES for name in self._columns.names):
+        if meaning in self._chosen:
+            return list(filter(None, [self._chosen[meaning]]))
+        if not self._are_spans and any(normalized(name) in _CUT_FILES for name in self._names):
             return []  # the times are those of the film from which the video was cut
-        facts, names = self._columns.facts, self._columns.with_meaning(meaning)
+        facts, names = self._facts, self._columns.with_meaning(meaning)
         names = sorted(names, key=lambda name: normalized(name) != meaning)
         if self._are_spans:
             names += self._names_in_spans(meaning)
@@ -164,20 +165,20 @@ class RoleFinder:
 
     def _names_in_spans(self, meaning: str) -> list[str]:
         """The columns that mean starts, or ends, in tables of spans alone."""
-        ranked = [(meaning_in_spans(normalized(name)), name) for name in self._columns.names]
+        ranked = [(meaning_in_spans(normalized(name)), name) for name in self._names]
         return [name for _, name in sorted((time[1], name) for time, name in ranked if time and time[0] == meaning)]
 
     def _with_durations(self, roles: Roles) -> Roles:
         """The roles with lengths of spans for their ends: if there is no end, or if the user names lengths as it."""
-        if self._are_spans and roles.start and not roles.end and "end" not in self._columns.chosen:
+        if self._are_spans and roles.start and not roles.end and "end" not in self._chosen:
             roles = self._take(roles, END, self._find_duration(self._units[roles.start]))
             return replace(roles, has_durations=bool(roles.end))
         return replace(roles, has_durations=self._columns.names_lengths_as_end(roles.start, self._are_spans))
 
     def _find_duration(self, unit: str) -> str:
         """The column with the lengths of spans, in the unit of their starts if there are several."""
-        names = [name for name in self._columns.names if is_duration(normalized(name))]
-        names = [name for name in names if name in self._columns.facts and self._columns.is_free(name)]
+        names = [name for name in self._names if is_duration(normalized(name))]
+        names = [name for name in names if name in self._facts and self._columns.is_free(name)]
         return min(names, key=lambda name: self._units[name] != unit, default="")
 
     def _clock_times(self) -> list[str]:
@@ -185,30 +186,25 @@ class RoleFinder:
         names = [
             name
             for meaning in ("start", "end")
-            for name in ([] if meaning in self._columns.chosen else self._columns.with_meaning(meaning))
+            for name in ([] if meaning in self._chosen else self._columns.with_meaning(meaning))
         ]
         names += self._pairs_of_span_times()
-        facts = self._columns.facts
+        facts = self._facts
         return [name for name in names if name in facts and facts[name].filled and are_times(facts[name].filled[:1000])]
 
     def _pairs_of_span_times(self) -> list[str]:
         """The columns whose names are times in tables of spans, such as onset and offset, if there are both."""
         pair = []
         for meaning in (START, END):
-            pair += [] if meaning in self._columns.chosen else self._names_in_spans(meaning)[:1]
+            pair += [] if meaning in self._chosen else self._names_in_spans(meaning)[:1]
         return pair if len(pair) == 2 else []
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""
         families: dict[str, dict[int, str]] = {}
-        for name in self._columns.names:
+        for name in self._names:
             match = NUMBERED.fullmatch(name)
-            if (
-                match
-                and name in self._columns.facts
-                and self._columns.is_free(name)
-                and self._columns.facts[name].is_numeric
-            ):
+            if match and self._columns.is_free(name) and self._columns.facts_of(name).is_numeric:
                 families.setdefault(match[1], {})[int(match[2])] = name
         columns_found = {}
         for prefix, columns in families.items():
@@ -222,45 +218,41 @@ class RoleFinder:
         return {prefix.strip("_.- ") or GENERIC: columns for prefix, columns in columns_found.items()}
 
     def _are_features(self, prefix: str, columns: Sequence[str]) -> bool:
-        has_labels = bool(self._columns.with_meaning("labels")) or "labels" in self._columns.chosen
+        has_labels = bool(self._columns.with_meaning("labels")) or "labels" in self._chosen
         is_generic = normalized(prefix) in _GENERIC_PREFIXES
-        return not all(self._columns.facts[name].is_binary for name in columns) or (is_generic and has_labels)
+        return not all(self._facts[name].is_binary for name in columns) or (is_generic and has_labels)
 
     def _find_path(self) -> str:
-        if "path" in self._columns.chosen:
-            return self._columns.chosen["path"]
+        if "path" in self._chosen:
+            return self._chosen["path"]
         if candidates := self._columns.with_meaning("path"):
             return candidates[0]
         candidates = self._columns.with_meaning("id") + self._columns.invented()
         return next((name for name in candidates if self._holds_files(name)), "")
 
     def _holds_files(self, name: str) -> bool:
-        values = (
-            [str(value).lower() for value in self._columns.facts[name].filled[:1000]]
-            if name in self._columns.facts
-            else []
-        )
+        values = [str(value).lower() for value in self._columns.facts_of(name).filled[:1000]]
         return bool(values) and all(value.endswith(self._endings) for value in values)
 
     def _find_id(self, path: str) -> str:
-        if self._columns.chosen.get("id"):
-            return self._columns.chosen["id"]
-        candidates = [name for name in self._columns.with_meaning("id") if name in self._columns.facts]
-        texts = [name for name in candidates if not self._columns.facts[name].has_lists]
+        if self._chosen.get("id"):
+            return self._chosen["id"]
+        candidates = [name for name in self._columns.with_meaning("id") if name in self._facts]
+        texts = [name for name in candidates if not self._facts[name].has_lists]
         candidates = texts or candidates
-        unique = [name for name in candidates if self._columns.facts[name].is_unique]
-        names = [name for name in unique if not self._columns.facts[name].is_counter]
+        unique = [name for name in candidates if self._facts[name].is_unique]
+        names = [name for name in unique if not self._facts[name].is_counter]
         first = next(iter(names or unique or candidates), "")
         repeated = [name for name in candidates if name not in unique]
         if self._are_spans and repeated:  # a column of unique ids, beside one of repeated ids, names the spans
             first, unique = repeated[0], []
-        if candidates and candidates[0] in unique and not self._columns.facts[candidates[0]].is_counter:
+        if candidates and candidates[0] in unique and not self._facts[candidates[0]].is_counter:
             first = candidates[0]
         first = first or path or self._column_of_names()
         if first:
-            if first in self._columns.facts and self._columns.facts[first].has_lists:
+            if first in self._facts and self._facts[first].has_lists:
                 raise UsageError(
-                    f'{self._columns.path}: the cells of "{first}" are lists or objects, so that they are no ids. Name '
+                    f'{self._path}: the cells of "{first}" are lists or objects, so that they are no ids. Name '
                     f"the column of the ids, as in --columns=id=COLUMN; it has: {self._columns.list_names()}."
                 )
             return first
@@ -268,60 +260,60 @@ class RoleFinder:
 
     def _column_of_names(self) -> str:
         """A column `name` or `title` of each row; less sure than others, since a class has a name too."""
-        free = filter(self._columns.is_free, self._columns.names)
+        free = filter(self._columns.is_free, self._names)
         columns = [name for name in free if normalized(name) in ("name", "title")]
-        return next((name for name in columns if self._columns.facts[name].is_unique), "")
+        return next((name for name in columns if self._facts[name].is_unique), "")
 
     def _id_by_cells(self) -> str:
         """The id of a table without a header, or whose first column R or pandas has left without a name."""
         self._refuse_sparse_vectors()
         for place, name in enumerate(self._columns.invented()):
-            facts = self._columns.facts.get(name)
+            facts = self._facts.get(name)
             if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
-                self._refuse_program_text(name, [str(value) for value in facts.filled])
-                self._refuse_id_with_label(name, [str(value) for value in facts.filled])
+                self._refuse_program_text(texts := list(map(str, facts.filled)))
+                self._refuse_id_with_label(texts)
                 return name
-        names = [name for name in self._columns.names if self._names_files(name)]
+        names = [name for name in self._names if self._names_files(name)]
         if len(names) == 1:
             return names[0]
         remedy = "Name the column of the ids, as in --columns=id=COLUMN"
         if self._are_spans and self._columns.invented():
             remedy = "Write a header, or name all columns, as in --columns='"
             remedy += ",".join(map("{}=column {}".format, ("id", "labels", "start", "end"), range(1, 5))) + "'"
-        raise UsageError(f"{self._columns.path} has no column 'id'; it has: {self._columns.list_names()}. {remedy}.")
+        raise UsageError(f"{self._path} has no column 'id'; it has: {self._columns.list_names()}. {remedy}.")
 
-    def _refuse_program_text(self, name: str, texts: Sequence[str]) -> None:
+    def _refuse_program_text(self, texts: Sequence[str]) -> None:
         """Refuses fields such as `INSERT INTO t VALUES ('v00'`, which a delimiter has cut out of brackets."""
         if texts and all(text.count("(") > text.count(")") or text.count("{") > text.count("}") for text in texts):
             raise UsageError(
-                f"{self._columns.path}: the first fields, such as {texts[0][:60]!r}, are cut within brackets, as in "
+                f"{self._path}: the first fields, such as {texts[0][:60]!r}, are cut within brackets, as in "
                 "the text of a program or of SQL. Save the table as CSV, with a header such as id and labels."
             )
 
     def _refuse_sparse_vectors(self) -> None:
         """Refuses lines of libsvm, `1,3 1:0.5 7:0.25`: labels, and the values of features by their numbers."""
         for name in self._columns.invented():
-            texts = [str(value) for value in self._columns.facts[name].filled] if name in self._columns.facts else []
+            texts = list(map(str, self._columns.facts_of(name).filled))
             if texts and all(map(_SPARSE_VECTOR.fullmatch, texts)):
                 raise UsageError(
-                    f"{self._columns.path}: lines such as those with {texts[0][:60]!r} are of libsvm, without ids. "
+                    f"{self._path}: lines such as those with {texts[0][:60]!r} are of libsvm, without ids. "
                     "Read it by sklearn.datasets.load_svmlight_file(FILE, multilabel=True), and save an NPZ file with "
                     "the arrays id, labels (0/1 vectors) and the features."
                 )
 
-    def _refuse_id_with_label(self, name: str, texts: Sequence[str]) -> None:
+    def _refuse_id_with_label(self, texts: Sequence[str]) -> None:
         """Refuses fields such as `v00 cat`, an id and a label, where a comma stands between the labels."""
         pairs = [match.groups() for text in texts if (match := _ID_WITH_LABEL.fullmatch(text))]
         ids, labels = {part for part, _ in pairs}, {label for _, label in pairs}
         if len(pairs) > _MOST_OF * len(texts) and len(ids) == len(pairs) > 1 and 2 * len(labels) <= len(pairs):
             raise UsageError(
-                f"{self._columns.path}: the first fields, such as {texts[0][:60]!r}, seem to be an id and a label. "
+                f"{self._path}: the first fields, such as {texts[0][:60]!r}, seem to be an id and a label. "
                 "Write a tab between the id and the labels, and a header such as id and labels above them."
             )
 
     def _names_files(self, name: str) -> bool:
         """Whether a column may name the videos: different texts of one word, which are neither numbers nor times."""
-        facts = self._columns.facts.get(name)
+        facts = self._facts.get(name)
         if facts is None or not self._columns.is_free(name) or not facts.is_unique or facts.has_lists:
             return False
         if is_of_labels(name):
@@ -333,25 +325,25 @@ class RoleFinder:
 
     def _find_denial(self) -> str:
         """A column of labels that says by 1 and -1 whether a span shows the class of another column, as in HACS."""
-        if not self._are_spans or "present" in self._columns.chosen:
+        if not self._are_spans or "present" in self._chosen:
             return ""
-        names = [name for name in self._columns.with_meaning("labels") if name in self._columns.facts]
-        labels = self._columns.chosen.get("labels", "").split(JOIN)
-        denials = [name for name in names if self._columns.facts[name].denies and name not in labels]
+        names = [name for name in self._columns.with_meaning("labels") if name in self._facts]
+        labels = self._chosen.get("labels", "").split(JOIN)
+        denials = [name for name in names if self._facts[name].denies and name not in labels]
         return denials[0] if len(denials) == 1 < len(names) else ""
 
     def _find_value(self, has_labels: bool) -> str:
-        if column := self._columns.chosen.get("present", ""):
+        if column := self._chosen.get("present", ""):
             if not has_labels:
                 raise UsageError(
-                    f"{self._columns.path} has a column for each class, whose cells say themselves whether a video has "
+                    f"{self._path} has a column for each class, whose cells say themselves whether a video has "
                     f"it; {columns_flag('present', [column])} is for tables with a row for each label."
                 )
             return column
-        if "present" in self._columns.chosen or not has_labels:
+        if "present" in self._chosen or not has_labels:
             return ""
-        for name in self._columns.names:
-            facts = self._columns.facts.get(name)
+        for name in self._names:
+            facts = self._facts.get(name)
             if facts and self._columns.is_free(name) and normalized(name) in _VALUE_NAMES and facts.is_binary:
                 return name
         return ""

@@ -66,6 +66,10 @@ class TableColumns:
         self.set_aside = [unused] if unused in self.names else [name for name in unused.split(JOIN) if name]
         self.taken: set[str] = set()
 
+    def facts_of(self, name: str) -> Facts:
+        """What is known of a column; of one that was not looked at, what is known of a column without cells."""
+        return self.facts.get(name) or Facts()
+
     def is_free(self, name: str) -> bool:
         """Whether a column has no meaning yet."""
         return name not in self.taken and name not in self._reserved
@@ -113,7 +117,7 @@ class TableColumns:
 
     def _key_of_cells(self, name: str) -> str:
         """The word with `=` or `:` that begins all cells of a column without a header; empty for other columns."""
-        cells = map(str, self.facts[name].filled) if name in self.facts else ()
+        cells = map(str, self.facts_of(name).filled)
         texts = [*cells, *([] if name.startswith(INVENTED) else [name])]
         keys = {match[1] if (match := _KEYED.fullmatch(text)) else "" for text in texts}
         return keys.pop() if len(keys) == 1 else ""
@@ -126,8 +130,7 @@ class TableColumns:
         """Whether a column holds lists of numbers, or of lists of numbers."""
         if name in self.source.arrays:
             return True
-        facts = self.facts.get(name)
-        values = facts.filled[:100] if facts else []
+        values = self.facts_of(name).filled[:100]
         if values and normalized(name) in FEATURE_NAMES and all(map(_is_row_of_numbers, values)):
             return True
         if not values or not all(map(_is_list_of_numbers, values)):
