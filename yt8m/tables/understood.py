@@ -17,7 +17,7 @@ from yt8m.tables.cells.label_forms import find_form
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.splitting import LabelForm
 from yt8m.tables.columns import class_columns, denials, doubtful_times, side_columns
-from yt8m.tables.columns.facts import Facts, examine, refuse_remarks, refuse_types
+from yt8m.tables.columns.facts import Facts, examine, refuse_garbled_ids, refuse_remarks, refuse_types
 from yt8m.tables.columns.roles import RoleFinder, Roles
 from yt8m.tables.columns.table_columns import TableColumns, parse_columns
 from yt8m.tables.exports import label_studio_spans
@@ -76,6 +76,7 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     doubtful_times.refuse_unclear_hours(source, facts, [roles.start, roles.end])
     doubtful_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
+    refuse_garbled_ids(path, roles.id, facts)
     side_columns.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
     if "labels" not in chosen:
@@ -97,6 +98,8 @@ class UnderstoodTable:
         self.path, self._roles, self._flags, self._facts = source.path, roles, flags, facts
         self._original = source
         self.form = self._find_form()
+        if not any(word.startswith("labels=") for word in flags.columns):
+            side_columns.refuse_unread_labels(source.path, roles, facts, self._label_names)
         self.is_scattered, self._rows_of_one_video, self._spans = False, 0, 0
         self._has_spans = flags.rows == SPANS
         self.are_clips = False
@@ -327,7 +330,8 @@ class UnderstoodTable:
         return descriptions.describe(self._original, self._roles, self._facts, count, self._has_spans, rate)
 
     def refuse_combinations(self, names: Collection[str]) -> None:
-        """Raises `UsageError` if one of all labels seems to be several; the last check, after all rows were read."""
+        """Raises `UsageError` if one of all labels is garbled, or several; the last check, after all rows were read."""
+        odd_labels.refuse_garbled(names, self._flags.vocabulary, self.path)
         if self._flags.separator == separators.AUTO and self._roles.labels:
             listed = ", ".join(f'"{name}"' for name in self._roles.labels)
             cached_labels = {*self.form.checked, *self._flags.vocabulary}

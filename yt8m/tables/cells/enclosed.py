@@ -26,6 +26,8 @@ _QUOTES = tuple(
         *(('"', '"'), ("'", "'"), ("[\u201c\u201e]", "[\u201d\u201c]"), ("\u00ab", "\u00bb"), ("b'", "'"), ('b"', '"')),
     )
 )
+# Signs of Markdown and of shells, which are taken away if all labels have them.
+_SIGNS = tuple(map(re.compile, (r"`([^`]+)`", r"\*\*([^*]+)\*\*", r"\*([^*]+)\*", r"::?([^:]+):?")))
 _BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
 # {brackets: (a cell of labels in them, one label)}; lists have commas and quotes within their brackets.
 _PATTERNS = {
@@ -108,19 +110,19 @@ def find_marks(pieces: Sequence[Sequence[str]], separator: str) -> re.Pattern[st
     Some programs write quotes around most names alone, such as those with blanks.
     """
     several = [names for names in pieces if len(names) > 1] or pieces
-    patterns = (*_QUOTES, _BULLETS) if separator == "\n" else _QUOTES
+    patterns = (*_QUOTES, *_SIGNS, *([_BULLETS] if separator == "\n" else []))
     names_in_cells = [name for names in several for name in names]
     for pattern in patterns:
         count = sum(pattern.fullmatch(name) is not None for name in names_in_cells)
-        if count and (count == len(names_in_cells) or (pattern is not _BULLETS and 2 * count > len(names_in_cells))):
+        if count and (count == len(names_in_cells) or (pattern in _QUOTES and 2 * count > len(names_in_cells))):
             return pattern
     return None
 
 
 def marked_form(pattern: re.Pattern[str], separator: str, pieces: Sequence[Sequence[str]]) -> LabelForm:
     """The form of labels with quotes or bullets around each."""
-    marks = "with bullets" if pattern is _BULLETS else "with __label__" if pattern is _QUOTES[0] else "in quotes"
+    marks = {_BULLETS: "with bullets", _QUOTES[0]: "with __label__", **dict.fromkeys(_SIGNS, "with signs around each")}
     separated = f", separated by {separators.show(separator)}" if separator else ""
     split = _MarkSplit(Splitter(separator) if separator else whole_cell, pattern)
     checked = frozenset(name for names in pieces for name in split(separator.join(names)))
-    return LabelForm(f"{marks}{separated}", split, separator, checked=checked)
+    return LabelForm(f"{marks.get(pattern, 'in quotes')}{separated}", split, separator, checked=checked)

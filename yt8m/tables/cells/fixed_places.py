@@ -10,11 +10,14 @@ names that belong to it alone, and an attribute beside the values of all others.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from yt8m.errors import UsageError
 
 _FEWEST_JOINED, _JOINED_SHARE = 3, 1 / 3  # so many names that consist of others, and so large a share, are combinations
 _MOST_NAMES, _LONGEST_NAME = 2000, 80  # beyond these, names are not taken apart
 _NUMERAL = re.compile(r"[\d.]+|[IVXLCDM]+|[ivxlcdm]+")
+_COMMAS = re.compile(r"([^,]+)(,\s*|$)")
 _FEWEST_CROSSED = 0.5  # share of the values of a place that stand beside several values of another place
 
 
@@ -69,3 +72,27 @@ def _pieces(text: str, names: Collection[str]) -> list[str]:
             if piece in names and piece not in before and (end not in best or len(best[end]) > len(before) + 1):
                 best[end] = [*before, piece]
     return best.get(len(text), [])
+
+
+def refuse_inner_commas(texts: Iterable[str], known_names: Collection[str], source: str) -> None:
+    """Refuses cells such as `Dog,Male speech, man speaking`, where a comma with a blank may belong to a name.
+
+    It seems to if what follows it stands nowhere but there, each time behind the same name, and if other commas have no
+    blank: AudioSet writes its classes so.
+    """
+    befores: dict[str, list[str]] = {}  # {what follows a comma: what stands before it, with the comma, in each cell}
+    for text in set(texts) - set(known_names):
+        before = ""
+        for piece, comma in _COMMAS.findall(text):
+            befores.setdefault(piece.strip(), []).append(before)
+            before = piece.strip() + comma
+    after_blank = {piece: names for piece, names in befores.items() if any(name.endswith(" ") for name in names)}
+    has_plain = any(name.endswith(",") for names in befores.values() for name in names)
+    is_bound = all(len(set(names)) == 1 for names in after_blank.values())
+    if has_plain and is_bound and sum(map(len, after_blank.values())) > len(after_blank):
+        piece = min(after_blank)
+        before = after_blank[piece][0]
+        raise UsageError(
+            f"{source}: {before + piece!r} may be one name, because {piece!r} stands only there, or two labels. Choose "
+            "by --label_separator=',' (two labels), or write ; between labels."
+        )

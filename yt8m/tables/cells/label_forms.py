@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.cells import enclosed, label_lists, odd_labels, separators
+from yt8m.tables.cells import enclosed, fixed_places, label_lists, odd_labels, separators
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.list_forms import form_of_lists, structured_form, vector_form
 from yt8m.tables.cells.splitting import LabelForm, Splitter, has_entities, label_object, unescaped, whole_cell
@@ -94,6 +94,8 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     odd_labels.refuse_counts(pieces_of_all, known_names, source)
     odd_labels.refuse_enumerations(pieces_of_all, known_names, source)
     separator = separators.find_separator(texts, known_names, source)
+    if separator == ",":
+        fixed_places.refuse_inner_commas(texts, known_names, source)
     odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
     odd_labels.refuse_denied(pieces, known_names, source)

@@ -26,6 +26,7 @@ _SCORES = words("score confidence probability prob conf")
 _NUMPY_ITEM = re.compile(r"""\bnp\.\w+\((b?'[^']*'|b?"[^"]*"|[-+.\deE]+|True|False)\)""")
 _NUMPY_ARRAY = re.compile(r"(?:(?:np|tf|torch)\.)?(?:array|tensor|Tensor)\((\[.*\])(?:, *\w+=[^\[\]]*)*\)", re.DOTALL)
 _SEQUENCE = re.compile(r"(?:c|list|WrappedArray|ArrayBuffer|ArraySeq|List|Buffer|Set|Vector)\(")  # of R and Scala
+_JULIA = re.compile(r"^(?:String|Any|AbstractString|SubString\{String\})(?=\[)")
 _FROZEN_SET = re.compile(r"frozenset\((\{.*\})?\)", re.DOTALL)
 _TORCH_NUMBER = re.compile(r"(?<=\d)\.(?=[\s,\]])")
 _PROBABILITY = re.compile(r"0?\.\d+(e-?\d+)?|[01](\.0*)?|\d(\.\d+)?e-\d+", re.ASCII)
@@ -84,9 +85,9 @@ def without_second_quotes(text: str) -> str:
 
 
 def _without_numpy(text: str) -> str:
-    """The list that NumPy writes as `array(['cat'], dtype=object)`, or as `[np.str_('cat')]`."""
+    """The list that NumPy writes as `array(['cat'], dtype=object)` or `[np.str_('cat')]`, Julia as `String["cat"]`."""
     if "(" not in text:
-        return text
+        return _JULIA.sub("", text)
     if frozen := _FROZEN_SET.fullmatch(text):
         return frozen[1] or "[]"
     array = _NUMPY_ARRAY.fullmatch(text)

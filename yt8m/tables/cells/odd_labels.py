@@ -7,6 +7,7 @@ make classes of the denials.
 from __future__ import annotations
 
 import re
+import urllib.parse
 from collections.abc import Collection, Iterable, Sequence
 
 from yt8m.errors import UsageError
@@ -54,6 +55,44 @@ _IN_BRACKETS = re.compile(r"(.+?)\s*[(\[]\s*(no|not present|absent|negative|fals
 _SPOKEN_ANSWER = re.compile(r"(.+?)\s+(yes|no|present|absent)", re.IGNORECASE)
 _SIGNED = re.compile(r"(.*\w)\s*([+\-\u2212])")
 _MOST_OF = 0.5  # share of the labels that are answers, if they are no names
+
+
+# How Python prints members of an enumeration; signs that no name has; and bytes written as in addresses.
+_MEMBER = re.compile(r"<?[A-Za-z_]\w*\.\w+: [^<>]*>?")
+_UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_ESCAPED = re.compile(r"[^%]*(?:%[0-9A-F]{2}[^%]*)+")
+
+
+def refuse_garbled(names: Collection[str], known_names: Collection[str], source: str) -> None:
+    """Refuses names that a program has garbled: unreadable signs, escapes, and UTF-8 that was read as Latin-1."""
+    for name in sorted(set(names) - set(known_names)):
+        if reason := _garbled(name):
+            raise UsageError(
+                f"{source}: {name[:60]!r} {reason}. If it is a name, name all classes by --vocabulary=FILE."
+            )
+
+
+def _garbled(name: str) -> str:
+    """How a program has garbled a name; empty for usual names."""
+    if _UNPRINTED.search(name):
+        return "has a sign that cannot be printed, perhaps between several labels: write ; between them"
+    if _MEMBER.fullmatch(name):
+        return "is how Python prints a member of an enumeration: save its name, member.name"
+    if _ESCAPED.fullmatch(name) and (plain := urllib.parse.unquote(name, errors="replace")).isprintable():
+        return f"is escaped as in addresses, and means {plain[:60]!r}: save the table without escapes"
+    if original := once_decoded(name):
+        return f"is {original[:60]!r} in UTF-8 which was read in another encoding: save the table again from its origin"
+    return ""
+
+
+def once_decoded(text: str) -> str:
+    """The text whose UTF-8 was read as cp1252; empty if this one was not made so."""
+    if text.isascii():
+        return ""
+    try:
+        return text.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return ""
 
 
 def refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:

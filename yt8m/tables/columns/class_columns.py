@@ -51,6 +51,9 @@ def class_names(columns: Sequence[str]) -> dict[str, str]:
     first = starts[0]
     if first and all(start and start[0] == first[0] for start in starts) and is_label_word(first[1]):
         return {name: name[len(first[0]) :].strip() for name in columns}
+    questions = {name.partition("/")[0] for name in columns}
+    if len(columns) > 1 and len(questions) == 1 and all(re.fullmatch("[^/]+/[^/]+", name) for name in columns):
+        return {name: name.partition("/")[2].strip() for name in columns}  # as KoBo names the choices of a question
     return {name: name.strip() for name in columns}
 
 

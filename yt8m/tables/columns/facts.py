@@ -166,6 +166,26 @@ def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) 
         )
 
 
+# Numbers that a spreadsheet rounded, and values as Python and MongoDB print them.
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{2}")
+_PRINTED = re.compile(r"b'.*'|b\".*\"|(?:ObjectId|UUID)\(.*\)")
+_UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+def refuse_garbled_ids(path: str, name: str, facts: Mapping[str, Facts]) -> None:
+    """Raises `UsageError` if ids are not those of the videos any more, because a program rounded or printed them."""
+    for value in facts[name].counts if name in facts else ():
+        text, reason = str(value), ""
+        if _ROUNDED.fullmatch(text):
+            reason = "was rounded by a spreadsheet: give the column the type text, and fill it again from its origin"
+        elif _PRINTED.fullmatch(text):
+            reason = "is how Python or a database prints an id: save the id itself, as text"
+        elif isinstance(value, str) and _UNPRINTED.search(text):
+            reason = "has signs that cannot be printed, as an id in bytes has: save ids as text, such as str(uuid)"
+        if reason:
+            raise UsageError(f'{path}: the id {text[:60]!r} in "{name}" {reason}.')
+
+
 def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:
     """Raises `UsageError` if no two cells of a column are alike, so that it holds titles or remarks and no classes."""
     if len(counts) < _FEWEST_REMARKS or set(counts.values()) != {1} or not facts.is_unique or facts.is_numeric:

@@ -180,7 +180,12 @@ class LabelFinder:
         return columns_found
 
     def _surely_classes(self, names: Sequence[str]) -> Sequence[str]:
-        """The columns of classes; refused if some may be none, unless the user has said which."""
+        """The columns of classes; refused if they lack names, or if the user must say which are none."""
+        if set(names) <= set(self._columns.invented()):
+            raise UsageError(
+                f"{self._path}: {len(names)} columns of 0 and 1 have no names, so that the classes have none. Write "
+                "the names of all columns into a first line, as in id,cat,dog."
+            )
         if "unused" not in self._chosen:
             refuse_side_columns(self._columns.source, names, self._facts, self._columns.known_names)
         return names

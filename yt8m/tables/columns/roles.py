@@ -276,6 +276,8 @@ class RoleFinder:
         names = [name for name in self._names if self._names_files(name)]
         if len(names) == 1:
             return names[0]
+        if not self._columns.names:
+            raise UsageError(f"{self._columns.path} is empty. Expected a table with a row for each video.")
         remedy = "Name the column of the ids, as in --columns=id=COLUMN"
         if self._are_spans and self._columns.invented():
             remedy = "Write a header, or name all columns, as in --columns='"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from yt8m.errors import UsageError
 from yt8m.tables.columns import class_columns
@@ -18,6 +19,9 @@ from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
 from yt8m.tables.words.meanings import columns_flag, is_label_word
+
+if TYPE_CHECKING:
+    from yt8m.tables.columns.roles import Roles
 
 # Names of where, when, how or by whom a video was made or labelled.
 _PLACES = word_set(
@@ -73,6 +77,7 @@ _OF_OTHERS = word_set(
 _OTHER_READINGS = word_set(
     "ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred"
 )
+_FEWEST_SHARED = 2  # names of the same classes in a column that is not used
 _FEWEST_MERGED = 2  # labels with empty cells below them that are merged cells
 
 
@@ -221,6 +226,30 @@ def refuse_lost_labels(
         _refuse_unnamed_labels(source, labels[0], facts)
         if may_be_merged:
             _refuse_merged_cells(source.path, labels[0], facts[labels[0]])
+
+
+def refuse_unread_labels(
+    path: str, roles: Roles, facts: Mapping[str, Facts], names_in: Callable[[Any], Sequence[str]]
+) -> None:
+    """Raises `UsageError` if a column that is not used has labels of the same classes, and of other videos or more.
+
+    Args:
+      names_in: the names of the labels in a cell.
+    """
+    if len(roles.labels) != 1 or roles.labels[0] not in facts or facts[roles.labels[0]].is_binary:
+        return
+    labels = facts[roles.labels[0]]
+    classes = {name for cell in labels.filled for name in names_in(cell)}
+    for column in roles.unused:
+        values = facts[column].filled if column in facts and column not in roles.set_aside else []
+        if len(values) < _FEWEST_SHARED or facts[column].is_numeric or facts[column].counts == labels.counts:
+            continue
+        if all(isinstance(value, str) and classes.issuperset(names_in(value)) for value in values):
+            raise UsageError(
+                f'{path}: "{roles.labels[0]}" has the labels, and "{column}" has names of the same classes, such as '
+                f"{values[0][:40]!r}. Take both by {columns_flag('labels', [roles.labels[0], column])}, or one by "
+                f"{columns_flag('labels', roles.labels)}."
+            )
 
 
 def _refuse_merged_cells(path: str, name: str, facts: Facts) -> None:

@@ -10,6 +10,7 @@ from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import SPLIT_WORDS, plain_meaning
 
 _ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
+_EDGES = ("edges", "nodes")  # where GraphQL has the rows of a connection
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How servers call the number of all rows, of which an answer has a page; `count` and `total` are so beside `next`.
 _TOTALS = word_set(
@@ -66,6 +67,9 @@ def inside(value: Mapping[str, Any], names: Collection[str]) -> Any:
     for name, rows in _ROWS_WITHIN:
         if isinstance(value.get(name), dict) and isinstance(value[name].get(rows), list):
             return value[name][rows]
+    for key in _EDGES:
+        if isinstance(nodes := value.get(key), list) and nodes and not set(value) - {*_EDGES, "pageInfo", "totalCount"}:
+            return [node["node"] if isinstance(node, dict) and "node" in node else node for node in nodes]
     objects = {name: inner for name, inner in value.items() if isinstance(inner, dict)}
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     if len(objects) != 1 or lists:
@@ -73,8 +77,28 @@ def inside(value: Mapping[str, Any], names: Collection[str]) -> Any:
     ((name, inner),) = objects.items()
     if name in _ANSWERS and not all(isinstance(row, str | int | float) for row in inner.values()):
         return inner
+    if len(value) == 1 and not set(_EDGES).isdisjoint(inner):
+        return inner
     is_by_id = name in names and len(value) == 1 and all(isinstance(row, dict) for row in inner.values())
     return inner if is_by_id else None
+
+
+def table_in(value: Mapping[str, Any]) -> list[list[Any]]:
+    """The rows of the one table in an object of settings, such as `{"range": ..., "values": [[...]]}` of Google Sheets.
+
+    Rows may lack their last cells, if these are empty. It is [] for other objects.
+    """
+    tables = [rows for rows in value.values() if isinstance(rows, list)]
+    if len(tables) != 1 or len(value) == 1 or not all(isinstance(row, list) for row in tables[0]):
+        return []
+    rows = tables[0]
+    if any(isinstance(other, dict) for other in value.values()) or not rows:
+        return []
+    width = max(map(len, rows))
+    rows = [[*row, *[None] * (width - len(row))] for row in rows]
+    if str(value.get("majorDimension", "")).upper() == "COLUMNS":
+        return list(map(list, zip(*rows, strict=True)))
+    return rows
 
 
 def without_types(values: Sequence[Any]) -> Sequence[Any]:

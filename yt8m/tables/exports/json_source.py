@@ -178,6 +178,8 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
         return _from_value(path, inner, control)
     if table := _from_pandas(path, value):
         return table
+    if rows := json_shapes.table_in(value):
+        return _from_lists(path, rows, "JSON", ())
     lists = {
         name: rows
         for name, rows in value.items()

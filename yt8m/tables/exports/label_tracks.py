@@ -21,7 +21,7 @@ _WEBVTT, _ELAN, _TEXT = ".vtt", ".eaf", ".txt"
 _CUES = (_WEBVTT, ".srt")
 ENDINGS = (*_CUES, _ELAN)  # of files that can be nothing else
 _TIMING = re.compile(r"\s*([\d:.,]+)\s+-->\s+([\d:.,]+)(\s.*)?")
-_TAG = re.compile(r"<[^>\n]*>")
+_TAG = re.compile(r"<[^>\n]*>|\{\\[^}\n]*\}")  # also the places that SubRip takes over from SubStation
 _NO_CUE = ("NOTE", "STYLE", "REGION", "WEBVTT")  # the first words of blocks that are no cues
 # Audacity writes six decimals, with the comma of some countries. Lines that begin with \ are ranges of frequencies.
 _AUDACITY = re.compile(r"(-?\d+[.,]\d{6})\t(-?\d+[.,]\d{6})(?:\t(.*))?")

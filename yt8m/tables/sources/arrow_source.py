@@ -123,6 +123,8 @@ def as_cell(value: Any) -> Any:
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, list):
         return [item if item is None else as_cell(item) for item in value]
+    if isinstance(value, dict) and value.keys() == {"bytes", "path"}:  # as the library datasets keeps files
+        return value["path"] or ""
     # An empty cell is null or, if pandas wrote the file, NaN, the only value that differs from itself.
     return "" if value is None or value != value else value
 

@@ -26,7 +26,10 @@ _INVENTED = "column 1"  # the first column of a table that gives it no name
 _SETS = frozenset([*SPLIT_WORDS, "unassigned"])
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
-_ID_AND_LABELS = {sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")}
+_ID_AND_LABELS = {
+    **{sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")},
+    " ": re.compile(r"([^\s:=,;|\"]+) +([^:=\",;|/()<>.-]+)"),
+}
 _NUMBER_SIGN = re.compile(r"#([,;\t|])")  # the name of a first column that numbers the rows, and the delimiter
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
@@ -126,14 +129,16 @@ def _doubled_delimiter(text: str) -> str:
 
 
 def _sign_after_ids(text: str) -> str:
-    """The sign between an id and labels that recur, in each line, as in `v00: cat, dog` or `v00=cat`; else empty."""
+    """The sign between an id and labels that recur, in each line, as in `v00: cat, dog` or `v00 cat`; else empty."""
     lines = [line for line in text.splitlines() if line.strip()]
     for sign, pattern in _ID_AND_LABELS.items():
         pairs = [match.groups() for line in lines if (match := pattern.fullmatch(line))]
         if len(pairs) < len(lines) or len({first for first, _ in pairs}) < len(pairs):
             continue
-        labels = {part for _, labels_of_line in pairs for part in PARTS.split(labels_of_line)}
-        if len(labels) < len(pairs) and not all(first.isdecimal() for first, _ in pairs):
+        labels = [{part for part in PARTS.split(labels_of_line) if part} for _, labels_of_line in pairs]
+        # The first line is no header: its labels stand in other lines too.
+        recurs = sign != " " or labels[0] <= set().union(*labels[1:])
+        if recurs and len(set().union(*labels)) < len(pairs) and not all(first.isdecimal() for first, _ in pairs):
             return sign
     return ""
 

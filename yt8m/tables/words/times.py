@@ -21,6 +21,9 @@ _WITH_UNITS = re.compile(
     r"(?:(\d+) ?h(?:ours?)? ?)?(?:(\d+) ?m(?:in|inutes?)? ?)?(?:(\d+[.,]?\d*) ?(ms|msec|s|secs?|seconds?))?",
     re.ASCII | re.IGNORECASE,
 )
+# As pandas writes a duration, 0 days 00:00:12.4, and as ISO 8601 does, PT1M2.5S.
+_DAYS = re.compile(r"(\d+) days?,? (?=\d+:\d+:\d)", re.ASCII)
+_ISO = re.compile(r"PT(?=\d)((?:\d+H)?(?:\d+M)?(?:\d+(?:[.,]\d+)?S)?)", re.ASCII)
 _TIMECODE = re.compile(r"(\d+):(\d{2}):(\d{2})[:;](\d{2,3})", re.ASCII)  # hours, minutes, seconds and frames
 _TIME = r"\d[\d:.,]*(?: ?(?:h|m|min|s|sec|ms)\b ?\d?[\d.]*(?: ?s)?)?"
 _RANGE = re.compile(rf"[\[(]?\s*({_TIME})\s*(?:-->|->|-|\u2013|\u2014|\u2192|~|\.\.+|to\b|bis\b)\s*({_TIME})\s*[\])]?")
@@ -84,18 +87,21 @@ def _clock_seconds(cell: Any) -> float | None:
         return cell.total_seconds()
     if isinstance(cell, datetime.time):
         return cell.hour * 3600 + cell.minute * 60 + cell.second + cell.microsecond / 1e6
-    match = _CLOCK.fullmatch(cell.strip()) if isinstance(cell, str) else None
+    text = cell.strip() if isinstance(cell, str) else ""
+    days = _DAYS.match(text)
+    match = _CLOCK.fullmatch(text[days.end() if days else 0 :])
     if match is None:
         return None
     hours, minutes, seconds = (with_point(text or "0") for text in match.groups())
     if seconds >= 60 or (match[1] and minutes >= 60):
         raise NotATimeError(f"{cell[:40]!r}; minutes and seconds are below 60")
-    return hours * 3600 + minutes * 60 + seconds
+    return int(days[1] if days else 0) * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
 def _seconds_with_units(text: str) -> float | None:
-    """The seconds of a text such as `1h2m3.5s` or `500 ms`; None for other texts."""
-    match = _WITH_UNITS.fullmatch(text)
+    """The seconds of a text such as `1h2m3.5s`, `500 ms` or `PT12.4S`; None for other texts."""
+    iso = _ISO.fullmatch(text)
+    match = _WITH_UNITS.fullmatch(iso[1].lower() if iso else text)
     if match is None or not any(match.groups()):
         return None
     hours, minutes, number, unit = match.groups()
