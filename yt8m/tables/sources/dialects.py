@@ -28,7 +28,7 @@ _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
 _ID_AND_LABELS = {
     **{sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")},
-    " ": re.compile(r"([^\s:=,;|\"]+) +([^:=\",;|/()<>.-]+)"),
+    " ": re.compile(r"([^\s:=,;|\"]+)((?: +[^\W\d][^\s:=\",;|/()<>.]*)+)"),
 }
 _NUMBER_SIGN = re.compile(r"#([,;\t|])")  # the name of a first column that numbers the rows, and the delimiter
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
