@@ -19,7 +19,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.tables.span_rows import NO_CLASS
+from yt8m.tables.words.class_names import NO_CLASS
 
 CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
 _SPLITS = {"training": "train", "validation": "validate", "testing": "test"}  # by the names that ActivityNet gives them

@@ -15,6 +15,7 @@ from yt8m.tables.merging import LABELS, Merger
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
 from yt8m.tables.words import normalized
+from yt8m.tables.words.class_names import NO_CLASS
 from yt8m.tables.words.numbers import with_point
 from yt8m.tables.words.time_columns import (
     CLOCK,
@@ -32,9 +33,6 @@ from yt8m.tables.words.times import NotATimeError, Span, is_clock, is_empty, par
 # Columns of the merged rows.
 SPANS, PROBLEMS, SECONDS = COLUMNS = ("spans of all rows", "what is wrong with a span", "length of the video")
 _CLASSES = "classes whose columns say yes"  # a column of rows while they are merged
-# What people write for a part of a video in which they have seen no class. Other words for nothing may be a label that
-# is missing.
-NO_CLASS = "(none)"
 _NO_CLASSES = frozenset([NO_CLASS, "<none>", "no label", "no labels", "no tag", "no tags"])
 # Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
 _SELECTION = frozenset(["rank", "value", "distance"])

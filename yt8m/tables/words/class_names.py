@@ -25,6 +25,9 @@ _NOTHING = frozenset(
         "(no genres listed)",
     ]
 )
+# What people write for a part of a video in which they have seen no class. Other words for nothing may be a label that
+# is missing.
+NO_CLASS = "(none)"
 # What people write for true and for false, beside numbers and marks.
 WORD_PAIRS = tuple(
     (yes.replace("_", " "), no.replace("_", " "))
