@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 
+from yt8m import terminal
 from yt8m.command_line import flags, program
 
 
@@ -20,7 +21,8 @@ def run(words: list[str]) -> int:
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.training.cluster_training import train
 
-    return train(config, data)
+    with terminal.json_output(config.json):
+        return train(config, data)
 
 
 main = functools.partial(program.run_main, "train.py", run)  # main(argv=None); None means sys.argv[1:]

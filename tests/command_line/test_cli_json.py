@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import pathlib
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 import small_run
 from golden_data import golden
@@ -36,6 +39,114 @@ def parsed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     printed = capsys.readouterr()
     assert printed.err
     return json.loads(printed.out)
+
+
+# What these commands print are no figures: words, paths, commands to run, or predictions that go into files.
+NO_FIGURES = {
+    *(
+        "download",
+        "sample-data",
+        "cache",
+        "from-mediapipe",
+        "vocabulary",
+        "cloud-job",
+        "from-text",
+        "import-checkpoint",
+    ),
+    *("serve", "inference", "bulk infer", "json-to-csv", "average-checkpoints", "completion"),
+}
+
+
+def test_every_command_that_prints_figures_takes_json(capsys: pytest.CaptureFixture[str]) -> None:
+    takes_json, bulk_commands = set(), [f"bulk {name}" for name in ("infer", "rank", "eval", "extract")]
+    for name in [name for name in cli.COMMANDS if name not in ("bulk", "completion")] + bulk_commands:
+        capsys.readouterr()
+        extra = ["search"] if name == "vocabulary" else []
+        with contextlib.suppress(SystemExit):
+            cli.main([*name.split(), *extra, "--help=all"])
+        if re.search(r"^ *--\[?(no\]?)?json\b", capsys.readouterr().out, re.MULTILINE):
+            takes_json.add(name)
+    assert takes_json | NO_FIGURES == {*cli.COMMANDS, *bulk_commands} - {"bulk"}
+    assert not takes_json & NO_FIGURES
+    text = (small_run.ROOT / "docs/users/commands.md").read_text()
+    (listed,) = re.findall(r"Commands that print figures take `--json`: (.*?)\. Then", text, re.DOTALL)
+    assert set(re.findall(r"`([a-z][a-z -]*)`", listed)) == takes_json
+
+
+def test_train_prints_its_last_figures(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert small_run.run(tmp_path / "run", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert printed["figures"] == [line for line in lines if "mode" not in line][-1]
+    assert (printed["train_dir"], printed["status"]) == (str(tmp_path / "run"), "finished")
+    assert (printed["validation"], printed["choice"]) == (None, None)
+    assert printed["step"] == printed["figures"]["step"]
+
+
+def test_select_prints_the_chosen_videos(
+    run: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "next.csv"
+    words = (f"--model={run}", f"--data={DATA}", f"--labelled={TRAINING}", f"--out={out}", "--count=4", "--json")
+    printed = parsed(capsys, "select", *words)
+    with open(out, newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [(str(row["rank"]), row["video"], f"{row['value']:.4f}") for row in printed["chosen"]] == [
+        (row["rank"], row["video"], row["value"]) for row in written
+    ]
+    assert "; ".join(f"{c['name']} {c['score']:.2f}" for c in printed["chosen"][0]["classes"]) == written[0]["classes"]
+    assert (printed["out"], printed["left_out"], printed["candidates"] >= 4) == (str(out), 0, True)
+    understood = parsed(capsys, "select", *words, "--dry_run")["understood"]
+    assert understood.startswith(f"{DATA}: ")
+
+
+def test_report_prints_the_figures_of_its_page(
+    run: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluation.main([f"--model={run}", f"--data={DATA}", "--run_once", "--report"]) == 0
+    page = tmp_path / "page.html"
+    printed = parsed(capsys, "report", str(run), f"--out={page}", "--resamples=20", "--json")
+    report = json.loads((run / "eval/report.json").read_text())
+    (of_run,) = printed["runs"]
+    assert (printed["page"], of_run["run"], page.exists()) == (str(page), str(run), True)
+    assert of_run["figures"]["gap"] == pytest.approx(report["gap"])
+    assert of_run["num_examples"] == report["num_examples"]
+    assert all(low <= high for low, high in of_run["intervals"].values())
+
+
+def test_make_records_prints_what_it_understood_and_its_counts(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(40, 4)).astype("f"))
+    lines = [f"v{row},{'cat' if row % 2 else 'dog'}" for row in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,label", *lines, ""]))
+    words = [f"--table={tmp_path}/t.csv", f"--array={tmp_path}/a.npy", f"--out={tmp_path}/own", "--json"]
+    understood = parsed(capsys, "make-records", *words, "--dry_run")["understood"]
+    printed = parsed(capsys, "make-records", *words)
+    assert printed.pop("understood") == understood
+    assert printed == json.loads((tmp_path / "own/video/summary.json").read_text())
+    assert sum(split["videos"] for split in printed["splits"].values()) == 40
+
+
+def test_a_comparison_that_is_not_made_and_fetched_weights_refuse_json(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["add-classes", "--model=runs/a", "--from_text=t.csv", "--out=runs/b", "--json"]
+    for words, expected in ((texts, "--from_text"), (["extract", "--fetch_weights", "--json"], "--fetch_weights")):
+        assert cli.main(words) == 2
+        assert expected in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_bulk_rank_prints_what_it_ranked(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("apache_beam")
+    from yt8m.bulk import jobs
+
+    files = [tmp_path / "class0", tmp_path / "class1"]
+    files[0].write_bytes(b"3,a:0 b:5\n")
+    files[1].write_bytes(b"7,a:10\n")
+    with open(tmp_path / "out", "wb") as file:
+        assert [jobs._copy_line(file, str(path)) for path in files] == [2, 1]
+    assert (tmp_path / "out").read_bytes() == b"3,a:0 b:5\n7,a:10\n"
 
 
 def test_eval_prints_its_report(run: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,7 @@ class RankBulk(BulkConfig):
     segment_context: int = same_as(InferenceConfig, "segment_context", needs="")
     segment_shifts: tuple[int, ...] = same_as(InferenceConfig, "segment_shifts", needs="")
     candidates_from: str = same_as(InferenceConfig, "candidates_from", needs="")
+    json: bool = same_as(EvalConfig, "json", help=terminal.JSON_HELP, shapes="nothing")
 
 
 @dataclass(frozen=True)

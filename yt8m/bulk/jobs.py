@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from glob import escape
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from absl import logging
 
-from yt8m import options, scoring, storage
+from yt8m import options, scoring, storage, terminal
 from yt8m.bulk import pipelines, shard_work
 from yt8m.bulk.beam_runs import check_options
 from yt8m.bulk.bulk_config import (
@@ -260,9 +260,17 @@ def _finish_ranking(job: FinishedJob) -> None:
         raise RunError(NO_SEGMENT)
     with storage.write_atomic(_result_path("rank", config)) as ranking_file:
         ranking_file.write(SEGMENTS_HEADER + b"\n")
-        for path in line_files:
-            ranking_file.write(storage.read_bytes(path))
+        segments = [_copy_line(ranking_file, path) for path in line_files]
     logging.info("the lists of %d classes are in %s", len(line_files), _result_path("rank", config))
+    figures = {"classes": len(line_files), "segments": sum(segments)}
+    terminal.print_json({"out": _result_path("rank", config), "global_step": job.step, **figures})
+
+
+def _copy_line(ranking_file: BinaryIO, path: str) -> int:
+    """Appends the file with the line of one class to segments.csv; returns the number of its segments."""
+    content = storage.read_bytes(path)
+    ranking_file.write(content)
+    return len(content.partition(b",")[2].split())
 
 
 def _finish_evaluation(job: FinishedJob) -> None:

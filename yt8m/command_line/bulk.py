@@ -43,9 +43,9 @@ def main(argv: list[str]) -> int:
         config = config_flags.read(command.config, *program)
     if importlib.util.find_spec("apache_beam") is None:
         raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
-    if isinstance(config, ExtractBulk):
-        return int(_import_bulk_module("extraction").run(config, settings, beam_words))
     with terminal.json_output(getattr(config, "json", False)):
+        if isinstance(config, ExtractBulk):
+            return int(_import_bulk_module("extraction").run(config, settings, beam_words))
         return int(_import_bulk_module("jobs").run(name, with_absolute_paths(config), beam_words))
 
 

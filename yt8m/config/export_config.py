@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from yt8m import terminal
 from yt8m.config.of_run import OfCheckpoint, OfRun, same_as
 from yt8m.config.programs import PassConfig, batch_option
 from yt8m.errors import UsageError
@@ -50,6 +51,7 @@ class ExportConfig(OfCheckpoint):
     batch_size: int | None = batch_option(most_in_batch, " of the evaluations on --data")
     num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
     top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
+    json: bool = option(False, terminal.JSON_HELP, needs="eval_data_pattern")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import terminal
 from yt8m.config.data_config import DataConfig
 from yt8m.config.run_options import (
     AugmentConfig,
@@ -256,6 +257,7 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
     log_dir: str = path_option(
         "folder of the event files for TensorBoard; by default train_dir", shapes="nothing", belongs_to="start"
     )
+    json: bool = option(False, terminal.JSON_HELP, shapes="nothing", belongs_to="start")
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)

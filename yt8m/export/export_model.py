@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from absl import logging
 
-from yt8m import readers, runner, storage
+from yt8m import readers, runner, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.export_config import ExportConfig
@@ -202,6 +202,7 @@ def _gap_figures(before: float, after: float) -> dict[str, float]:
 def _print_gaps(figures: Mapping[str, float]) -> None:
     if figures:
         print("GAP: {:.6f} before, {:.6f} as exported, {:z.6f} lost".format(*figures.values()))
+        terminal.print_json(figures)
 
 
 def _print_summary(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -86,6 +86,7 @@ class SelectConfig(Checked):
     seed: int = option(0, "seed of --by=random", minimum=0)
     trust_code: bool = option(False, TRUST_HELP)
     dry_run: bool = option(False, "say what would be chosen from, and write nothing")
+    json: bool = option(False, terminal.JSON_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,12 +153,21 @@ def run(config: SelectConfig) -> int:
         is missing or lacks a column.
       RunError: a record is damaged, or --media is not a CSV file.
     """
-    print("\n".join(choose(config)), flush=True)
+    chosen = choose(config)
+    print("\n".join(chosen.lines), flush=True)
+    terminal.print_json(chosen.figures)
     return 0
 
 
-def choose(config: SelectConfig) -> Iterator[str]:
-    """Chooses videos and writes them to `config.out`; yields lines that describe them."""
+class Chosen(NamedTuple):
+    """What a choice tells: lines for people, and what --json prints."""
+
+    lines: Sequence[str]
+    figures: Mapping[str, Any]
+
+
+def choose(config: SelectConfig) -> Chosen:
+    """Chooses videos and writes them to `config.out`."""
     with scoring.open(
         config.model, config.checkpoint, trust_code=config.trust_code, first_input="parsed records"
     ) as scorer:
@@ -165,23 +175,24 @@ def choose(config: SelectConfig) -> Iterator[str]:
         labelled_data = open_data(pattern or None)
         refuse_other_numbers(scorer, labelled_data.vocabulary)
         if config.dry_run:
-            yield _describe_work(config, scorer, labelled_data)
-            return
+            understood = _describe_work(config, scorer, labelled_data)
+            return Chosen([understood], {"understood": understood})
         if scorer.takes.has_frames and scorer.training_data.segment_labels:
             from yt8m.labels import cell_selection  # extends this module
 
-            yield from cell_selection.choose(config, scorer, labelled_data)
-            return
+            return cell_selection.choose(config, scorer, labelled_data)
         candidates = read_candidates(scorer, config.data)
         labelled = read_labelled(scorer, labelled_data, frozenset(candidates.ids))
         names, tagger = scorer.shown_names, None if config.format == "csv" else scorer.tagger()
     unlabelled = without_labelled(candidates, labelled, config, pattern)
     selection = select(unlabelled, labelled, config)
     write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
-    yield describe_selection(unlabelled, selection, names, config)
-    if labelled.among_candidates:
-        left_out = len(candidates.ids) - len(unlabelled.ids)
-        yield f"{left_out} videos of --data were left out: they are labelled, in {pattern}"
+    left_out = len(candidates.ids) - len(unlabelled.ids)
+    lines = [describe_selection(unlabelled, selection, names, config)]
+    if left_out:
+        lines.append(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
+    figures = {"out": config.out, "candidates": len(unlabelled.ids), "left_out": left_out}
+    return Chosen(lines, figures | {"chosen": [*json_rows(unlabelled.ids, unlabelled.best, selection, names)]})
 
 
 def without_labelled(
@@ -389,6 +400,14 @@ def rows_of(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabul
         classes = [f"{label} {score:.2f}" for label, score in list(_classes(best, index, names))[:_SHOWN]]
         distance_text = "" if np.isnan(distance) else f"{distance:.4f}"
         yield [rank, spreadsheet_text(ids[index]), f"{value:.4f}", distance_text, spreadsheet_text("; ".join(classes))]
+
+
+def json_rows(ids: Sequence[str], best: TopK, selection: Selection, names: Vocabulary) -> Iterator[dict[str, Any]]:
+    """The chosen videos as --json prints them."""
+    columns = zip(*(values.tolist() for values in selection), strict=True)
+    for rank, (index, value, distance) in enumerate(columns, 1):
+        classes = [{"name": name, "score": score} for name, score in list(_classes(best, index, names))[:_SHOWN]]
+        yield {"rank": rank, "video": ids[index], "value": value, "distance": distance, "classes": classes}
 
 
 def _classes(best: TopK, index: int, names: Vocabulary) -> Iterator[tuple[str, float]]:

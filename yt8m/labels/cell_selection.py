@@ -21,7 +21,7 @@ from yt8m.eval_util.arrays import Bools, Floats32
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels import batch_selection
 from yt8m.labels.audited_cells import cell_name, place_of
-from yt8m.labels.batch_selection import LabelledVideos, SelectConfig, Selection, UnlabelledVideos
+from yt8m.labels.batch_selection import Chosen, LabelledVideos, SelectConfig, Selection, UnlabelledVideos
 from yt8m.labels.findings import class_text, time_text
 from yt8m.records import shards
 from yt8m.records.opened_data import OpenedData, open_data
@@ -34,8 +34,8 @@ from yt8m.scoring.film_spans import Joining
 HEADER = ("rank", "video", "start", "end", "value", "distance", "classes")
 
 
-def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> Iterator[str]:
-    """Chooses cells and writes them to `config.out`; yields lines that describe them."""
+def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> Chosen:
+    """Chooses cells and writes them to `config.out`."""
     joining = film_spans.joining_for(scorer)
     candidates = read_candidates(scorer, config.data, joining)
     labelled = read_labelled(scorer, labelled_data, frozenset(candidates.ids), joining)
@@ -44,7 +44,20 @@ def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> I
     are_shown = cells.best.scores >= joining.thresholds[cells.best.classes]
     write_selection(config, cells, selection, scorer.shown_names, are_shown, joining)
     noun = f"parts of {joining.cells.seconds:g} s"
-    yield batch_selection.describe_selection(cells, selection, scorer.shown_names, config, noun)
+    lines = [batch_selection.describe_selection(cells, selection, scorer.shown_names, config, noun)]
+    left_out = len(candidates.ids) - len(cells.ids)
+    figures = {"out": config.out, "candidates": len(cells.ids), "left_out": left_out}
+    return Chosen(lines, figures | {"chosen": [*_json_rows(cells, selection, scorer.shown_names, joining)]})
+
+
+def _json_rows(
+    cells: UnlabelledVideos, selection: Selection, names: Vocabulary, joining: Joining
+) -> Iterator[dict[str, Any]]:
+    """The chosen cells as --json prints them, with their times in seconds."""
+    for row in batch_selection.json_rows(cells.ids, cells.best, selection, names):
+        film, cell = place_of(row["video"], joining.cells)
+        seconds = joining.cells.seconds
+        yield {**row, "video": film, "start": cell * seconds, "end": (cell + 1) * seconds}
 
 
 def read_candidates(scorer: Scorer, pattern: str, joining: Joining) -> UnlabelledVideos:

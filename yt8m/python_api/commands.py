@@ -154,7 +154,7 @@ def select(model: Path, data: Path, out: Path, **options: Any) -> ResultRows:
     from yt8m.labels import batch_selection
 
     with _arguments("select", dict(model=model, data=data, out=out, **options)) as (config,):
-        list(batch_selection.choose(config))
+        batch_selection.choose(config)
         if config.dry_run:
             return ResultRows("videos", [])
         return _rows_in("videos", config.out) if config.format == "csv" else ResultRows("videos", [])

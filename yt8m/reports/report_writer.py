@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from yt8m import options, storage
+from yt8m import options, storage, terminal
 from yt8m.config import data_fit, run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
@@ -53,13 +53,27 @@ class ReportConfig(options.Checked):
     media: str = same_as(EvalConfig, "media", needs="")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
     seed: int = option(0, "seed for drawing these sets", minimum=0)
+    json: bool = option(False, terminal.JSON_HELP)
 
 
 def run(config: ReportConfig, folders: Sequence[str]) -> None:
     """Writes the page of the runs in these folders; raises like `write`, and `UsageError` if no run is named."""
     if not folders:
         raise UsageError("no run is named: yt8m report RUN [RUN ...].")
-    write(folders, config)
+    path, loaded = _write(folders, config)
+    terminal.print_json({"page": path, "runs": [_figures_of(run) for run in loaded]})
+
+
+def _figures_of(run: Run) -> dict[str, Any]:
+    """The figures of a run on the page, with their 95 % intervals, by the keys of report.json."""
+    saved, metrics = run.samples.figures, run.samples.descriptions()
+    bounds = {metric.key: interval_of(run, metric.key) for metric in metrics if metric.key in run.resampled}
+    return {
+        "run": run.folder,
+        **{name: saved[name] for name in ("model", "global_step", "num_examples")},
+        "figures": {metric.key: figure(run, metric.key) for metric in metrics},
+        "intervals": {key: [interval.low, interval.high] for key, interval in bounds.items() if interval is not None},
+    }
 
 
 def require_libraries() -> None:
@@ -78,7 +92,11 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
 
     For a single run, a CSV file of the labels that look wrong or missing is written into the folder of the page too.
     """
-    config = config or ReportConfig()
+    return _write(runs, config or ReportConfig())[0]
+
+
+def _write(runs: Sequence[str], config: ReportConfig) -> tuple[str, list[Run]]:
+    """Like `write`, and returns the runs too."""
     require_libraries()
     media_links.check(config.media)
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
@@ -92,7 +110,7 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
         path = worst_videos.labels_to_check_path(output, PAGE)
         count = worst_videos.write_labels_to_check(path, loaded[0].samples.videos, names[0])
         logging.info("%d labels that look wrong or missing are in %s", count, path)
-    return output
+    return output, loaded
 
 
 def class_counts(run: Run, names: Vocabulary) -> ClassCounts:

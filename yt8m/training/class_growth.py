@@ -55,11 +55,14 @@ def run(config: AddClassesConfig, training: TrainConfig | None, data: OpenedData
         training, max_steps=None, validation=ValidationConfig(), distillation=DistillConfig()
     )
     _, outcome = training_run.train(training, data)
+    facts = {"out": config.out, "step": outcome.global_step}
     if outcome.exit_code or not pattern:
+        terminal.print_json({**facts, "comparison": None})
         return outcome.exit_code
     comparison = compare(config.model, config.out, pattern, config.rename, trust_code=config.trust_code)
     storage.write(storage.join(config.out, run_dir.ADDED_CLASSES), json.dumps(comparison._asdict()) + "\n")
     print(comparison.summary(pattern), flush=True)
+    terminal.print_json({**facts, "comparison": comparison._asdict()})
     return 0
 
 

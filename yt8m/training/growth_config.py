@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, dataclass
 from typing import Any
 
+from yt8m import terminal
 from yt8m.config.of_run import same_as
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
@@ -34,6 +35,7 @@ class AddClassesConfig(Checked):
     base_learning_rate: float | None = option(None, "the learning rate [as in the run]", minimum=1e-12, maximum=1e6)
     train_only: str = option("new", "new: only the new classes learn; empty: the whole model does", choices=("", "new"))
     trust_code: bool = option(False, TRUST_HELP)
+    json: bool = option(False, terminal.JSON_HELP)
 
     def is_required(self, field: Field[Any]) -> bool:
         """Whether the user must give the option of `field`; --data is not required if --from_text is given."""
@@ -43,6 +45,8 @@ class AddClassesConfig(Checked):
         super().__post_init__()
         if self.from_text and self.data:
             raise UsageError("--from_text adds classes without --data; give one of them.")
+        if self.from_text and self.json:
+            raise UsageError("--json prints how good the classes are, but --from_text compares none: leave it out.")
         if "{}" not in self.template:
             raise UsageError(
                 f"--template={self.template}: it has no {{}}, which stands for the name of a class; write it like "

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import extractors, storage
+from yt8m import extractors, storage, terminal
 from yt8m.datasets.extract import weights
 from yt8m.datasets.extract.computing import ChosenExtractor, Clip, LocatedExtractor, describe_extractors, locate
 from yt8m.datasets.extract.extract_config import ExtractConfig as ExtractConfig
@@ -84,9 +84,12 @@ def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, 
     if config.dry_run:
         understood = "\n".join([extraction.understood, *extraction.describe_missing()])
         print(understood)
+        terminal.print_json({"understood": understood})
         return {"understood": understood}
     print(extraction.understood, file=sys.stderr)
-    return extraction.run()
+    summaries = extraction.run()
+    terminal.print_json({"understood": extraction.understood, "levels": summaries})
+    return summaries
 
 
 def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtractor]:

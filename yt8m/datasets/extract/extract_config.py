@@ -75,6 +75,8 @@ class ExtractConfig(DataSetFlags):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.fetch_weights and self.json:
+            raise UsageError("--json prints what was made, but --fetch_weights makes no records: leave out --json.")
         for level in self.level:
             if level not in LEVELS or self.level.count(level) > 1:
                 raise UsageError(f"--level={','.join(self.level)}: expected frame, video, or frame,video.")

@@ -93,10 +93,12 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     maker = _RecordsMaker(config)
     if config.dry_run:
         print(maker.understood)
+        terminal.print_json({"understood": maker.understood})
         return {"understood": maker.understood}
     print(maker.understood, file=sys.stderr)
     summary = maker.make()
     print_summary(summary, config.out, config.level, maker.formats)
+    terminal.print_json({"understood": maker.understood, **summary})
     return summary
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
-from yt8m import options, storage
+from yt8m import options, storage, terminal
 from yt8m.config.data_config import MOST_CLASSES, DataConfig
 from yt8m.errors import UsageError
 from yt8m.options import option, path_option
@@ -72,6 +72,7 @@ class DataSetFlags(SpanFlags):
         is_required=True,
     )
     _: KW_ONLY
+    json: bool = option(False, terminal.JSON_HELP, shapes="nothing")
     columns: tuple[str, ...] = option(
         (),
         "MEANING=COLUMN: which column is id, path, labels, split, start or end; present says whether the label of a "
