@@ -45,7 +45,7 @@ _END = '''
 
 def training_flags() -> list[Flag]:
     """The flags of a training, each model and each loss."""
-    listed = flags.training_flags()
+    listed = [flag for flag in flags.training_flags() if flag.name != "json"]  # `fit` returns the figures
     return [*listed, *flags.hyper_parameters(listed)]
 
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from glob import escape
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from absl import logging
 
@@ -266,7 +266,7 @@ def _finish_ranking(job: FinishedJob) -> None:
     terminal.print_json({"out": _result_path("rank", config), "global_step": job.step, **figures})
 
 
-def _copy_line(ranking_file: BinaryIO, path: str) -> int:
+def _copy_line(ranking_file: IO[bytes], path: str) -> int:
     """Appends the file with the line of one class to segments.csv; returns the number of its segments."""
     content = storage.read_bytes(path)
     ranking_file.write(content)

@@ -96,6 +96,8 @@ def command_line(flag_values: Mapping[str, Any]) -> list[str]:
     for name in flag_values:
         if name in flag_parsing.HELP:
             raise UsageError(f"{name} is not an option: see help() of this function, or --help of its command.")
+        if name == "json":
+            raise UsageError("json is a flag of the command line: what this function returns has the figures.")
     return [f"--{name}={_flag_text(name, value)}" for name, value in flag_values.items() if value is not None]
 
 

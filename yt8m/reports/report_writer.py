@@ -61,17 +61,20 @@ def run(config: ReportConfig, folders: Sequence[str]) -> None:
     if not folders:
         raise UsageError("no run is named: yt8m report RUN [RUN ...].")
     path, loaded = _write(folders, config)
-    terminal.print_json({"page": path, "runs": [_figures_of(run) for run in loaded]})
+    if config.json:
+        terminal.print_json({"page": path, "runs": [_figures_of(run) for run in loaded]})
 
 
 def _figures_of(run: Run) -> dict[str, Any]:
     """The figures of a run on the page, with their 95 % intervals, by the keys of report.json."""
-    saved, metrics = run.samples.figures, run.samples.descriptions()
-    bounds = {metric.key: interval_of(run, metric.key) for metric in metrics if metric.key in run.resampled}
+    saved = run.samples.figures
+    figures = {metric.key: figure(run, metric.key) for metric in run.samples.descriptions()}
+    is_defined = {key: not why_undefined(key, value, bool(saved["classes"])) for key, value in figures.items()}
+    bounds = {key: interval_of(run, key) for key in figures if is_defined[key] and key in run.resampled}
     return {
         "run": run.folder,
         **{name: saved[name] for name in ("model", "global_step", "num_examples")},
-        "figures": {metric.key: figure(run, metric.key) for metric in metrics},
+        "figures": {key: value if is_defined[key] else None for key, value in figures.items()},
         "intervals": {key: [interval.low, interval.high] for key, interval in bounds.items() if interval is not None},
     }
 
