@@ -89,9 +89,10 @@ $(MUTABLE): $(INSTALLED)
 	$(PIP_INSTALL) -e '.[mutants]'
 	@touch $@
 
+# The demo has 100 classes, so that the rarest third of them has videos to learn from too.
 demo: $(RUNNABLE)
 	rm -rf demo
-	$(BIN)/yt8m sample-data --out=demo/data --level=video
+	$(BIN)/yt8m sample-data --out=demo/data --level=video --num_classes=100
 	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --batch_size=128 --train_dir=demo/run \
 	  --train_data_pattern='demo/data/video/train/*.tfrecord' \
 	  --feature_names=mean_rgb,mean_audio --feature_sizes=1024,128

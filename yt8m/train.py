@@ -8,6 +8,7 @@ import sys
 
 from yt8m import terminal
 from yt8m.command_line import flags, program
+from yt8m.command_line.flag_parsing import find_word
 
 
 def run(words: list[str]) -> int:
@@ -19,7 +20,11 @@ def run(words: list[str]) -> int:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     config, data = flags.training(words)
     # Imported here, so that flag errors and --help come before the graph code is loaded.
+    from yt8m.training import missing_data
     from yt8m.training.cluster_training import train
+
+    if not (config.data.data_pattern or os.environ.get("TF_CONFIG")):
+        missing_data.refuse(config, [flag for flag in missing_data.flags_of_own_data() if find_word(flag, words)])
 
     with terminal.json_output(config.json):
         return train(config, data)

@@ -61,15 +61,53 @@ def test_a_bare_training_says_sample_data_first_and_last(
 ) -> None:
     generate_once = sample_data.generate_once
     monkeypatch.setattr(sample_data, "generate_once", lambda config: generate_once(dataclasses.replace(config, **FEW)))
-    words = [f"--train_dir={tmp_path}/run", "--batch_size=16", "--export_model_steps=none"]
-    assert train.main([*words, "--max_steps=2"]) == 0
+    monkeypatch.chdir(tmp_path)
+    options = ["--batch_size=16", "--export_model_steps=none"]
+    assert train.main([*options, "--max_steps=2"]) == 0
     printed = capsys.readouterr()
+    (run,) = (tmp_path / "runs").iterdir()
+    words = [f"--train_dir={run}", *options]
     assert any("SAMPLE DATA" in line for line in printed.err.splitlines()[:2])
     assert "SAMPLE DATA" in printed.out.splitlines()[-1]
     assert evaluation.main([words[0], "--run_once"]) == 0
     assert inference.main([words[0], f"--output_file={tmp_path}/predictions.csv"]) == 0
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 17
     assert train.main([*words, "--max_steps=3"]) == 0  # it goes on
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            "--train_dir=runs/mine",
+            "--init_from={run}",
+            "--feature_names=mean_rgb,mean_audio",
+            "--feature_names=clip --feature_sizes=16",
+        ),
+        *(
+            "--num_classes=3862",
+            "--frame_features --model=FrameLevelLogisticModel",
+            "--eval_data_pattern=data/a.tfrecord",
+        ),
+        *("--export_dir=exported", "--log_dir=logs", "--vocabulary={vocabulary}", "--cache=auto"),
+    ],
+)
+def test_a_training_that_means_other_data_needs_their_files(
+    word: str,
+    own_run: pathlib.Path,
+    no_cache: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "classes.csv").write_text("index,name\n0,cat\n")
+    assert train.main(word.format(run=own_run, vocabulary="classes.csv").split()) == 2
+    said = capsys.readouterr().err
+    assert "--train_data_pattern is missing (--data for short): name the files to train on beside --" in said
+    assert any(f"beside {each.partition('=')[0]}." in said for each in word.split())
+    assert not no_cache.exists()
+    assert not (tmp_path / "runs").exists()
 
 
 def test_sample_data_are_known_by_their_place(no_cache: pathlib.Path) -> None:

@@ -1,7 +1,8 @@
 """The data of a program that names none: the sample data, which the first such program generates.
 
-A bare training of train.py takes them, and so do a bare evaluation and a bare inference of a run that was trained on
-them. For a run of other data the files are missing, and everybody hears so before anything is generated.
+A bare training of train.py takes them (`training.missing_data` says which one is bare), and so do a bare evaluation
+and a bare inference of a run that was trained on them. For a run of other data the files are missing, and everybody
+hears so before anything is generated.
 """
 
 from __future__ import annotations

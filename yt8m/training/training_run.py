@@ -35,7 +35,7 @@ from yt8m.runs import best_checkpoint
 from yt8m.runs.default_data import default_to_sample_data, is_sample_data
 from yt8m.runs.opened_run import RunFiles
 from yt8m.storage import copies
-from yt8m.training import length_advice, own_data_batch, splits, training_workload
+from yt8m.training import length_advice, missing_data, own_data_batch, splits, training_workload
 from yt8m.training.search import outcome as search_outcome
 from yt8m.video.workload import Workload
 
@@ -344,7 +344,7 @@ def complete(config: TrainConfig, data: OpenedData | None = None) -> tuple[Train
     """
     section = dataclasses.replace(config.data, seed=config.seed)
     if not section.data_pattern:
-        _refuse_missing_data(config)
+        missing_data.refuse(config)
         section, data = default_to_sample_data(section, "train"), None
     data = data or data_fit.open_for(section)
     data.vocabulary.refuse_count(section.num_classes)
@@ -352,16 +352,6 @@ def complete(config: TrainConfig, data: OpenedData | None = None) -> tuple[Train
     section = dataclasses.replace(section, vocabulary=data.vocabulary.path or section.vocabulary)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     return dataclasses.replace(config, data=section, train_dir=folder), data
-
-
-def _refuse_missing_data(config: TrainConfig) -> None:
-    """Raises `UsageError` if no data are named for a run that goes on from other data than the sample data."""
-    saved = run_dir.read(config.train_dir) if config.train_dir and not config.checkpoints.start_new_model else None
-    if saved is not None and not is_sample_data(saved.config.data):
-        raise UsageError(
-            f"--train_data_pattern is missing: {config.train_dir} has a run that was trained on "
-            f"{saved.config.data.data_pattern}; name the files again (--data for short), or another folder."
-        )
 
 
 def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
