@@ -223,7 +223,8 @@ def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
         elif config.search.origins:
             print("\n".join(search_outcome.origin_lines(config)), flush=True)
         print(_describe_results(config, outcome.global_step), flush=True)
-        terminal.print_json(_final_figures(config, outcome))
+        if config.json:
+            terminal.print_json(_final_figures(config, outcome))
     return outcome.exit_code
 
 
