@@ -72,6 +72,7 @@ def test_each_status_has_the_body_that_is_described(service: Service) -> None:
         (200, json.dumps(videos([[0, 1, 2]])).encode(), JSON, ""),
         (400, b"junk", RECORD, ""),
         (400, GOOD, RECORD, "?top_k=none"),
+        (400, GOOD, RECORD, "?topk=2"),
         (400, b"{", JSON, ""),
         (413, b"x" * 200_000, RECORD, ""),
         (413, LONG, RECORD, ""),

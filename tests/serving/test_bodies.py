@@ -226,3 +226,26 @@ def test_other_json_is_refused(body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
         features_in(body, TWO, BodyLimits(3, 4))
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'}", "a NumPy array (.npy)"),
+        (b"id,label\na,cat\n", "a text file"),
+        (b"PK\x03\x04\x14\x00\x00\x00\x08\x00" + b"\x00" * 40, "compressed by zip"),
+        (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0", "an ONNX file of a model"),
+    ],
+)
+def test_a_body_that_is_another_file_is_called_what_it_is(body: bytes, what: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        records_in(body, BodyLimits(4, 300))
+    assert caught.value.status == 400
+    assert str(caught.value).startswith(f"the body is {what}: expected a serialized tf.train.Example")
+
+
+def test_a_feature_that_the_model_lacks_is_refused_with_those_that_it_has() -> None:
+    body = json.dumps({"videos": [{"id": "a", "rgbb": [1.0]}]}).encode()
+    with pytest.raises(RefusedError) as caught:
+        features_in(body, BodyFeatures((("rgb", 1), ("audio", 2)), False), BodyLimits(4, 300))
+    assert str(caught.value) == "videos[0].rgbb: the model has no such feature; expected rgb, audio, and perhaps id."

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.classifier import classifier_scores, classifier_training
-from yt8m.classifier.given_videos import paths_of, videos_of
+from yt8m.classifier.given_videos import paths_of, refuse_other_rows, videos_of
 from yt8m.classifier.run_folder import RunFolder
 from yt8m.python_api.data_errors import DataError, not_fitted, refusing_arguments
 from yt8m.python_api.given_labels import GivenLabels, labels_of
@@ -70,7 +70,7 @@ class Classifier:
         self.extractors, self.extractor_settings = extractors, extractor_settings
         self.options, self.verbose, self.label_separator = options, verbose, label_separator
 
-    def fit(self, X: Any, y: Any, groups: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, X_val: Any = None, y_val: Any = None, **unknown: Any) -> Self:
         """Trains on some videos.
 
         Without `X_val`, a tenth of the videos, but at least 30, is held out to compare models and to choose the
@@ -85,6 +85,7 @@ class Classifier:
           groups: [videos], for example the channel of each video: the videos of a group are held out together.
           X_val: videos to compare models on, which are never trained on; in the forms of `X`.
           y_val: their labels.
+          **unknown: nothing; `sample_weight` is refused, since videos count alike.
 
         Returns:
           The classifier itself.
@@ -94,6 +95,9 @@ class Classifier:
             part of a cluster. It is a `yt8m.UsageError` too.
           RunError: the training failed, or a video cannot be decoded.
         """
+        _refuse_unknown(unknown)
+        refuse_other_rows(X, ("y", y), ("groups", groups))
+        refuse_other_rows(X_val, ("y_val", y_val), name="X_val")
         if (X_val is None) != (y_val is None):
             raise DataError("X_val and y_val go together: give both, or none.")
         X = X if paths_of(X) else videos_of(X)
@@ -228,6 +232,7 @@ class Classifier:
           ValueError: the classifier is not trained, or X or y do not fit it.
         """
         self._fitted()
+        refuse_other_rows(X, ("y", y), ("sample_weight", sample_weight))
         truth: GivenLabels = labels_of(y, self.classes_, self.label_separator)
         scores = self.predict_proba(X)
         if len(scores) != len(truth):
@@ -253,6 +258,7 @@ class Classifier:
           ValueError: the classifier is not trained, or X or y do not fit it.
         """
         run, takes = self._fitted()
+        refuse_other_rows(X, ("y", y))
         truth = labels_of(y, self.classes_, self.label_separator)
         with refusing_arguments():
             return classifier_scores.report(run, takes, X, type(self).__name__, truth.matrix)
@@ -267,6 +273,21 @@ class Classifier:
           ValueError: the folder exists, or is in a bucket, or the classifier is not trained.
         """
         self._fitted()[0].copy_to(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Refuses, and names what loads a saved run.
+
+        Args:
+          path: the folder that `save` wrote.
+
+        Raises:
+          ValueError: always: `yt8m.load(path)` gives the model of the run, and a pickle keeps the classifier itself.
+        """
+        raise DataError(
+            f"{cls.__name__}.load does not exist: yt8m.load({os.fspath(path)!r}) gives the saved model, with "
+            "predict_proba and tags; pickle.dump(classifier, file) keeps the classifier itself."
+        )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """{name: value} of the arguments of the constructor."""
@@ -331,6 +352,18 @@ class Classifier:
         if "_run" not in vars(self):
             return html_of({"trained": "not yet: call fit(X, y)"}, repr(self))
         return html_of({**self._run.facts(), "classes": len(self.classes_)}, repr(self))
+
+
+def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
+    for name, value in arguments.items():
+        if name == "sample_weight" and value is None:
+            continue
+        hint = (
+            'videos count alike; Classifier(options={"class_weights": {"cat": 3.0}}) weighs classes'
+            if "weight" in name
+            else "its arguments are X, y, groups, X_val and y_val; others go to Classifier(...)"
+        )
+        raise DataError(f"fit takes no {name}: {hint}.")
 
 
 def _is_same(value: Any, default: Any) -> bool:

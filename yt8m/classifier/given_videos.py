@@ -15,7 +15,7 @@ from yt8m.python_api.data_errors import DataError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import LARGEST
-from yt8m.scoring.table_input import holds_arrays
+from yt8m.scoring.table_input import holds_arrays, holds_masked, index_difference
 
 FEATURE = "features"  # the name of the feature if X is one array
 # A feature of all videos: float32 [N, size], or for each video its frames, float32 [T, size].
@@ -104,6 +104,20 @@ def _padded(values: Values) -> NDArray[np.float32]:
     return padded
 
 
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuses arrays with masked values, whose masks would be lost."""
+    if holds_masked(values):
+        raise DataError(f"{name} has masked values, which are not supported: fill them, as by {name}.filled(0).")
+
+
+def refuse_other_rows(X: Any, *others: tuple[str, Any], name: str = "X") -> None:
+    """Refuses tables whose index is not that of X: their rows would be taken for those of other videos."""
+    for other, values in others:
+        if difference := index_difference(X, values, (name, other)):
+            raise DataError(difference)
+        refuse_masked(values, other)
+
+
 def paths_of(X: Any) -> list[str] | None:
     """The paths of videos, if X is a list of paths; else None."""
     if isinstance(X, str | os.PathLike):
@@ -187,6 +201,9 @@ def _is_number(text: str) -> bool:
 
 def _values_of(values: Any, name: str) -> Values:
     """The values of one feature of all videos."""
+    refuse_masked(values, name)
+    if values is None:
+        raise DataError(f"{name} is None: give the features of the videos, [videos, values], or their paths.")
     if hasattr(values, "toarray"):
         raise DataError(f"{name} is a sparse matrix, which is not supported: give {name}.toarray().")
     values = values.to_list() if hasattr(values, "to_list") else values  # a Series
@@ -217,8 +234,6 @@ def _as_array(values: Any, name: str) -> NDArray[np.float32] | None:
 
 
 def _floats(values: Any, name: str) -> NDArray[np.float32]:
-    if np.ma.is_masked(values):
-        raise DataError(f"{name} has masked values, which are not supported: fill them, as by {name}.filled(0).")
     try:
         array = np.asarray(values)
     except ValueError as error:

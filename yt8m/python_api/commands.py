@@ -26,6 +26,7 @@ from yt8m.python_api.loaded_model import Model, load
 from yt8m.python_api.results import EvaluationReport, ResultRows
 from yt8m.scoring import video_features
 from yt8m.scoring.model_input import Data
+from yt8m.scoring.table_input import holds_masked
 from yt8m.storage import copies, temporary
 from yt8m.tables.reading import find_column
 from yt8m.tables.sources.source import refuse_repeated_columns
@@ -56,7 +57,11 @@ def make_records(table: Any, out: Path, array: Any = None, **options: Any) -> di
 
     values = dict(table=table, out=out, array=array, **options)
     with _arguments("make-records", values) as (config,):
-        return records.summary_of(config)
+        summary = records.summary_of(config)
+        if not _lies_in_memory(table):
+            return summary
+        name = os.path.basename(config.table)  # of the file that the rows were written into
+        return {**summary, "understood": summary["understood"].replace(f"{name}: JSON lines; ", "table: ")}
 
 
 def inspect(data: Path | Sequence[Path], **options: Any) -> ResultRows:
@@ -247,6 +252,8 @@ def _arguments(command: str, values: Mapping[str, Any], operands: Sequence[str] 
         in_words_of_python(),
     ):
         folder = ""  # a read-only container may have none
+        if masked := next((name for name, value in values.items() if holds_masked(value)), ""):
+            raise UsageError(f"{masked} has masked values, which are not supported: fill them, as by array.filled(0).")
         if any(map(_lies_in_memory, values.values())):
             folder = stack.enter_context(copies.private_folder(copies.IN_MEMORY))
         with temporary.naming_tmpdir_if_full():

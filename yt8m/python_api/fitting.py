@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import reprlib
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from yt8m.command_line import flag_parsing, flags
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.named_figures import NamedFigures
+from yt8m.python_api import weights_of_classes
 from yt8m.python_api.call_scope import call_scope
 from yt8m.python_api.results import frame_of, html_of
 from yt8m.runs.opened_run import RunFiles
@@ -78,7 +80,10 @@ def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
             "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
         )
     with call_scope():
-        config, data = flags.training(command_line(flag_values))
+        with weights_of_classes.as_table(flag_values) as values:
+            config, data = flags.training(command_line(values))
+        if values.get("class_weights") is not flag_values.get("class_weights"):  # the run keeps the weights themselves
+            config = dataclasses.replace(config, model=dataclasses.replace(config.model, class_weights=""))
         if not config.data.data_pattern:
             raise UsageError("no data are named: give train_data_pattern, or data for short.")
         config, outcome = training_run.train(config, data)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from yt8m.errors import UsageError
 from yt8m.python_api.given_labels import labels_of, matrix_of
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.scoring.table_input import holds_masked
 from yt8m.tables.words.class_names import clean_name
 
 # Where a message on the argument `y` of a classifier names it, and the way out that a model does not have.
@@ -27,6 +28,8 @@ def with_labels(batches: Sequence[NumpyBatch], labels: Any, classes: Iterable[An
       labels: in any form that `Classifier.fit` takes: for each video its names; or 0 and 1 [N, C].
       classes: the C classes of the model, by names if labels are.
     """
+    if holds_masked(labels):
+        raise UsageError("labels has masked values: leave these videos out, or give 0 or 1.")
     matrix = labels_for_model(labels, list(classes))
     if (videos := sum(map(len, batches))) != len(matrix):
         raise UsageError(f"the data have {videos} videos, but labels has {len(matrix)}: give the labels of each.")

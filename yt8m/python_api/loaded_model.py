@@ -39,6 +39,7 @@ from yt8m.scoring import (
 from yt8m.scoring.evaluation_results import EvaluationResult
 from yt8m.scoring.model_input import Data, Videos, refuse_nan_in
 from yt8m.scoring.scorer import tags
+from yt8m.scoring.table_input import index_difference
 from yt8m.types import Closing
 
 _RESAMPLES = 200  # sets of videos that are drawn for intervals
@@ -69,7 +70,7 @@ class Model(Closing):
             {feature: array [videos, size] or [videos, frames, size], or for each video an array [frames, size]}. If the
             model takes one feature, its array need not be in a dict, and may be a DataFrame: its columns must be those
             of the training if the model was trained on a DataFrame, else they count by their place. The id of a video
-            is then the number of its row.
+            is then its label in the index of the DataFrame, or else the number of its row.
           top_k: number of classes for each video.
 
         Returns:
@@ -241,6 +242,8 @@ class Model(Closing):
         """The data as batches with labels, if they are arrays; else as they are."""
         arrays = self._scorer.takes.by_name(data)
         if isinstance(arrays, Mapping):
+            if difference := index_difference(data, labels, ("data", "labels")):
+                raise UsageError(difference)
             if labels is None:
                 raise UsageError("arrays have no labels: give the labels of the videos too, evaluate(data, labels).")
             from yt8m.python_api.labelled_arrays import with_labels  # few evaluations have arrays

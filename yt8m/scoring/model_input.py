@@ -16,7 +16,7 @@ from yt8m.records.batches import Records
 from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.record_parser import NumpyBatch, Raw
-from yt8m.scoring.table_input import of_table
+from yt8m.scoring.table_input import holds_masked, ids_of, of_table
 
 if TYPE_CHECKING:
     from yt8m.config.data_config import DataConfig
@@ -110,8 +110,10 @@ class ModelInput:
 
     def by_name(self, data: Any) -> Any:
         """An array, a list of arrays or a DataFrame by the name of the only feature; other data as they are."""
+        refuse_masked(data, "the data")
+        ids = ids_of(data)
         if not _is_array(data):
-            return data
+            return data if ids is None or not isinstance(data, Mapping) else ArraysWithIds(data, ids)
         names = list(self.format.sizes())
         if hasattr(data, "columns") and not isinstance(data := of_table(data, self.format.columns), np.ndarray):
             return data
@@ -121,7 +123,7 @@ class ModelInput:
                 f"the model takes {_describe_format(self.format)}; one array does not say which feature it is: give "
                 f"{{{arrays}}}."
             )
-        return {names[0]: data}
+        return {names[0]: data} if ids is None else ArraysWithIds({names[0]: data}, ids)
 
     def arranged(self, batch: NumpyBatch) -> NumpyBatch:
         """Returns a batch with the arrays that `Scorer.scores` takes.
@@ -175,12 +177,39 @@ def input_of(data: DataConfig, folder: str, *, is_own: bool) -> ModelInput:
     return ModelInput(folder, Takes(data).format, data.extractors, is_own, bool(data.reader))
 
 
+class ArraysWithIds(dict[str, Any]):
+    """{feature: values} of videos whose table names them.
+
+    Attributes:
+      ids: the id of each video, from the index of the table.
+    """
+
+    def __init__(self, arrays: Mapping[str, Any], ids: list[str]) -> None:
+        super().__init__(arrays)
+        self.ids = ids
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuses arrays with masked values, whose masks would be lost."""
+    if holds_masked(values):
+        raise UsageError(f"{name} has masked values, which are not supported: fill them, as by array.filled(0).")
+
+
 def batches_of(data: Any) -> Iterable[NumpyBatch]:
     """Turns a batch, an iterable of batches, or a dict of arrays by the names of the features into batches."""
+    if isinstance(data, ArraysWithIds):
+        return _with_ids(_split_arrays(data), data.ids)
     if isinstance(data, Mapping):
         return _split_arrays(data)
     is_batch_or_unfit = isinstance(data, NumpyBatch) or not isinstance(data, Iterable)
     return [_refuse_other_type(data)] if is_batch_or_unfit else map(_refuse_other_type, data)
+
+
+def _with_ids(batches: Iterable[NumpyBatch], ids: list[str]) -> Iterator[NumpyBatch]:
+    start = 0
+    for batch in batches:
+        yield dataclasses.replace(batch, ids=ids[start : start + len(batch)])
+        start += len(batch)
 
 
 def _is_array(data: Any) -> bool:
@@ -259,6 +288,7 @@ def refuse_nan_in(videos: Videos) -> None:
 
 def _as_fed(values: Any) -> Any:
     """Returns an array as a graph is fed with it: uint8 as it is, any other type as float32."""
+    refuse_masked(values, "an array of the batch")
     return values if values.dtype == np.uint8 else np.asarray(values, np.float32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,49 @@ def of_table(frame: Any, expected: Sequence[str] | None) -> NDArray[np.float32] 
         if columns
         else np.zeros((len(frame), 0), np.float32)
     )
+
+
+def index_of(values: Any) -> Any:
+    """The index of a DataFrame or a Series of pandas, or of the first one in a dict; None if there is none."""
+    if isinstance(values, Mapping) and not hasattr(values, "toarray"):
+        return next((index for each in values.values() if (index := index_of(each)) is not None), None)
+    index = getattr(values, "index", None)
+    return None if index is None or callable(index) else index
+
+
+def ids_of(values: Any) -> list[str] | None:
+    """The ids of videos, from the index of their table; None if it has none, or one that only counts the rows."""
+    index = index_of(values)
+    if index is None or type(index).__name__ == "RangeIndex" or getattr(index, "nlevels", 1) > 1:
+        return None
+    return list(map(str, index.tolist()))
+
+
+def index_difference(videos: Any, others: Any, names: tuple[str, str]) -> str:
+    """How the rows of two tables differ that are to belong together; empty if they do not, or if one has no index."""
+    first, second = index_of(videos), index_of(others)
+    if first is None or second is None or len(first) != len(second) or first.equals(second):
+        return ""
+    row = next((row for row, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1]), 0)
+    labels, table = names
+    return (
+        f"the indices of {labels} and {table} differ: row {row} is {first[row]!r} in {labels} and {second[row]!r} in "
+        f"{table}. Give {table}.loc[{labels}.index] if rows with the same index belong together, or {table}.to_numpy() "
+        "if they are in the same order."
+    )
+
+
+def holds_masked(values: Any, depth: int = 2) -> bool:
+    """Whether an array, or one in a list or a dict, has masked values: these would be taken for numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(values))
+    if isinstance(values, np.ndarray):
+        return values.dtype == object and any(holds_masked(item, depth - 1) for item in values.ravel().tolist())
+    if isinstance(values, Mapping):
+        return any(holds_masked(item, depth) for item in values.values())
+    if not isinstance(values, list | tuple) or not depth or isinstance(next(iter(values), 0), int | float | str):
+        return False
+    return any(holds_masked(item, depth - 1) for item in values)
 
 
 def column_difference(columns: Sequence[str], expected: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from yt8m import file_kinds
+from yt8m.errors import suggestion
 from yt8m.serving import docs_page
 from yt8m.serving.bodies import JSON, RECORDS, RefusedError, features_body, names_body, names_in
 from yt8m.serving.monitoring import Observed
@@ -338,6 +339,9 @@ def _count_ended(service: Service, ended: asyncio.Future[Any]) -> None:
         ended.exception()  # marks the exception as retrieved; otherwise asyncio would log it
 
 
+_QUERY = ("top_k", "id")  # the parameters of a query
+
+
 async def _read_request(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
     """Reads and checks a request; returns (content type, body, top_k)."""
     body, length = await _read_body(request, config.body_size, config, config.timeout)
@@ -353,6 +357,10 @@ async def _read_request(request: Request, config: ServeConfig) -> tuple[str, byt
             raise RefusedError(413, f"unpacked, the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
     elif body.startswith(_GZIP):
         raise RefusedError(415, "the body is compressed by gzip: add the header Content-Encoding: gzip.")
+    for name in request.query_params:
+        if name not in _QUERY:
+            end = suggestion(name, _QUERY, ".")
+            raise RefusedError(400, f"no query parameter is {name[:80]!r}; expected top_k, or id of a video{end}")
     top_k = request.query_params.get("top_k", str(config.top_k))
     if content_type not in (JSON, *RECORDS, FORM) and not content_type.startswith(VIDEO_TYPES):
         expected = ", ".join((JSON, *RECORDS, FORM, f"{VIDEO_TYPES}mp4"))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, create_model
 
+from yt8m.file_kinds import SAMPLE_BYTES, find_kind
 from yt8m.records import checksums, shards
 from yt8m.records.record_parser import first_unfit
 
@@ -33,6 +34,12 @@ _QUOTES = 64  # limit on quotation marks per video in JSON; two names of fields 
 # The largest light body in bytes: of JSON, and of records. YouTube-8M's video-level records have 5 kB.
 _LIGHT_JSON, _LIGHT_RECORDS = 32 << 10, 8 << 10
 _NAMES = re.compile(rb'\s*\{\s*"videos"\s*:\s*\[\s*"')  # the start of a JSON body whose videos are names
+
+
+_EXPECTED = (
+    "expected a serialized tf.train.Example or SequenceExample, a TFRecord file, a video, or, with Content-Type: "
+    f"{JSON}, features as JSON"
+)
 
 
 class BodyLimits(NamedTuple):
@@ -134,7 +141,7 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
     # A body of at most `max_fields` bytes cannot have more fields than that, so its fields need not be counted.
     fields, are_counted = 0, len(body) > limits.max_fields
     for number, record in enumerate(records):
-        with _refuse_unparsable(f"record {number}"):
+        with _refuse_unparsable(f"record {number}", record if record is body else b""):
             for size in shards.field_sizes(record) if are_counted else ():
                 fields += size
                 if fields > limits.max_fields:
@@ -144,11 +151,17 @@ def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def _refuse_unparsable(where: str) -> Iterator[None]:
-    """Turns a `ValueError` of the parser into a `RefusedError` that names the record by `where`."""
+def _refuse_unparsable(where: str, body: bytes) -> Iterator[None]:
+    """Turns a `ValueError` of the parser into a `RefusedError` that names the record by `where`.
+
+    Args:
+      body: the whole body, if it is to be one record: the message says what else it is, if its first bytes do.
+    """
     try:
         yield
     except ValueError as error:
+        if kind := find_kind(body[:SAMPLE_BYTES]):
+            raise RefusedError(400, f"the body is {kind.description}: {_EXPECTED}.") from error
         raise RefusedError(400, f"{where}: no tf.train.Example or SequenceExample: {error}.") from error
 
 
@@ -279,4 +292,6 @@ def _explain_fault(fault: Any, features: BodyFeatures, limits: BodyLimits) -> Re
     if fault["type"] in ("too_long", "too_short") and len(location) == (4 if has_frames else 3):
         size = context.get("max_length", context.get("min_length"))
         return RefusedError(400, f"{path}: {count} numbers; the model takes {size}.")
+    if fault["type"] == "extra_forbidden" and len(location) == 3 and features.sizes:
+        return RefusedError(400, f"{path}: the model has no such feature; expected {features.names}, and perhaps id.")
     return RefusedError(400, f"{path}: {fault['msg']}.")
