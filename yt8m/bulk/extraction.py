@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from yt8m import terminal
 from yt8m.bulk.beam_runs import BeamJob, ShardFn, check_options, run_tasks
 from yt8m.bulk.bulk_config import Done, ExtractBulk
 from yt8m.datasets import extract
@@ -53,9 +52,7 @@ def run(config: ExtractBulk, extractor_settings: Mapping[str, Any], beam_words: 
       UsageError, RunError: see `extract.make` and `run_tasks`.
     """
     check_options(config.runner, config.workers, beam_words)
-    extraction = _DistributedExtraction(config, extractor_settings, beam_words)
-    summaries = extraction.run()
-    terminal.print_json({"understood": extraction.understood, "levels": summaries})
+    _DistributedExtraction(config, extractor_settings, beam_words).run()
     return 0
 
 

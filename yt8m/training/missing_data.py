@@ -25,11 +25,11 @@ def flags_of_own_data() -> list[str]:
     return [run_dir.flag_at(path) for path in dict.fromkeys(described) if path != "data.data_pattern"]
 
 
-def refuse(config: TrainConfig, named: Collection[str] = ()) -> None:
+def refuse(config: TrainConfig, typed: Collection[str] = ()) -> None:
     """Raises `UsageError` unless a training that names no data is a bare one, or one that goes on with sample data.
 
     Args:
-      named: flags that the user gave, also if their values are the defaults.
+      typed: flags that the user gave, also if their values are the defaults.
     """
     saved = run_dir.read(config.train_dir) if config.train_dir else None
     if saved is not None and is_sample_data(saved.config.data):
@@ -39,9 +39,9 @@ def refuse(config: TrainConfig, named: Collection[str] = ()) -> None:
             f"--train_data_pattern is missing: {config.train_dir} has a run that was trained on "
             f"{saved.config.data.data_pattern}; name the files again (--data for short), or another folder."
         )
-    changed = {*map(run_dir.flag_at, options.changed(config)), *named}
-    if given := [flag for flag in flags_of_own_data() if flag in changed]:
+    changed = {*map(run_dir.flag_at, options.changed(config)), *typed}
+    if own_flags := [flag for flag in flags_of_own_data() if flag in changed]:
         raise UsageError(
-            f"--train_data_pattern is missing (--data for short): name the files to train on beside --{given[0]}. Only "
-            "a bare training takes the sample data; `yt8m sample-data --out=data` makes some to name."
+            f"--train_data_pattern is missing (--data for short): name the files to train on beside --{own_flags[0]}. "
+            "Only a bare training takes the sample data; `yt8m sample-data --out=data` makes some to name."
         )

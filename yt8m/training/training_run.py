@@ -33,9 +33,8 @@ from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
 from yt8m.runs import best_checkpoint
 from yt8m.runs.default_data import default_to_sample_data, is_sample_data
-from yt8m.runs.opened_run import RunFiles
 from yt8m.storage import copies
-from yt8m.training import length_advice, missing_data, own_data_batch, splits, training_workload
+from yt8m.training import final_figures, length_advice, missing_data, own_data_batch, splits, training_workload
 from yt8m.training.search import outcome as search_outcome
 from yt8m.video.workload import Workload
 
@@ -224,22 +223,8 @@ def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
             print("\n".join(search_outcome.origin_lines(config)), flush=True)
         print(_describe_results(config, outcome.global_step), flush=True)
         if config.json:
-            terminal.print_json(_final_figures(config, outcome))
+            terminal.print_json(final_figures.of_training(config, outcome))
     return outcome.exit_code
-
-
-def _final_figures(config: TrainConfig, outcome: runner.Outcome) -> dict[str, Any]:
-    """What --json prints of a training: its last lines of metrics.jsonl, and the figures of the choice of its model."""
-    files = RunFiles(config.train_dir)
-    lines = {"figures": files.training_lines, "validation": files.validation_lines}
-    return {
-        "train_dir": config.train_dir,
-        "status": str(outcome.status),
-        "step": outcome.global_step,
-        "model": config.model.model,
-        **{name: dict(rows[-1]) if rows else None for name, rows in lines.items()},
-        "choice": dict(config.search.quoted) or None,
-    }
 
 
 def _show_choice(config: TrainConfig) -> None:

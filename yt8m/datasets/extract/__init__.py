@@ -52,8 +52,8 @@ REPORT = "extract.jsonl"  # the file in --out that lists the videos that were le
 _ROWS_AT_ONCE = 8192  # number of rows of the table that are read at a time
 
 
-def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
-    """Makes the records, or only fetches the weights if --fetch_weights is set; returns the exit status.
+def run(config: ExtractConfig, settings: Mapping[str, Any]) -> None:
+    """Makes the records, or only fetches the weights if --fetch_weights is set.
 
     Args:
       settings: {name of a flag of an extractor: value}, for the flags that the user gave.
@@ -69,7 +69,6 @@ def run(config: ExtractConfig, settings: Mapping[str, Any]) -> int:
                 print(f"{name} {field}: {path}, sha256 {files.sha256[field]}")
     else:
         make(config, chosen_extractors)
-    return 0
 
 
 def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, Any]:
@@ -82,14 +81,12 @@ def make(config: ExtractConfig, chosen: Sequence[ChosenExtractor]) -> dict[str, 
     """
     extraction = Extraction(config, chosen)
     if config.dry_run:
-        understood = "\n".join([extraction.understood, *extraction.describe_missing()])
-        print(understood)
-        terminal.print_json({"understood": understood})
-        return {"understood": understood}
+        facts = {"understood": "\n".join([extraction.understood, *extraction.describe_missing()])}
+        print(facts["understood"])
+        terminal.print_json(facts)
+        return facts
     print(extraction.understood, file=sys.stderr)
-    summaries = extraction.run()
-    terminal.print_json({"understood": extraction.understood, "levels": summaries})
-    return summaries
+    return extraction.run()
 
 
 def choose(names: Sequence[str], flags: Mapping[str, Any]) -> list[ChosenExtractor]:
@@ -249,6 +246,7 @@ class Extraction:
         for level, output in outputs.items():
             print_summary(summaries[level], config.out, level, output.progress.formats())
         self._print_notes(journal)
+        terminal.print_json({"understood": self.understood, "levels": summaries})
         return summaries
 
     def _hash_inputs(self) -> str:
@@ -365,8 +363,7 @@ class Extraction:
 
     def _write_report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:
-            for line in self._report_lines(journal):
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in self._report_lines(journal))
 
     def _print_notes(self, journal: Journal) -> None:
         """Prints how many videos were left out or are unusual, and how many files of a folder were skipped."""
