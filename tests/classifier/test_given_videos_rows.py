@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import yt8m
-from yt8m.classifier.data_errors import DataError
+from yt8m.python_api.data_errors import DataError
 
 FEW_STEPS = {"max_steps": 5, "batch_size": 32, "base_learning_rate": 0.1}
 QUICK: dict[str, Any] = dict(model="LogisticModel", options=FEW_STEPS)
