@@ -73,6 +73,7 @@ def test_planted_errors_are_found_and_mended(tmp_path: pathlib.Path, capsys: pyt
     assert cli.call("audit", words) == 0
     text = capsys.readouterr().out
     assert "24 videos, 960 cells" in text
+    assert (out / "classes.csv").read_text().startswith("finding,class,other,split,cells,value")
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["videos"], summary["cells"]) == (FILMS, FILMS * SECONDS)
     with (out / "decisions.csv").open() as file:

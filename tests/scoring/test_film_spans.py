@@ -118,6 +118,11 @@ def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: p
         found["batch"] = model.spans([batch])
         by_name = model.spans({feature: batch.features[feature]})
         assert model.spans(batch.features[feature]) == by_name  # the run has one feature
+        assert model.spans(batch.features[feature], frames_per_second=1) == by_name
+        with pytest.raises(UsageError, match=r"frames_per_second=4: the model finds spans in features of 1 frames"):
+            model.spans(batch.features[feature], frames_per_second=4)
+        with pytest.raises(UsageError, match="max_frames: settings of video files, but the data are none"):
+            model.spans(pattern, max_frames=20)
         with pytest.raises(UsageError, match=r"video v16 \(row 0\) holds NaN"):
             model.spans(dataclasses.replace(batch, features={feature: np.full((8, 60, 6), np.nan, np.float32)}))
     with yt8m.load(onnx_of(evaluated)) as onnx:
@@ -184,10 +189,9 @@ def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
         path = evaluated / "export.csv"
         assert cli.call("predict", [f"--model={model}", f"--spans={path}", data]) == 0
         assert [[row[name] for name in columns] for row in csv.DictReader(path.open())] == expected
-    # The export at the end of the training, before spans were evaluated, has the grid of the training.
+    # The export at the end of the training, before spans were evaluated, has got what the evaluation chose.
     (first,) = (evaluated / "run" / "export").iterdir()
-    written = json.loads((first / "spans.json").read_text())
-    assert (written["segment_size"], written["frames_per_second"], set(written["thresholds"])) == (CELL, 1.0, {0.5})
+    assert (first / "spans.json").read_bytes() == (evaluated / "run" / "eval" / "spans.json").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -212,6 +216,37 @@ def test_a_choice_at_another_step_is_said(evaluated: pathlib.Path, caplog: pytes
     other.write_text(json.dumps({**json.loads((evaluated / "run" / "eval" / "spans.json").read_text()), "step": 1}))
     predict(evaluated, "x.csv", f"--spans_from={other}")
     assert "chosen at step 1, and the weights are of step" in caplog.text
+
+
+def test_an_export_of_before_the_choice_is_said(
+    evaluated: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An export elsewhere has the grid of the training, and 0.5."""
+    shutil.copytree(evaluated / "run", tmp_path / "run", ignore=shutil.ignore_patterns("eval", "export"))
+    assert cli.call("export", [f"--train_dir={tmp_path}/run", f"--out={tmp_path}/e"]) == 0
+    written = json.loads((tmp_path / "e/spans.json").read_text())
+    assert (written["segment_size"], written["frames_per_second"], set(written["thresholds"])) == (CELL, 1.0, {0.5})
+    data = f"{evaluated}/data/frame/validate/*.tfrecord"
+    assert cli.call("predict", [f"--model={tmp_path}/e", f"--spans={tmp_path}/found.csv", data]) == 0
+    assert "written before how spans are joined was chosen" in caplog.text
+
+
+def test_one_video_has_figures_and_no_interval(
+    evaluated: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = evaluated.glob("data/frame/validate/*.tfrecord")
+    write_shard(tmp_path / "validate.tfrecord", list(read_shard(path))[:1])
+    shutil.copy(path.with_name("manifest.json"), tmp_path)
+    shutil.copytree(evaluated / "run", tmp_path / "run", ignore=shutil.ignore_patterns("eval"))
+    words = [f"--train_dir={tmp_path}/run", f"--eval_data_pattern={tmp_path}/*.tfrecord", "--spans", "--report"]
+    assert cli.call("eval", [*words, "--json"]) == 0
+    out, err = capsys.readouterr()
+    value, low, high = json.loads(out)["mAP@0.5"]
+    assert (0 <= value <= 1, low, high) == (True, None, None)
+    assert "without an interval" in err
+    assert " to " not in next(line for line in err.splitlines() if "mAP@0.5" in line)
+    page = (tmp_path / "run/eval/spans.html").read_text()
+    assert "nan" not in page
 
 
 def test_unfit_values_count_as_0_if_the_policy_of_the_run_or_the_evaluation_says_so(
@@ -261,6 +296,10 @@ def test_records_of_another_rate_are_refused(
                     loaded.spans(source)
     assert cli.call("eval", [f"--train_dir={run}", f"--eval_data_pattern={data}", "--spans"]) == 2
     assert "the records have 2 frames per second" in capsys.readouterr().err
+    infer = ["infer", f"--model={run}", f"--data={data}", "--spans", f"--out={tmp_path}/bulk"]
+    with pytest.raises(UsageError, match=message):
+        cli.call("bulk", infer)
+    assert not (tmp_path / "bulk").exists(), "nothing has begun"
     chosen = [f"--model={run}", f"--data={data}", f"--out={tmp_path}/next.csv"]
     with pytest.raises(UsageError, match=message):
         cli.call("select", chosen)

@@ -75,6 +75,11 @@ def test_spans_are_those_of_predict(span_run: pathlib.Path) -> None:
                 [row[4] for row in sorted(rows_of(answer))], [row[4] for row in sorted(expected)], atol=1e-5
             )
             assert {video["seconds"] for video in answer["videos"]} == {SECONDS}
+            assert {video["frames_per_second"] for video in answer["videos"]} == {1.0}
+        assert request(service, "/spans", *bodies[1], query="frames_per_second=1")[0] == 200
+        for stated, message in (("25", "frames_per_second=25: the model finds spans in features of 1 "), ("x", "'x'")):
+            status, answer = request(service, "/spans", *bodies[1], query=f"frames_per_second={stated}")
+            assert (status, message in answer["error"]) == (400, True)
         status, answer = request(service, "/spans", JSON, b"{}")
         assert (status, "videos" in answer["error"]) == (400, True)
         described = request(service, "/openapi.json", JSON, b"", "GET")[1]["paths"]["/spans"]["post"]

@@ -71,6 +71,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     config, weights, step = _fix_checkpoint(config)
     data = open_data(config.data, manifest=config.manifest)
     shards, expected = _tasks_of_shards(config, data.files), data.manifest
+    if isinstance(config, InferBulk) and config.spans:
+        shard_work.refuse_unfit_for_spans(config, data)
     if isinstance(config, EvalBulk):
         label_check.warn(data)
         saved = run_dir.read(config.model) if run_dir.is_run(config.model) else None

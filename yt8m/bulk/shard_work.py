@@ -37,7 +37,7 @@ from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
 from yt8m.records.span_files import VideoSpans
 from yt8m.scoring import EvaluationSettings, span_finder
-from yt8m.scoring.film_spans import joining_for
+from yt8m.scoring.film_spans import joining_for, refuse_unfit_records
 from yt8m.scoring.graph_scorer import Evaluation, GraphScorer, refuse_damage
 from yt8m.scoring.inference import new_segment_ranking, segment_reader
 from yt8m.scoring.model_input import OTHER_RANGES, Videos
@@ -228,6 +228,12 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
         # The outcome is written first: whoever finds the file of the predictions must also find the outcome.
         state_files.write(_outcome_path(config, shard), done._asdict())
     return done
+
+
+def refuse_unfit_for_spans(config: InferBulk, data: OpenedData) -> None:
+    """Refuses data in which the model cannot find spans, before a worker starts."""
+    with scoring.open(config.model, config.checkpoint, trust_code=config.trust_code) as scorer:
+        refuse_unfit_records(scorer, data, joining_for(scorer, config.spans_from))
 
 
 def _write_spans(file: IO[str], loaded: _LoadedModel, config: InferBulk, path: str, bad: list[DamagedError]) -> int:

@@ -67,6 +67,7 @@ class CellAudit(LabelAudit):
 
     tables: ClassVar[Mapping[str, str]] = {"Labels": ISSUES, "Classes": CLASSES}
     noun: ClassVar[str] = "films"
+    unit: ClassVar[str] = "cells"
 
     def _film_of(self, video: str) -> str:
         return audited_cells.film_of(video)

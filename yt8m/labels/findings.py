@@ -24,6 +24,7 @@ from yt8m.records.vocabulary import Vocabulary
 
 HEADER = ("rank", "video", "class", "kind", "chance")
 ANSWERS = {True: "yes", False: "no", None: ""}  # {Decision.is_right: its text in a table}
+_UNIT = "videos"  # what is counted in the column and in the texts below, unless the labels are of cells
 CLASS_HEADER = ("finding", "class", "other", "split", "videos", "value")
 TOGETHER, APART, CONFUSED, FEW = "always together", "hardly ever together", "not told apart", "too few videos"
 # TOGETHER: of the videos of each of the two classes, at least this share has the other class.
@@ -327,10 +328,21 @@ def _find_few(scores: FoldScores, videos: AuditedVideos, texts: Sequence[str]) -
             yield ClassFinding(FEW, texts[label], "", name, int(counts[label]), np.nan)
 
 
-def write_odd_classes(path: str, findings: Sequence[ClassFinding]) -> None:
-    """Writes the findings as `classes.csv`, with the columns of `CLASS_HEADER`; a value of nan is an empty cell."""
+def write_odd_classes(path: str, findings: Sequence[ClassFinding], unit: str = _UNIT) -> None:
+    """Writes the findings as `classes.csv`, with the columns of `CLASS_HEADER`; a value of nan is an empty cell.
+
+    Args:
+      unit: what has the labels, such as videos.
+    """
     rows = []
     for each in findings:
         value = "" if np.isnan(each.value) else f"{each.value:.4f}"
-        rows.append([each.finding, *map(spreadsheet_text, (each.label, each.other, each.split)), each.videos, value])
-    write_table(path, CLASS_HEADER, rows)
+        rows.append(
+            [
+                each.finding.replace(_UNIT, unit),
+                *map(spreadsheet_text, (each.label, each.other, each.split)),
+                each.videos,
+                value,
+            ]
+        )
+    write_table(path, [column.replace(_UNIT, unit) for column in CLASS_HEADER], rows)

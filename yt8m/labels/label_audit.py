@@ -58,6 +58,7 @@ _NUMBER_COLUMNS = (
     "chance",
     "similarity",
     "videos",
+    "cells",
     "value",
     "start",
     "end",
@@ -126,10 +127,12 @@ class LabelAudit:
     Attributes:
       tables: {heading on the page: name of the file}.
       noun: what stays in one fold.
+      unit: what has the labels.
     """
 
     tables: ClassVar[Mapping[str, str]] = {"Labels": ISSUES, "Copies": COPIES, "Classes": CLASSES}
     noun: ClassVar[str] = "videos"
+    unit: ClassVar[str] = "videos"
 
     def __init__(self, config: AuditConfig, training: TrainConfig, data: OpenedData) -> None:
         """Nothing is read or written before `run`; the arguments are those of the function `run`."""
@@ -151,7 +154,7 @@ class LabelAudit:
         scores = folds.join_folds(self._load_or_score_folds(videos))
         names = self._data.vocabulary.shown(self._training.data.num_classes)
         odd_classes = findings.find_odd_classes(scores, videos, names)
-        findings.write_odd_classes(self._path(CLASSES), odd_classes)
+        findings.write_odd_classes(self._path(CLASSES), odd_classes, self.unit)
         summary = self._write_issues(videos, scores, findings.estimate_noise(scores), names)
         summary |= self._summarise_copies(pairs, videos, video_copies.seen_in_training(pairs, videos, digests))
         summary |= {"findings on classes": len(odd_classes)}
@@ -216,7 +219,9 @@ class LabelAudit:
             writer = VectorWriter(file)
             videos = self._folds.write(records, groups, writer.add)
         if not writer.num_labels:
-            raise UsageError(f"--data={self._config.data}: none of the {len(videos.ids)} videos has a label to audit.")
+            raise UsageError(
+                f"--data={self._config.data}: none of the {len(videos.ids)} {self.unit} has a label to audit."
+            )
         digests = writer.digests()
         video_copies.write_pairs(self._in_work(_PAIRS), video_copies.exact_copies(digests), digests)
         folds.write_videos(path, videos)
@@ -291,7 +296,7 @@ class LabelAudit:
         for fold in range(self._config.folds):
             indices = videos.of_fold(fold)
             if fold in unscored:
-                logging.info("fold %d of %d: %d videos", fold + 1, self._config.folds, len(indices))
+                logging.info("fold %d of %d: %d %s", fold + 1, self._config.folds, len(indices), self.unit)
                 config = self._config_of_training(
                     self._folds.others(fold), f"model{fold}", len(videos.ids) - len(indices)
                 )

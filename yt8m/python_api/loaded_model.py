@@ -343,6 +343,8 @@ class Model(Closing):
           spans_from: the file `eval/spans.json` that `yt8m eval --spans` wrote; by default that of the run. Without it,
             a class is shown where its score reaches 0.5.
           extractors: of video files, as in `predict_video`; so are `trust_code`, `max_bad_packets` and `settings`.
+            Arrays have no rate: their frames count as those of the model. `frames_per_second`, the only setting that
+            may be given with them or with records, is compared with that.
 
         Returns:
           A row for each span: `video`, `start` and `end` in seconds, `class` (its name), `index` and `score`, the mean
@@ -359,6 +361,11 @@ class Model(Closing):
         videos = [storage.expanded(path) for path in video_features.video_paths_in(data)]
         if not videos:
             joining = film_spans.joining_for(self._scorer, rule_path)
+            if "frames_per_second" in settings:
+                film_spans.refuse_stated_rate(settings.pop("frames_per_second"), joining)
+            if settings or extractors:
+                names = ", ".join([*settings, *(["extractors"] if extractors else [])])
+                raise UsageError(f"{names}: settings of video files, but the data are none; leave them out.")
             spans = span_finder.in_data(self._scorer, joining, cast(Data, data))
             return ResultRows("spans", list(span_finder.as_rows(spans, self.vocabulary.name)), span_finder.COLUMNS)
         with (

@@ -55,6 +55,7 @@ class VideoSpans(NamedTuple):
     Attributes:
       split: the split of the records that have the video, such as `train`; empty if nothing says it.
       seen: where people have looked for spans; None for spans of a model.
+      per_second: frames per second of the features, by which the times of spans of a model were counted; else 0.
     """
 
     video: str
@@ -62,6 +63,7 @@ class VideoSpans(NamedTuple):
     spans: Sequence[FoundSpan]
     split: str = ""
     seen: Seen | None = None
+    per_second: float = 0.0
 
     @property
     def is_partly_seen(self) -> bool:

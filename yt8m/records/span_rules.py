@@ -62,6 +62,11 @@ class SpanRule(NamedTuple):
     rule: Mapping[str, float]
     thresholds: Sequence[float]
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is that of an export whose run had chosen nothing yet."""
+        return dict(self.rule) == USUAL_RULE and set(self.thresholds) == {USUAL_THRESHOLD}
+
 
 def path_in_run(folder: str) -> str:
     """The path of the file of a run."""

@@ -101,13 +101,18 @@ def write(
         rows = [_row(span, names, files, pool) for span in worst]
     text = templates.render(
         "spans.html.jinja",
-        figures=[(name, *(f"{number:.3f}" for number in values)) for name, values in figures.items()],
+        figures=[(name, f"{value:.3f}", interval_text(low, high)) for name, (value, low, high) in figures.items()],
         classes=[(name, f"{value:.3f}") for name, value in classes],
         worst=rows,
         links=links,
         films=[(film.video, timeline_page.format_time(film.seconds), _bars(film, names)) for film in shown_films],
     )
     storage.write(path, text)
+
+
+def interval_text(low: float, high: float) -> str:
+    """The ends of an interval; a dash if there is none."""
+    return f"{low:.3f} to {high:.3f}" if low <= high else "-"
 
 
 def _is_video(address: str) -> bool:

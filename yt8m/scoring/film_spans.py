@@ -94,6 +94,12 @@ def joining_for(scorer: Scorer, path: str = "", per_second: float = 0.0) -> Join
             "%s was chosen at step %d, and the weights are of step %d: choose again by yt8m eval --spans",
             *(path, rule.step, scorer.step),
         )
+    if rule.is_usual:
+        logging.warning(
+            "%s was written before how spans are joined was chosen: a class is shown where its score reaches 0.5. Name "
+            "the eval/spans.json of the run by --spans_from, or export the run again after yt8m eval --spans",
+            path,
+        )
     logging.info("spans are joined as %s says", path)
     return joining
 
@@ -134,11 +140,19 @@ def default_joining(scorer: Scorer, per_second: float = 0.0) -> Joining:
 
 
 def write(folder: str, joining: Joining, step: int, others: Mapping[str, Any]) -> None:
-    """Writes the file of a run; `others` says what the figures are, and on which videos the rule was chosen."""
+    """Writes the file of a run, and that of its export of this step.
+
+    Args:
+      others: what the figures are, and on which videos the rule was chosen.
+    """
     grid = joining.frames, joining.context, joining.per_second
     rule = span_rules.SpanRule(step, *grid, joining.rule._asdict(), joining.thresholds.tolist())
+    text = span_rules.text_of(rule, others)
     storage.makedirs(storage.join(folder, "eval"))
-    storage.write(span_rules.path_in_run(folder), span_rules.text_of(rule, others))
+    storage.write(span_rules.path_in_run(folder), text)
+    export = storage.join(folder, "export", str(step), span_rules.NAME)
+    if storage.exists(export):  # the training wrote it before anything was chosen
+        storage.write(export, text)
 
 
 def score_cells(scorer: Scorer, frames: NDArray[np.float32], joining: Joining) -> NDArray[np.float32]:
@@ -168,6 +182,26 @@ def refuse_other_rate(data: OpenedData, joining: Joining) -> None:
         )
 
 
+def refuse_stated_rate(stated: str | float, joining: Joining) -> None:
+    """Refuses features that are said to have another number of frames per second than those of the model."""
+    try:
+        rate = float(stated)
+    except ValueError:
+        raise UsageError(f"frames_per_second is {str(stated)[:40]!r}; expected a number.") from None
+    if not abs(rate - joining.per_second) <= _ROUNDING * joining.per_second:
+        raise UsageError(
+            f"frames_per_second={rate:g}: the model finds spans in features of {joining.per_second:g} frames per "
+            "second; compute the features at that rate, or train a model on such features."
+        )
+
+
+def refuse_unfit_records(scorer: Scorer, data: OpenedData, joining: Joining) -> None:
+    """Refuses records in which a model cannot find spans, before any of them is read."""
+    if not scorer.takes.has_frames or scorer.takes.has_own_reader:
+        raise UsageError(f"{scorer.path} takes no records of frames as they are stored, so it cannot find spans.")
+    refuse_other_rate(data, joining)
+
+
 def frames_of_records(
     scorer: Scorer, data: OpenedData, joining: Joining, nan_policy: str = "refuse"
 ) -> Iterator[tuple[str, NDArray[np.float32], Raw]]:
@@ -175,9 +209,7 @@ def frames_of_records(
 
     Values that are NaN, infinite or too large count as 0 if `nan_policy` or that of the training is "zero".
     """
-    if not scorer.takes.has_frames or scorer.takes.has_own_reader:
-        raise UsageError(f"{scorer.path} takes no records of frames as they are stored, so it cannot find spans.")
-    refuse_other_rate(data, joining)
+    refuse_unfit_records(scorer, data, joining)
     records = read_records(data, batch_size=1, num_classes=scorer.num_classes, max_frames=_MOST_FRAMES)
     zeroes_unfit = "zero" in (nan_policy, scorer.training_data.nan_policy)
     records = dataclasses.replace(records, allows_unfit=zeroes_unfit)

@@ -137,7 +137,8 @@ def _as_json(
 ) -> dict[str, Any]:
     means = by_class.aps.mean(axis=1).tolist()
     aps = dict(zip(map(names.name, by_class.classes.tolist()), means, strict=True))
-    return {name: list(values) for name, values in figures.items()} | {"AP of classes": aps}
+    finite = {name: [None if number != number else number for number in values] for name, values in figures.items()}
+    return {**finite, "AP of classes": aps}
 
 
 def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
@@ -192,7 +193,12 @@ def compared(spans: Sequence[Any], cells: ScoredCells) -> MatchedSpans:
 
 
 def figures_with_intervals(matched: MatchedSpans, videos: int, seed: int = 0) -> dict[str, tuple[float, float, float]]:
-    """{name of a figure: (value, ends of its 95 % interval)}; the intervals come from resampled videos."""
+    """{name of a figure: (value, ends of its 95 % interval)}; the intervals come from resampled videos.
+
+    A single video gives no interval: its ends are nan.
+    """
+    if videos < 2:
+        return {name: (value, np.nan, np.nan) for name, value in _by_name(matched.figures()).items()}
     draws = np.random.default_rng(seed).multinomial(videos, np.full(videos, 1 / videos), _RESAMPLES)
     resampled = [_by_name(matched.figures(counts)) for counts in draws]
     figures = {}
@@ -211,7 +217,8 @@ def _print(
     figures: dict[str, tuple[float, float, float]], by_class: SpanFigures, names: Vocabulary, joining: Joining
 ) -> None:
     rows: list[Any] = [
-        (name, f"{value:.3f}", f"{low:.3f} to {high:.3f}") for name, (value, low, high) in figures.items()
+        (name, f"{value:.3f}", f"{low:.3f} to {high:.3f}" if low == low else "-")
+        for name, (value, low, high) in figures.items()
     ]
     terminal.print_table(["spans", "value", "95 % interval"], rows)
     rule = joining.rule

@@ -32,7 +32,8 @@ def in_data(scorer: Scorer, joining: Joining, data: Data) -> Iterator[VideoSpans
         frames = (pair for batch in batches for pair in frames_of_batch(scorer, _checked(batch)))
     for name, values in frames:
         seconds = len(values) / joining.per_second
-        yield VideoSpans(name, seconds, joining.spans(score_cells(scorer, values, joining), seconds))
+        spans = joining.spans(score_cells(scorer, values, joining), seconds)
+        yield VideoSpans(name, seconds, spans, per_second=joining.per_second)
 
 
 def _checked(batch: NumpyBatch) -> NumpyBatch:
@@ -52,7 +53,8 @@ def of_features(scorer: Scorer, joining: Joining, source: VideoFeatures, path: s
     """The spans of a video file, from its features."""
     frames = source.joined(scorer.takes, features.arrays)
     seconds = len(frames) / source.per_second
-    return VideoSpans(path, seconds, joining.spans(score_cells(scorer, frames, joining), seconds))
+    spans = joining.spans(score_cells(scorer, frames, joining), seconds)
+    return VideoSpans(path, seconds, spans, per_second=source.per_second)
 
 
 def as_rows(videos: Iterator[VideoSpans], name_of: Any) -> Iterator[dict[str, Any]]:

@@ -88,10 +88,15 @@ class SpanOfClass(PredictedClass):
 
 
 class VideoWithSpans(_Answer):
-    """The spans of a video of some seconds, by their starts; `id` as in the answer of /predict."""
+    """The spans of a video of some seconds, by their starts; `id` as in the answer of /predict.
+
+    Times are counted by `frames_per_second`: of records and features in a body that of the model, unless the request
+    says another one, which is refused (/spans?frames_per_second=N).
+    """
 
     id: str
     seconds: float
+    frames_per_second: float
     spans: list[SpanOfClass]
 
 
@@ -329,7 +334,8 @@ def _begin(service: Service, request: Request, content_type: str, body: bytearra
 
 def _begin_spans(service: Service, request: Request, content_type: str, body: bytearray) -> asyncio.Future[Any]:
     """Begins to find the spans in a body, whatever it holds."""
-    return service.begin_spans(content_type, body, _uploads(service, request, content_type, body))
+    rate = request.query_params.get("frames_per_second", "")
+    return service.begin_spans(content_type, body, _uploads(service, request, content_type, body), rate)
 
 
 def _count_ended(service: Service, ended: asyncio.Future[Any]) -> None:

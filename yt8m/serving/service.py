@@ -268,20 +268,24 @@ class Service:
             return self.video_scorer.score(uploads, extracted)
 
     def begin_spans(
-        self, content_type: str, body: bytes | bytearray, uploads: Sequence[Upload]
+        self, content_type: str, body: bytes | bytearray, uploads: Sequence[Upload], stated_rate: str = ""
     ) -> asyncio.Future[list[VideoSpans]]:
-        """Begins to find the spans in a body, or in video files if there are some; see `begin` for the future."""
+        """Begins to find the spans in a body, or in video files if there are some; see `begin` for the future.
+
+        Args:
+          stated_rate: frames per second of the features in the body, as the request says it; empty if it does not.
+        """
         if uploads:
             self.video_scorer.refuse_unfit(uploads)
             return asyncio.create_task(self._find_spans_in_videos(uploads))
-        return asyncio.create_task(self._find_spans(content_type, body))
+        return asyncio.create_task(self._find_spans(content_type, body, stated_rate))
 
-    async def _find_spans(self, content_type: str, body: bytes | bytearray) -> list[VideoSpans]:
+    async def _find_spans(self, content_type: str, body: bytes | bytearray, stated_rate: str) -> list[VideoSpans]:
         if bodies.is_light(content_type, body):
             parsed = bodies.parse_body(content_type, bytes(body), self.features, self.limits)
         else:
             parsed = await self._parsers.parse(content_type, body)
-        return await _finish(self._thread, lambda: self._spans.of_parsed(parsed))
+        return await _finish(self._thread, lambda: self._spans.of_parsed(parsed, stated_rate))
 
     async def _find_spans_in_videos(self, uploads: Sequence[Upload]) -> list[VideoSpans]:
         extracted = await _finish(self._video_thread, lambda: self.video_scorer.extract(uploads))

@@ -13,7 +13,7 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import DamagedError
 from yt8m.records.span_files import VideoSpans
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.scoring import Scorer, span_finder
+from yt8m.scoring import Scorer, film_spans, span_finder
 from yt8m.scoring.film_spans import Joining, joining_for
 from yt8m.scoring.video_features import VideoFeatures
 from yt8m.serving.bodies import Parsed, RefusedError
@@ -38,9 +38,15 @@ class SpanService:
             self._joinings[per_second] = joining_for(self._scorer, self._spans_from, per_second)
         return self._joinings[per_second]
 
-    def of_parsed(self, parsed: Parsed) -> list[VideoSpans]:
-        """The spans of each video in a body of records or JSON."""
+    def of_parsed(self, parsed: Parsed, stated_rate: str = "") -> list[VideoSpans]:
+        """The spans of each video in a body of records or JSON, which has no rate of its own.
+
+        Args:
+          stated_rate: the frames per second that the request says they have; empty if it does not.
+        """
         try:
+            if stated_rate:
+                film_spans.refuse_stated_rate(stated_rate, self._joining())
             batch = self._batch_of(parsed)
             return list(span_finder.in_data(self._scorer, self._joining(), [batch]))
         except DamagedError as error:
@@ -78,6 +84,7 @@ def content_of(videos: Sequence[VideoSpans], names: Vocabulary) -> dict[str, Any
             {
                 "id": video.video,
                 "seconds": video.seconds,
+                "frames_per_second": video.per_second,
                 "spans": [
                     {
                         "start": span.start,

@@ -50,6 +50,7 @@ class MergedSpans(NamedTuple):
       source: a row for each video, whose column `SPANS` has its spans.
       spans: number of spans.
       are_clips: whether the spans seem to be clips of longer videos, which nobody has seen to their end.
+      in_parts: number of videos of which an export names the parts that alone people have looked at.
     """
 
     source: MemorySource
@@ -57,6 +58,7 @@ class MergedSpans(NamedTuple):
     spans: int
     is_scattered: bool
     are_clips: bool
+    in_parts: int
 
 
 class Reading(NamedTuple):
@@ -259,7 +261,8 @@ class _SpanMerger(Merger):
                 SECONDS: self._seconds,
             }
         )
-        return MergedSpans(source, self._rows, number, self._is_scattered, self._are_clips())
+        in_parts = sum(bool(seen_parts.get(name)) for name in self._place)
+        return MergedSpans(source, self._rows, number, self._is_scattered, self._are_clips(), in_parts)
 
     def _are_clips(self) -> bool:
         """Whether the columns are those of AudioSet or of `yt8m select`, or ids of YouTube with clips of one length."""

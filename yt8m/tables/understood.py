@@ -102,7 +102,7 @@ class UnderstoodTable:
             side_columns.refuse_unread_labels(source.path, roles, facts, self._label_names)
         self.is_scattered, self._rows_of_one_video, self._spans = False, 0, 0
         self._has_spans = flags.rows == SPANS
-        self.are_clips = False
+        self.are_clips, self.videos_in_parts = False, 0
         source = self._merged(source)
         self._source = source
         times = {"spans": "spans"} if self._has_spans else {"start": roles.start, "end": roles.end}
@@ -171,7 +171,7 @@ class UnderstoodTable:
             reading = span_rows.Reading(self._label_names, rate, self._has_thousands, read_classes)
             spans = span_rows.merge_spans(source, self._roles, flags.extra_columns, reading)
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
-            self.are_clips = spans.are_clips
+            self.are_clips, self.videos_in_parts = spans.are_clips, spans.in_parts
             if not span_rows.is_own_table(source):
                 denials.refuse_denials(source, self._roles, self._facts)
             return spans.source

@@ -32,6 +32,22 @@ def test_spans_are_stored_with_the_frames_alone(ranges: str, tmp_path: pathlib.P
     assert (video.values("labels"), "segment_labels" in video.context) == ([0, 1], False), "all spans of z are left out"
 
 
+def test_records_of_whole_videos_alone_have_no_cells(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_videos.write(tmp_path / "a.mp4", made_videos.grey, None, 8.0)
+    (tmp_path / "spans.csv").write_text("path,label,start,end\na.mp4,x,2,2.5\na.mp4,y,3,20\na.mp4,z,9,12\n")
+    words = [f"--videos={tmp_path / 'spans.csv'}", f"--out={tmp_path / 'data'}", "--rows=spans", "--level=video"]
+    assert cli.call("extract", [*words, "--extractors=own_extractors:Colours", "--jobs=1"]) == 0
+    out, err = capsys.readouterr()
+    assert "cells" not in out
+    assert "spans become labels of whole videos: --level=frame stores their times" in err
+    assert "absent" not in err
+    ((_, video),) = read(tmp_path / "data" / "video").values()
+    assert video.values("labels") == [0, 1], "z begins after the end"
+    assert "spans" not in json.loads((tmp_path / "data/video/summary.json").read_text())["splits"]["train"]
+
+
 def test_a_video_of_another_length_than_the_table_says_is_left_out(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,7 +62,7 @@ def test_a_video_of_another_length_than_the_table_says_is_left_out(
     assert "lasts 31 s by the table" in report
 
 
-def test_parts_that_people_have_seen_are_stored(tmp_path: pathlib.Path) -> None:
+def test_parts_that_people_have_seen_are_stored(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An export of Label Studio whose task names parts, as `yt8m select` writes them; the hash knows the parts."""
     made_videos.write(tmp_path / "a.mp4", made_videos.grey, None, 8.0)
     value = {"ranges": [{"start": 51, "end": 100}], "timelinelabels": ["x"]}
@@ -60,3 +76,6 @@ def test_parts_that_people_have_seen_are_stored(tmp_path: pathlib.Path) -> None:
         ((_, record),) = read(tmp_path / "data" / "frame").values()
         ranges = [record.values(f"annotated_{name}_times") for name in ("start", "end")]
         assert tuple(ranges) == expected
+        text = capsys.readouterr().err
+        assert "of 1 video people have looked at the parts that its task names alone" in text
+        assert "absent outside" not in text

@@ -31,7 +31,7 @@ from yt8m.datasets.extract.extract_config import ExtractConfig
 from yt8m.datasets.make_records.features import LEARNED, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.output import Output
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, SavedProgress, read_shards
-from yt8m.datasets.make_records.span_cells import ClassSpan, Grid, RatedCells
+from yt8m.datasets.make_records.span_cells import ClassSpan, Grid, classes_within
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
@@ -200,7 +200,7 @@ class Journal:
             lengths = progress.lengths.setdefault(split, {})
             for length, videos in entry.lengths.items():
                 lengths[length] = lengths.get(length, 0) + videos
-            if entry.spans:
+            if entry.spans and level == "frame":
                 spans = progress.spans.setdefault(split, {})
                 spans |= {text: spans.get(text, 0) + count for text, count in entry.spans.items()}
             progress.longest, progress.cut = max(progress.longest, entry.longest), progress.cut + entry.cut
@@ -303,8 +303,7 @@ class ShardExtractor(Closing):
                     features = features._replace(bad=problem)
                 context: dict[str, bytes] = {}
                 if row.spans is not None and not features.bad:
-                    cells = self._cells_of_spans(entry, row.spans, features)
-                    row, context = row._replace(classes=cells.only_shown(row.classes)), cells.context()
+                    row, context = self._with_cells(entry, row, row.spans, features)
                 _add_video(entry, shard, row, features)
                 if not features.bad:
                     files.add(row.id, row.classes, features.arrays, context)
@@ -318,12 +317,21 @@ class ShardExtractor(Closing):
             return ""
         return grid_of(self._config).wrong_length(row.seconds, len(features.arrays[0]))
 
-    def _cells_of_spans(self, entry: FinishedShard, spans: Sequence[ClassSpan], features: Features) -> RatedCells:
-        """Counts the spans of a video, and returns what its record of frames stores of them."""
-        cells, said = grid_of(self._config).cells(spans, len(features.arrays[0]))
+    def _with_cells(
+        self, entry: FinishedShard, row: TableRow, spans: Sequence[ClassSpan], features: Features
+    ) -> tuple[TableRow, dict[str, bytes]]:
+        """A row with the classes whose spans are stored, and what its record of frames stores of them.
+
+        Records of whole videos alone store no cells, so none are counted.
+        """
+        frames = len(features.arrays[0])
+        if "frame" not in self._config.level:
+            classes = classes_within(spans, frames / self._config.frames_per_second)
+            return row._replace(classes=tuple(number for number in row.classes if number in classes)), {}
+        cells, said = grid_of(self._config).cells(spans, frames)
         for text, count in said.items():
             entry.spans[text] = entry.spans.get(text, 0) + count
-        return cells
+        return row._replace(classes=cells.only_shown(row.classes)), cells.context()
 
 
 def grid_of(config: ExtractConfig) -> Grid:

@@ -91,7 +91,8 @@ class _ListedVideos:
 
     def __init__(self, table: UnderstoodTable, has_folder_labels: bool) -> None:
         self.path, self._table, self._has_folder_labels = table.path, table, has_folder_labels
-        self.passed_over, self.are_clips = Counter[str](), table.are_clips
+        self.passed_over = Counter[str]()
+        self.are_clips, self.videos_in_parts = table.are_clips, table.videos_in_parts
         self.columns = list(dict.fromkeys(("id", "labels", *table.columns)))
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
@@ -141,7 +142,7 @@ class _VideoFiles:
     """Video files, sorted by path. The id is the path relative to the folder that the user named."""
 
     features: Sequence[str] = ()
-    are_clips = False
+    are_clips, videos_in_parts = False, 0
     may_be_joined = True  # whether the name of a folder may be several labels
 
     def __init__(

@@ -133,10 +133,8 @@ class _RecordsMaker:
         self._classes = self._number_classes()
         check_labels(table, self._scan, self._classes, config)
         self.understood = describe_table(table, self._scan, self._classes)
-        if self._has_spans and self._grid is None:
-            self.understood += "; spans become labels of whole videos: --level=frame stores their times"
-        elif self._has_spans:
-            self.understood += describe_annotated(config, table.are_clips)
+        if self._has_spans:
+            self.understood += describe_annotated(config, table, sum(self._scan.videos), [config.level])
         self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 

@@ -237,7 +237,7 @@ class TableWithArray:
     def __init__(self, table: UnderstoodTable, features: FeaturesBeside) -> None:
         self.path, self.columns, self._table, self._features = table.path, table.columns, table, features
         self.features: Sequence[str] = features.names
-        self.are_clips = table.are_clips
+        self.are_clips, self.videos_in_parts = table.are_clips, table.videos_in_parts
         if table.is_scattered and features.length is not None:
             raise UsageError(
                 f"{table.path} has a row for each label, and the rows of a video are not together, so the order of the "

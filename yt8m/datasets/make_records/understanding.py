@@ -27,6 +27,13 @@ class DescribedTable(Protocol):
         """Raises `UsageError` if one of all labels seems to be several."""
 
 
+class TableOfSpans(Protocol):
+    """What a table says of the parts of videos that people have looked at; see `UnderstoodTable`."""
+
+    are_clips: bool
+    videos_in_parts: int
+
+
 def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
     """What the flags of a command say of its table; `others` are further fields of `TableFlags`."""
     vocabulary = find_vocabulary(flags)
@@ -66,12 +73,21 @@ def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
     return f"{name}: {'; '.join(phrases)}" if ":" not in name else f"{name}; {'; '.join(phrases)}"
 
 
-def describe_annotated(flags: DataSetFlags, are_clips: bool) -> str:
-    """What is known outside the spans; `flags` are those of a table of spans."""
+def describe_annotated(flags: DataSetFlags, table: TableOfSpans, videos: int, levels: Collection[str]) -> str:
+    """What is known outside the spans of some videos; `flags` are those of a table of spans, for records of levels."""
+    if "frame" not in levels:
+        return "; spans become labels of whole videos: --level=frame stores their times"
+    in_parts, others = table.videos_in_parts, videos - table.videos_in_parts
+    seen = f"; of {_count(in_parts, 'video')} people have looked at the parts that its task names alone" * (
+        in_parts > 0
+    )
+    if others <= 0:
+        return seen
     if flags.annotated == WHOLE:
-        return "; a class is absent outside its spans (--annotated=whole)"
-    reason = "the rows seem to be clips of longer videos, so " if are_clips else ""
-    return f"; {reason}nothing is known outside the spans (--annotated=spans)"
+        which = f" in the {_count(others, 'other')}" if in_parts else ""
+        return f"{seen}; a class is absent outside its spans{which} (--annotated=whole)"
+    reason = "the rows seem to be clips of longer videos, so " if table.are_clips else ""
+    return f"{seen}; {reason}nothing is known outside the spans (--annotated=spans)"
 
 
 def _count(number: int, noun: str) -> str:
