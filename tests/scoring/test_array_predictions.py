@@ -72,7 +72,7 @@ def test_all_scores_are_written(
         (["text.npy"], 1, "text.npy is not a .npy or .npz file of numbers: it is a text file"),
         (["x.npy", "a.tfrecord"], 2, "name one such file"),
         (["x.npy", "--timeline"], 2, "--timeline is for video files; these are arrays."),
-        (["x.npy", "--spans=s.csv"], 2, "--spans is for video files and records; these are arrays. Of arrays"),
+        (["x.npy", "--spans=s.csv"], 2, "takes whole videos, and arrays of these have no times"),
         (["x.npy", "--video_id=999"], 1, "there is no video '999'"),
     ],
 )

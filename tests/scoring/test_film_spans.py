@@ -136,6 +136,26 @@ def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: p
     assert list(found["records"].to_frame().columns) == ["video", "start", "end", "class", "index", "score"]
 
 
+def test_files_of_arrays_give_the_spans_of_records(
+    evaluated: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = list(csv.DictReader(predict(evaluated, "found.csv").open()))
+    names = [f"v{number}" for number in range(16, 24)]
+    arrays = np.stack([np.load(evaluated / f"{name}.npy") for name in names])
+    np.savez(tmp_path / "films.npz", ids=names, features=arrays)
+    np.save(tmp_path / "films.npy", arrays)
+    for name in ("films.npz", "films.npy"):
+        words = [f"--model={evaluated}/run", f"--spans={tmp_path}/found.csv", str(tmp_path / name)]
+        assert cli.call("predict", words) == 0
+        rows = list(csv.DictReader((tmp_path / "found.csv").open()))
+        of_rows = {str(number): name for number, name in enumerate(names)} if name.endswith("y") else {}
+        found = [(of_rows.get(row["video"], row["video"]), row["class"], row["start"], row["end"]) for row in rows]
+        assert sorted(found) == sorted((row["video"], row["class"], row["start"], row["end"]) for row in expected)
+    assert "says no rate: its frames count as 1 per second, as the model's" in caplog.text
+    with pytest.raises(UsageError, match="--timeline"):
+        cli.call("predict", [f"--model={evaluated}/run", "--timeline", str(tmp_path / "films.npy")])
+
+
 def test_other_videos_are_evaluated_by_what_was_chosen(
     evaluated: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,7 @@ def run(config: PredictConfig, path: str) -> int:
     with scoring.open(
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
     ) as scorer:
-        batches = _read(path, scorer)
+        batches = read(path, scorer)
         if config.features:
             hidden_layer.write(config.features, (scorer.hidden(batch, _ROWS) for batch in batches))
             return 0
@@ -107,7 +107,7 @@ def _score(config: PredictConfig, scorer: Scorer, batches: Iterable[NumpyBatch])
             yield _Scored(video_id, values, windows.size if windows is not None and row in films else 0)
 
 
-def _read(path: str, scorer: Scorer) -> Iterator[NumpyBatch]:
+def read(path: str, scorer: Scorer) -> Iterator[NumpyBatch]:
     """The videos of a file in batches."""
     arrays = _arrays_in(path)
     names = list(scorer.takes.format.sizes())

@@ -53,8 +53,9 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
 
         return video_predictions.run(config, settings, ids)
     if array_predictions.are_arrays(data.files):
-        remedy = "Of arrays, `yt8m.load(RUN).spans(frames)` gives them in Python." if config.spans else ""
-        _refuse_options(config, settings, "arrays", ("spans", config.spans), remedy)
+        _refuse_options(config, settings, "arrays")
+        if config.spans:
+            return span_predictions.write_for_arrays(config, data.files[0])
         return array_predictions.run(config, data.files[0])
     _refuse_options(
         config, settings, "records", ("out", config.csv), "`yt8m inference` writes the predictions for records."
@@ -67,15 +68,14 @@ def run(config: PredictConfig, settings: Mapping[str, Any], patterns: Sequence[s
 
 
 def _refuse_options(
-    config: PredictConfig, settings: Mapping[str, Any], files: str, other: tuple[str, str], remedy: str = ""
+    config: PredictConfig, settings: Mapping[str, Any], files: str, other: tuple[str, str] = ("", ""), remedy: str = ""
 ) -> None:
     """Refuses what only video files have: options, settings of extractors, and one more option, by name and value."""
     options = [("extractors", config.extractors), ("timeline", config.timeline)]
     options += [("max_bad_packets", config.max_bad_packets)]
     for name, value in (*options, other, *settings.items()):
         if value:
-            kinds = "video files and records" if name == "spans" else "video files"
-            raise UsageError(f"--{name} is for {kinds}; these are {files}.{f' {remedy}' if remedy else ''}")
+            raise UsageError(f"--{name} is for video files; these are {files}.{f' {remedy}' if remedy else ''}")
 
 
 def _open_files(config: PredictConfig, patterns: Sequence[str]) -> OpenedData:

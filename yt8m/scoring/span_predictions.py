@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from absl import logging
+
 from yt8m import scoring, terminal
 from yt8m.errors import UsageError
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.span_files import SpanFile, VideoSpans
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.scoring import span_finder, video_predictions
+from yt8m.scoring import array_predictions, span_finder, video_predictions
 from yt8m.scoring.film_spans import Joining, joining_for
 from yt8m.scoring.predict_config import PredictConfig
 from yt8m.scoring.scorer import Scorer
@@ -25,6 +27,18 @@ def write_for_records(config: PredictConfig, data: OpenedData) -> int:
     ) as scorer:
         joining = joining_for(scorer, config.spans_from)
         _write(config, span_finder.in_data(scorer, joining, data), scorer.names_for(data))
+    return 0
+
+
+def write_for_arrays(config: PredictConfig, path: str) -> int:
+    """Writes the spans of the videos in a .npy or .npz file of frames, which count as those of the model; returns 0."""
+    with scoring.open(
+        config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
+    ) as scorer:
+        joining = joining_for(scorer, config.spans_from)
+        logging.info("%s says no rate: its frames count as %g per second, as the model's", path, joining.per_second)
+        batches = list(array_predictions.read(path, scorer))
+        _write(config, span_finder.in_data(scorer, joining, batches), scorer.shown_names)
     return 0
 
 

@@ -77,5 +77,6 @@ def test_parts_that_people_have_seen_are_stored(tmp_path: pathlib.Path, capsys: 
         ranges = [record.values(f"annotated_{name}_times") for name in ("start", "end")]
         assert tuple(ranges) == expected
         text = capsys.readouterr().err
-        assert "of 1 video people have looked at the parts that its task names alone" in text
+        assert "of 1 videos, people have seen only the parts that their tasks name" in text
+        assert "nothing is known outside the parts" in text
         assert "absent outside" not in text

@@ -148,8 +148,7 @@ class Extraction:
             self._classes = match_other_levels(self._classes, config, config.level[0])
         check_labels(table, self._scan, self._classes, config)
         skipped = video_paths.describe_passed_over(self._passed_over)
-        videos = sum(self._scan.videos)
-        annotated = describe_annotated(config, table, videos, config.level) if self._has_spans else ""
+        annotated = describe_annotated(config, table, self._scan, config.level) if self._has_spans else ""
         self.understood = "\n".join([describe_table(table, self._scan, self._classes) + annotated, *skipped])
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}

@@ -134,7 +134,7 @@ class _RecordsMaker:
         check_labels(table, self._scan, self._classes, config)
         self.understood = describe_table(table, self._scan, self._classes)
         if self._has_spans:
-            self.understood += describe_annotated(config, table, sum(self._scan.videos), [config.level])
+            self.understood += describe_annotated(config, table, self._scan, [config.level])
         self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 

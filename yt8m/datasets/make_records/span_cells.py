@@ -228,4 +228,5 @@ def refuse_without_cells(said: Iterable[Mapping[str, int]]) -> None:
     for counts in said:
         total.update(counts)
     if total[SPANS] and not total[POSITIVE]:
-        raise RunError(f"no cell of any video shows a class ({'; '.join(describe(total))}): {_OTHER_UNITS}.")
+        lines = "; ".join(line for line in describe(total) if _OTHER_UNITS not in line)
+        raise RunError(f"no cell of any video shows a class ({lines}): {_OTHER_UNITS}")

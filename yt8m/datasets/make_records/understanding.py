@@ -73,21 +73,18 @@ def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
     return f"{name}: {'; '.join(phrases)}" if ":" not in name else f"{name}; {'; '.join(phrases)}"
 
 
-def describe_annotated(flags: DataSetFlags, table: TableOfSpans, videos: int, levels: Collection[str]) -> str:
-    """What is known outside the spans of some videos; `flags` are those of a table of spans, for records of levels."""
+def describe_annotated(flags: DataSetFlags, table: TableOfSpans, scan: Scan, levels: Collection[str]) -> str:
+    """What is known outside the spans; `flags` are those of a table of spans, for records of levels."""
     if "frame" not in levels:
         return "; spans become labels of whole videos: --level=frame stores their times"
-    in_parts, others = table.videos_in_parts, videos - table.videos_in_parts
-    seen = f"; of {_count(in_parts, 'video')} people have looked at the parts that its task names alone" * (
-        in_parts > 0
-    )
+    others = sum(scan.videos) - table.videos_in_parts  # the form of the export counts the videos seen in parts alone
     if others <= 0:
-        return seen
+        return "; nothing is known outside the parts that people have seen"
     if flags.annotated == WHOLE:
-        which = f" in the {_count(others, 'other')}" if in_parts else ""
-        return f"{seen}; a class is absent outside its spans{which} (--annotated=whole)"
+        which = f" in the {_count(others, 'other video')}" if table.videos_in_parts else ""
+        return f"; a class is absent outside its spans{which} (--annotated=whole)"
     reason = "the rows seem to be clips of longer videos, so " if table.are_clips else ""
-    return f"{seen}; {reason}nothing is known outside the spans (--annotated=spans)"
+    return f"; {reason}nothing is known outside the spans (--annotated=spans)"
 
 
 def _count(number: int, noun: str) -> str:
