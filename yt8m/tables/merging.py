@@ -10,19 +10,13 @@ from yt8m.tables.columns import denials
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of
 from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
-from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words import normalized
+from yt8m.tables.words.class_names import says_yes
 from yt8m.tables.words.meanings import columns_flag
+from yt8m.tables.words.side_words import BOXES, PEOPLE, SCORES, VERDICTS
 
 LABELS = "labels of all rows"  # the column of the merged rows
 _FEW = 0.1  # share of the rows that repeat an id; fewer, and not together, are a mistake rather than a form
-# Columns of boxes: rows with them may repeat a label, since a picture shows several cats.
-_BOXES = frozenset(["xmin", "x_min", "x1", "left", "bbox", "box", "x_center", "xc", "cx"])
-_SCORES = frozenset(["confidence", "score", "scores", "probability", "prob", "relevance", "weight"])
-# Columns of the people who answered: each of them may give a video the same label.
-_PEOPLE = word_set(
-    "annotator annotator_id annotator_name annotated_by rater rater_id worker worker_id assigned_worker_id coder "
-    "labeler labeller labeler_id labeled_by labelled_by completed_by expert_id"
-)
 
 
 class Merged(NamedTuple):
@@ -64,9 +58,9 @@ class Merger:
         self._doubtful_times = [name for name in (roles.start, roles.end, *roles.clock_times) if name and may_be_spans]
         others = [roles.path, roles.split, roles.start, roles.end, *roles.clock_times, *extra_columns]
         self._others = [name for name in dict.fromkeys(others) if name and name != roles.id]
-        self._person = next((name for name in roles.unused if normalized(name) in _PEOPLE), "")
+        self._person = next((name for name in roles.unused if normalized(name) in PEOPLE), "")
         others = [name for name in roles.unused if name not in roles.set_aside]
-        self._verdict = next((name for name in others if normalized(name) in denials.VERDICTS), "")
+        self._verdict = next((name for name in others if normalized(name) in VERDICTS), "")
         self._verdicts: set[str] = set()
         read = [roles.id, *self._others, *roles.labels, *filter(None, [roles.value, self._person, self._verdict])]
         self.columns = list(dict.fromkeys(read))
@@ -79,7 +73,7 @@ class Merger:
         self._bad: dict[int, str] = {}
         self._last, self._rows, self._repeats = "", 0, 0
         self._is_scattered = self._is_mistake = False
-        self._repeats_labels = not _BOXES.isdisjoint(map(normalized, roles.unused))
+        self._repeats_labels = not BOXES.isdisjoint(map(normalized, roles.unused))
 
     def add(self, rows: Rows, split_cell: Callable[[Any], tuple[str, ...]]) -> None:
         """Adds rows; a bad one stays a row of its own."""
@@ -103,7 +97,7 @@ class Merger:
 
     def _is_present(self, cell: Any, number: int) -> bool:
         """Whether the cell of the column that says it says that the video has the label of the row."""
-        if (counts := denials.says_yes(cell)) is None:
+        if (counts := says_yes(cell)) is None:
             raise denials.unclear_answer(self._source, self._roles.value, cell, self.where(number))
         return counts
 
@@ -157,7 +151,7 @@ class Merger:
         if self._is_mistake or not is_form:
             return None
         others = [name for name in self._roles.unused if name not in self._roles.set_aside]
-        scores = [name for name in others if normalized(name) in _SCORES]
+        scores = [name for name in others if normalized(name) in SCORES]
         if scores and self._repeats:
             raise UsageError(
                 f'{self._source.path} has several rows for a video, each with a "{scores[0]}" that is not 0 or 1; keep '

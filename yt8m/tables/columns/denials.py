@@ -14,33 +14,14 @@ from typing import Any, NoReturn
 from yt8m.errors import UsageError
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.roles import Roles
-from yt8m.tables.columns.side_columns import is_place
 from yt8m.tables.sources.source import ROWS_AT_ONCE, Source
 from yt8m.tables.words import normalized, word_set
-from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
+from yt8m.tables.words.class_names import DOUBTS, JUDGED, NEGATION, SAID_NO, SAID_YES, is_nothing
 from yt8m.tables.words.meanings import columns_flag
 from yt8m.tables.words.numbers import with_point
+from yt8m.tables.words.side_words import HARMLESS, OF_LABELS, REMARKS_ON_VIDEOS, VERDICTS, is_place
 from yt8m.tables.words.time_columns import FRAME_RATES, divided, is_length_of_video, meaning_of_span
 
-# What people write for a label that a video has, and for one that it has not, beside 1 and 0, yes and no.
-_YES = TRUE_WORDS | word_set(
-    "on + +1 ok accept accepted approve approved confirm confirmed correct right agree agreed valid pass passed "
-    "found good visible seen keep kept hit tp relevant sure certain likely detected observed exists included"
-)
-_NO = (
-    FALSE_WORDS
-    | word_set(
-        "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
-        "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
-        "excluded deleted removed false_positive true_negative nothing zero nil "
-        "hard_neg hard-neg hard_negative hard-negative neg_hard easy_neg negatives mislabeled mislabelled"
-    )
-    | {"false positive", "true negative", "hard negative", "hard neg"}
-)
-_DOUBTS = word_set("unsure uncertain maybe perhaps possibly probably doubtful unclear unknown")
-# Cells with which people judge a label, whatever the name of the column is.
-_JUDGED = word_set("wrong incorrect rejected reject disagree mislabeled mislabelled falsch")
-_NEGATION = re.compile(r"(?:not?|un|in|im|ir|non|dis)[ _-]?(.+)")  # as in `unseen` beside `seen`
 _MARK = re.compile(r"\W|[vo]")  # one sign beside empty cells
 _PERCENT = re.compile(r"\d+([.,]\d+)?\s*%")
 _CODE = re.compile(r"[^\w\s]{1,2}|[+-]?\d{1,3}(\.0*)?")
@@ -49,47 +30,11 @@ _FEWEST_ZEROS = 0.01  # share of the rows; of other numbers a zero is one of man
 _MANY = 0.1  # share of the rows, of numbers with fractions
 _FEWEST_ALIKE = 5  # rows that repeat a video and say the same again
 _FEWEST_OF_LABELS = 10
-# Columns of numbers and facts of a row that say nothing of whether its label is right: boxes, numbers of rows, and
-# facts of a box in Open Images, Pascal VOC and COCO.
-_HARMLESS = word_set(
-    "x y w h z x1 x2 y1 y2 xmin xmax ymin ymax x_min x_max y_min y_max left right top bottom width height bbox "
-    "box area cx cy xc yc x_center y_center rotation angle lat lon latitude longitude temp temperature altitude "
-    "elevation hour minute second month year day is_occluded is_truncated is_group_of is_depiction is_inside "
-    "occluded truncated difficult iscrowd is_crowd crowd index idx rank order position pos line row frame frames "
-    "instance track page level depth"
-)
 # Last words of names of lengths and files, as in BORIS's `Observation duration` and `Media file`.
 _LENGTHS_AND_FILES = word_set("duration length file filename")
-# Columns that may say of each label of a video whether it is right, in words that are not known.
-VERDICTS = word_set(
-    "answer response verdict status checked correct is_correct approved accepted confirmed rejected is_rejected "
-    "negative is_negative wrong is_wrong votes vote deleted is_deleted removed is_removed excluded invalid "
-    "is_invalid valid is_valid_label keep yes no yes_votes no_votes upvotes downvotes n_yes n_no agree disagree"
-)
-# Of these, names that say something of the work on a table, where each video has one row.
-_REMARKS_ON_VIDEOS = word_set("checked valid votes vote response keep")
 _DENYING_NAME = re.compile(r"(?:is_)?(?:deleted|removed|rejected|excluded|withdrawn|retracted|discarded)(?:_.+)?")
 _WRONG = word_set("negative wrong incorrect absent invalid false no no_votes n_no downvotes disagree")
-# Columns about the label of a row, whatever the ids: each video of a table may have been asked about one label.
-_OF_LABELS = word_set(
-    "detected observed visible exists polarity relevant seen found occurs occurred heard shown appears absent "
-    "negative is_negative rejected is_rejected wrong is_wrong incorrect is_incorrect is_visible is_observed "
-    "is_detected label_ok label_correct label_is_correct is_label_correct label_valid label_right qa qa_result "
-    "qa_status qc qc_result quality_check review review_result review_status korrekt ist_korrekt richtig "
-    "ist_richtig correcto es_correcto correcta corretto correto juste pass_fail is_right right right_or_wrong"
-)
 STATUS = "assignment_status"  # of Mechanical Turk, where a requester may have rejected an answer
-
-
-def says_yes(cell: Any) -> bool | None:
-    """Whether a cell says that the video has the label of the row; None if it says neither."""
-    word = "" if is_nothing(cell) else str(cell).strip().lower()
-    if word in _DOUBTS:
-        return None
-    is_negation = (match := _NEGATION.fullmatch(word)) is not None and match[1] in _YES
-    if word in _YES or word in _NO or not word or is_negation:
-        return word in _YES
-    return int(float(word)) > 0 if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", word) else None
 
 
 def may_deny(facts: Facts) -> bool:
@@ -105,13 +50,13 @@ def may_deny(facts: Facts) -> bool:
             _may_be_counts(facts)
             or _may_be_amounts(facts)
             or _may_be_scores(filled)
-            or (len(filled) == 1 and filled <= _YES)
+            or (len(filled) == 1 and filled <= SAID_YES)
         )
     if len(filled) == 1:
         (word,) = filled
-        return "" in spellings and (word in _YES | _JUDGED or _MARK.fullmatch(word) is not None)
+        return "" in spellings and (word in SAID_YES | JUDGED or _MARK.fullmatch(word) is not None)
     is_denied = any(
-        word in _NO | _DOUBTS or ((match := _NEGATION.fullmatch(word)) and match[1] in filled) for word in filled
+        word in SAID_NO | DOUBTS or ((match := NEGATION.fullmatch(word)) and match[1] in filled) for word in filled
     )
     is_denied = is_denied or "none" in {str(value).strip().lower() for value in facts.counts}
     return len(filled) <= _MOST_WORDS and is_denied
@@ -159,7 +104,7 @@ def _is_harmless(name: str) -> bool:
     is_place_in_picture = re.fullmatch(r"[xyzwh]\d?|[xyzwh]_?(?:min|max|start|end|px|pos)", word)
     is_time = meaning_of_span(name) or is_length_of_video(word) or word in FRAME_RATES
     is_time = is_time or not {"time", "timestamp", "date"}.isdisjoint(word.split("_"))
-    return bool(word in _HARMLESS or is_place(word) or is_time or is_place_in_picture or is_length_or_file)
+    return bool(word in HARMLESS or is_place(word) or is_time or is_place_in_picture or is_length_or_file)
 
 
 class _Scan:
@@ -192,7 +137,9 @@ class _Scan:
     @property
     def denies(self) -> bool:
         """Whether the column may deny labels."""
-        is_plain = len(self._repeated) == len(self._of_video) and not set(self._of_video.values()) & (_YES | _NO)
+        is_plain = len(self._repeated) == len(self._of_video) and not set(self._of_video.values()) & (
+            SAID_YES | SAID_NO
+        )
         is_of_video = not self._differs_in_video and (self._repeats >= _FEWEST_ALIKE or is_plain)
         repeats = self._rows - len(self._of_label)
         is_of_label = not self._differs_in_label and len(self._of_label) > 2 and repeats >= _FEWEST_OF_LABELS
@@ -227,7 +174,7 @@ def refuse_named_denials(source: Source, roles: Roles, facts: Mapping[str, Facts
             f'{source.path}: "{roles.value}" says yes of the labels that are wrong, and --columns=present=COLUMN names '
             "a column that says yes of those that are right. Delete the rows of wrong labels."
         )
-    if roles.value in facts and "" in (spellings := facts[roles.value].spellings) and spellings & _NO:
+    if roles.value in facts and "" in (spellings := facts[roles.value].spellings) and spellings & SAID_NO:
         raise UsageError(
             f'{source.path}: of "{roles.value}", some cells say yes or no and others are empty, which may mean no or '
             "not known. Write yes or no into each cell."
@@ -242,9 +189,9 @@ def refuse_named_denials(source: Source, roles: Roles, facts: Mapping[str, Facts
             )
         filled = facts[name].spellings - {""}
         is_verdict = (
-            normalized(name) in _OF_LABELS | (VERDICTS - _REMARKS_ON_VIDEOS)
+            normalized(name) in OF_LABELS | (VERDICTS - REMARKS_ON_VIDEOS)
             or _DENYING_NAME.fullmatch(normalized(name))
-            or (filled <= _YES | _NO | _DOUBTS and not filled.isdisjoint(_JUDGED))
+            or (filled <= SAID_YES | SAID_NO | DOUBTS and not filled.isdisjoint(JUDGED))
         )
         if roles.labels and is_verdict and _may_be_denial(name, facts[name]):
             _refuse(source, name, facts[name], "")

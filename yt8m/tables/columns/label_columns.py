@@ -10,23 +10,19 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError
 from yt8m.tables.columns import class_columns, side_columns
 from yt8m.tables.columns.facts import Facts
-from yt8m.tables.columns.side_columns import is_constant, is_of_program, refuse_side_columns
+from yt8m.tables.columns.side_columns import is_constant, refuse_side_columns
 from yt8m.tables.columns.table_columns import FEATURE_NAMES, TableColumns
 from yt8m.tables.sources.source import ROWS_AT_ONCE
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 from yt8m.tables.words.meanings import JOIN, NUMBERED, SPLIT_WORDS, VAGUE_RANK, columns_flag, is_remark, meaning_of
+from yt8m.tables.words.side_words import BOOKKEEPING, NO_VOTES, is_of_program
 
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
-_NO_VOTES = word_set("fold folds kfold cv_fold total sum n_labels num_labels n_classes count")
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _SURE_NAMES = word_set("labels label tags tag classes class target targets y")
-# Columns that programs for annotation add to those of the user.
-_BOOKKEEPING = word_set(
-    "annotation_id annotator annotators created_at updated_at lead_time task_id annotated_by timestamp date time url"
-)
 
 
 class LabelColumns(NamedTuple):
@@ -104,7 +100,7 @@ class LabelFinder:
         first, last = names.index(classes[0]), names.index(classes[-1])
         for name in names[max(first - 1, 0) : last + 2]:
             facts = self._facts.get(name)
-            is_known = not facts or not self._columns.is_free(name) or facts.is_binary or normalized(name) in _NO_VOTES
+            is_known = not facts or not self._columns.is_free(name) or facts.is_binary or normalized(name) in NO_VOTES
             if facts and not is_known and (others := facts.votes_or_doubts):
                 raise UsageError(
                     f'{self._path}: beside the columns of 0 and 1, "{name}" has numbers such as {others[0]}. Write 1 '
@@ -332,7 +328,7 @@ class LabelFinder:
         if facts is None or not self._columns.is_free(name) or _UNNAMED.fullmatch(name):
             return False
         is_named = name not in self._columns.invented()
-        is_other = facts.is_numeric or meaning_of(name) or normalized(name) in _BOOKKEEPING
+        is_other = facts.is_numeric or meaning_of(name) or normalized(name) in BOOKKEEPING
         if facts.is_unique or not facts.filled or (is_named and is_other):
             return False
         if is_named and facts.spellings - {""} <= set(SPLIT_WORDS) | TRUE_WORDS | FALSE_WORDS:

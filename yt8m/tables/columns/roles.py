@@ -21,16 +21,13 @@ from yt8m.tables.words.meanings import (
     is_of_labels,
     meaning_of,
 )
+from yt8m.tables.words.side_words import VALUE_NAMES
 from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
 _GENERIC_PREFIXES = word_set(
     "f feat feats feature features x v dim d e emb embed embedding embeddings pc col c component value values"
-)
-_VALUE_NAMES = word_set(
-    "confidence score probability prob value present is_present presence relevance positive is_positive answer "
-    "response verdict correct is_correct approved accepted confirmed"
 )
 _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table whose header does not say so
 _ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
@@ -346,6 +343,6 @@ class RoleFinder:
             return ""
         for name in self._names:
             facts = self._facts.get(name)
-            if facts and self._columns.is_free(name) and normalized(name) in _VALUE_NAMES and facts.is_binary:
+            if facts and self._columns.is_free(name) and normalized(name) in VALUE_NAMES and facts.is_binary:
                 return name
         return ""

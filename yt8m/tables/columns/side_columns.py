@@ -16,49 +16,27 @@ from yt8m.tables.columns import class_columns
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words import normalized
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
 from yt8m.tables.words.meanings import columns_flag, is_label_word
+from yt8m.tables.words.side_words import (
+    MARKED_THINGS,
+    OF_OTHERS,
+    OTHER_READINGS,
+    REVISED,
+    SIDE_FACTS,
+    SURE_REMARKS,
+    is_place,
+    without_number,
+)
 
 if TYPE_CHECKING:
     from yt8m.tables.columns.roles import Roles
 
-# Names of where, when, how or by whom a video was made or labelled.
-_PLACES = word_set(
-    "fold folds kfold cv_fold batch version seed station site location camera cam device sensor channel mic "
-    "microphone recorder session round trial week weekday group cluster cohort transect phase source origin "
-    "annotator annotators rater worker coder labeler labeller expert reviewer observer operator user author owner "
-    "partition subset split series sequence format codec lang language region country zone lab project campaign "
-    "chunk bucket shard archive collection gender age cv hold_out holdout gps visit hour month year"
-)
-_OTHERS = word_set(
-    "weight weights consent license licence quality difficulty rating score vote votes count total sum length "
-    "duration size priority type kind mode status state qc qa use used useful usage keep kept selected sample "
-    "sampled valid validated pass passed complete completed finished todo final draft approved rejected accepted "
-    "agree agreed confirmed pilot treatment control target index idx number num no nr row order rank id level "
-    "tier grade hidden gold bad good n i conf multi visible available missing error errors corrupt readable "
-    "processed exported uploaded trimmed test_set train_set training validation testing holdout comment remark"
-)
-# Columns that programs for annotation add to those of the user: Mechanical Turk and Label Studio.
-_OF_PROGRAMS = word_set(
-    "hit_id hitid hittype_id hit_type_id assignment_id worker_id assignment_status auto_approval_time "
-    "annotation_id annotator_id task_id lead_time created_at updated_at"
-)
-# Words that say so in any name, such as `speaker gender`; a station may be one for trains.
-_SURE_WORDS = word_set(
-    "fold folds kfold cv batch version annotator rater worker coder labeler labeller reviewer observer gender "
-    "cohort subset partition shard seed cam mic recorder"
-)
-_SURE_REMARKS = word_set(
-    "valid usable used quality annotation consent license recorded annotated labeled labelled reviewed checked "
-    "verified confirmed approved coded uploaded downloaded processed duplicate"
-)
-_NUMBERED = re.compile(r"(.+?)_?(?:\d+|_[a-z])")  # as in `cam1`, `site_b`
 _SETS = re.compile(
     r"(?:train|training|val|valid|validation|test|testing|eval|dev|holdout|hold_out)(?:_(?:set|split|flag|data))?"
 )
 _PREFIX = re.compile(r"(is|in|has|was)_.+")
-_ENDING = re.compile(r".+_(id|ids|nr|version|fold|batch|seed|index|idx)")
 _OTHER_ENDING = re.compile(
     r".+_(no|num|number|weight|flag|status|ok|count|round|session|trial|visit|scope|hour)|(n|num|nr|number)_.+"
 )
@@ -66,34 +44,8 @@ _FEWEST_ROWS = 5  # of fewer videos, all may show a class
 _FEWEST_OF_ONE = 3  # columns of which each video has one
 _FIRST_ROWS = 2000
 _MOST_SHOWN = 4
-_MARKS = word_set("instances objects regions annotations detections segments shapes boxes results predictions")
-# How names of columns say that their labels are the corrected ones of another column.
-_REVISED = word_set("corrected correct new final clean cleaned verified reviewed fixed revised updated gold v2")
-# How they say that their labels are those of other people, or of a model, which may differ.
-_OF_OTHERS = word_set(
-    "true given gt truth consensus original orig noisy predicted prediction pred initial majority adjudicated "
-    "old auto machine suggested"
-)
-_OTHER_READINGS = word_set(
-    "ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred"
-)
 _FEWEST_SHARED = 2  # names of the same classes in a column that is not used
 _FEWEST_MERGED = 2  # labels with empty cells below them that are merged cells
-
-
-def is_of_program(name: str) -> bool:
-    """Whether a program for annotation has added a column to those of the user."""
-    return normalized(name) in _OF_PROGRAMS
-
-
-def _without_number(word: str) -> str:
-    return match[1] if (match := _NUMBERED.fullmatch(word)) else word
-
-
-def is_place(word: str) -> bool:
-    """Whether a name, as `normalized` writes it, says where, when or by whom a video was made or labelled."""
-    base = _without_number(word)
-    return base in _PLACES or not _SURE_WORDS.isdisjoint(base.split("_")) or _ENDING.fullmatch(word) is not None
 
 
 def refuse_side_columns(
@@ -141,8 +93,8 @@ def _doubts(source: Source, names: Sequence[str], facts: Mapping[str, Facts]) ->
 
 
 def _says_something_else(word: str) -> bool:
-    base = _without_number(word)
-    is_remark = base in _OTHERS or not _SURE_REMARKS.isdisjoint(word.split("_"))
+    base = without_number(word)
+    is_remark = base in SIDE_FACTS or not SURE_REMARKS.isdisjoint(word.split("_"))
     return is_remark or is_place(word) or any(pattern.fullmatch(base) for pattern in (_SETS, _OTHER_ENDING))
 
 
@@ -187,7 +139,7 @@ def is_revision(name: str, labels: str, facts: Mapping[str, Facts]) -> bool:
     terms = set(normalized(name).split("_"))
     if _is_flag_beside(name, labels, facts):
         return False  # as `is_label_correct` does
-    return not terms.isdisjoint(_REVISED) and any(map(is_label_word, terms))
+    return not terms.isdisjoint(REVISED) and any(map(is_label_word, terms))
 
 
 def is_other_reading(name: str, labels: str, facts: Mapping[str, Facts]) -> bool:
@@ -196,9 +148,9 @@ def is_other_reading(name: str, labels: str, facts: Mapping[str, Facts]) -> bool
     terms = set(word.split("_"))
     if not {name, labels} <= facts.keys() or _is_flag_beside(name, labels, facts):
         return False
-    if not terms.isdisjoint(_OF_OTHERS) and any(map(is_label_word, terms)):
+    if not terms.isdisjoint(OF_OTHERS) and any(map(is_label_word, terms)):
         return True
-    return word in _OTHER_READINGS and facts[name].is_numeric == facts[labels].is_numeric  # else scores
+    return word in OTHER_READINGS and facts[name].is_numeric == facts[labels].is_numeric  # else scores
 
 
 def filled_candidates(table: TableColumns, candidates: Sequence[str]) -> list[str]:
@@ -208,7 +160,7 @@ def filled_candidates(table: TableColumns, candidates: Sequence[str]) -> list[st
     """
     filled = [name for name in candidates if not table.is_empty(name)]
     if candidates and not filled:
-        marks = [name for name in table.unused() if normalized(name) in _MARKS and name not in candidates]
+        marks = [name for name in table.unused() if normalized(name) in MARKED_THINGS and name not in candidates]
         if marks:
             raise UsageError(
                 f'{table.path}: all cells of "{candidates[0]}" are empty, but "{marks[0]}" is not. If these marks have '

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Collection
 from typing import Any
 
-from yt8m.tables.words import phrases, words
+from yt8m.tables.words import phrases, word_set, words
 from yt8m.tables.words.numbers import float_text
 
 # Cells that say that there is no label, in lower case, as pandas, Python, R, SQL and people write it; and the errors of
@@ -48,6 +48,25 @@ CIRCLES, CROSSES = frozenset("○◯◎⭕\u3007"), frozenset("✕✖✗❌\xd7\
 MARKS = frozenset([*words("x 1 1.0 yes true y on selected checked [x] ja oui sí 是 はい"), *"●•*+v"])
 TRUE_WORDS = frozenset([*MARKS, *CIRCLES, *YES_MARKS, *(yes for yes, _ in WORD_PAIRS)])
 FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *CROSSES, *NO_MARKS, *(no for _, no in WORD_PAIRS)])
+# What people write for a label that a video has, and for one that it has not, beside 1 and 0, yes and no.
+SAID_YES = TRUE_WORDS | word_set(
+    "on + +1 ok accept accepted approve approved confirm confirmed correct right agree agreed valid pass passed "
+    "found good visible seen keep kept hit tp relevant sure certain likely detected observed exists included"
+)
+SAID_NO = (
+    FALSE_WORDS
+    | word_set(
+        "off - \u2212 reject rejected deny denied incorrect wrong disagree disagreed invalid fail failed missing "
+        "miss missed bad invisible unseen drop dropped fp irrelevant unlikely unconfirmed undetected unobserved "
+        "excluded deleted removed false_positive true_negative nothing zero nil "
+        "hard_neg hard-neg hard_negative hard-negative neg_hard easy_neg negatives mislabeled mislabelled"
+    )
+    | {"false positive", "true negative", "hard negative", "hard neg"}
+)
+DOUBTS = word_set("unsure uncertain maybe perhaps possibly probably doubtful unclear unknown")
+# Cells with which people judge a label, whatever the name of the column is.
+JUDGED = word_set("wrong incorrect rejected reject disagree mislabeled mislabelled falsch")
+NEGATION = re.compile(r"(?:not?|un|in|im|ir|non|dis)[ _-]?(.+)")  # as in `unseen` beside `seen`
 # Signs without a width, which texts from web pages and spreadsheets carry.
 _WITHOUT_WIDTH = re.compile("[\u200b\u200e\u200f\u2060\ufeff\u00ad]")
 WHOLE_FLOAT = re.compile(r"(\d{1,18})\.0*", re.ASCII)  # a whole number as pandas writes it beside missing ones
@@ -92,3 +111,14 @@ def is_nothing(value: Any) -> bool:
     if isinstance(value, list | tuple | dict):
         return not value
     return value is None or value != value or str(value).strip().lower() in _NOTHING
+
+
+def says_yes(cell: Any) -> bool | None:
+    """Whether a cell says that the video has the label of the row; None if it says neither."""
+    word = "" if is_nothing(cell) else str(cell).strip().lower()
+    if word in DOUBTS:
+        return None
+    is_negation = (match := NEGATION.fullmatch(word)) is not None and match[1] in SAID_YES
+    if word in SAID_YES or word in SAID_NO or not word or is_negation:
+        return word in SAID_YES
+    return int(float(word)) > 0 if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", word) else None
