@@ -9,12 +9,13 @@ import threading
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 from training.search.own_data import write_rings
 
 from yt8m import forks
-from yt8m.command_line import flags
+from yt8m.command_line import cli, flags
 from yt8m.lazy import tf
-from yt8m.training.search import trials, videos_in_memory
+from yt8m.training.search import candidates, trials, videos_in_memory
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.trials import CandidateTrial, Trainer
 from yt8m.training.search.videos_in_memory import VideosInMemory
@@ -86,3 +87,27 @@ def test_a_session_has_the_threads_that_it_asks_for_whatever_the_first_one_asked
         before = len([*pathlib.Path("/proc/self/task").iterdir()])
         with tf.Session(graph=tf.Graph(), config=tf.ConfigProto(intra_op_parallelism_threads=9)):
             assert len([*pathlib.Path("/proc/self/task").iterdir()]) >= before + 8
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", range(6))
+def test_strong_penalties_leave_the_inputs_of_every_class(seed: int, tmp_path: pathlib.Path) -> None:
+    """Each class is the product of two inputs, of which neither says anything alone."""
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(2500, 16)).astype(np.float32)
+    labels = np.stack([inputs[:, 2 * place] * inputs[:, 2 * place + 1] > 0.3 for place in range(8)], 1)
+    names = [";".join(f"c{place}" for place in np.flatnonzero(row)) for row in labels]
+    np.savez(tmp_path / "t.npz", id=[f"v{row}" for row in range(2500)], labels=names, clip=inputs)
+    words = ["--splits=train:0.7,test:0.3", f"--out={tmp_path}/data", f"--table={tmp_path}/t.npz"]
+    assert cli.main(["make-records", *words]) == 0
+    pattern = f"{tmp_path}/data/video/train/*"
+    config, _ = flags.training([f"--data={pattern}", f"--out={tmp_path}/run"])
+    (videos, _), (test, _) = (
+        videos_in_memory.read(config.data, pattern.replace("train", split), 3000) for split in ("train", "test")
+    )
+    strongest = max(
+        (each for each in candidates._CANDIDATES if each.model == "GatedMlpModel"), key=lambda each: each.penalty
+    )
+    with contextlib.closing(Trainer(dataclasses.replace(config, seed=seed), videos)) as trainer:
+        scores = trainer.scores(CandidateTrial(strongest, 540, 64), test)
+    assert min(average_precision_score(test.labels[:, place], scores[:, place]) for place in range(8)) > 0.9
