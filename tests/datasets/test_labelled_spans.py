@@ -224,3 +224,20 @@ def test_activitynet_cannot_say_what_was_seen_without_a_class(
     again = written(tmp_path, "made", "again.json", "--spans_format=activitynet")
     assert "all of 1 videos, so read the file by make-records --annotated=spans; this format" in capsys.readouterr().err
     assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first
+
+
+@pytest.mark.parametrize("name", ["[x]", "weld 0.5", '["x","y"]', "cut; weld", "(a, b)"])
+@pytest.mark.parametrize("annotated", ["whole", "spans"])
+def test_names_that_look_like_lists_come_back_from_the_table(name: str, annotated: str, tmp_path: pathlib.Path) -> None:
+    for video in ("a", "b"):
+        np.save(tmp_path / f"{video}.npy", np.zeros((20, 2), np.float32))
+    spans = [{"label": [name], "start": 2, "end": 9}, {"label": ["weld"], "start": 4, "end": 12}]
+    spans += [{"label": ["(none)"], "start": 15, "end": 18}] * (annotated == "spans")
+    videos = [{"id": "a", "spans": spans}, {"id": "b", "spans": [{"label": ["cut"], "start": 0, "end": 3}]}]
+    (tmp_path / "own.json").write_text(json.dumps(videos))
+    write_table(tmp_path / "names.csv", [(0, "weld"), (1, name), (2, "cut")], "index,name")
+    flags = [f"--array={tmp_path}", f"--annotated={annotated}", f"--vocabulary={tmp_path}/names.csv"]
+    first = make(tmp_path, "made", [f"--table={tmp_path}/own.json", *flags], 1)
+    again = written(tmp_path, "made", "again.csv")
+    assert first["a"]["segment_labels"].count(1) == 7
+    assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first

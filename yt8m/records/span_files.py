@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from yt8m.tables.words.class_names import NO_CLASS
 
 CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
 _SPLITS = {"training": "train", "validation": "validate", "testing": "test"}  # by the names that ActivityNet gives them
+_AS_LIST = re.compile(r"^\s*[\[({]|[;|\n\t]|\s-?\d+(\.\d+)?\s*$")  # in names that a table would not give back
 _SUBSETS = {split: subset for subset, split in _SPLITS.items()}
 
 
@@ -186,6 +188,16 @@ def _parts(video: VideoSpans) -> dict[str, str]:
     return {"parts": ", ".join(f"{start:.3f}-{end:.3f}" for start, end in video.seen.parts)}
 
 
+def _as_list(name: str) -> str:
+    """A cell of a list of one name, which no program takes for several names, or a number behind it for a score."""
+    return json.dumps([name], ensure_ascii=False)
+
+
+def _looks_like_several(name: str) -> bool:
+    """Whether a name that stands in a cell alone would be read as a list, or as a name with a number."""
+    return _AS_LIST.search(name) is not None
+
+
 def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool = False) -> str:
     """The text of a table with a row for each span.
 
@@ -198,10 +210,12 @@ def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool
     writer = csv.writer(text, lineterminator="\n")
     last_columns = ("split",) * has_splits if are_labels else ("score",)
     writer.writerow(("video", "start", "end", "class", *last_columns))
+    numbers = {span.number for video in videos for span in video.spans}
+    write_name = _as_list if any(_looks_like_several(names.name(number)) for number in numbers) else str
     for video in videos:
         of_video = (video.split,) * has_splits
         for span in video.spans:
-            cells = f"{span.start:.3f}", f"{span.end:.3f}", names.name(span.number)
+            cells = f"{span.start:.3f}", f"{span.end:.3f}", write_name(names.name(span.number))
             writer.writerow((video.video, *cells, *(of_video if are_labels else (f"{span.score:.6f}",))))
         empty = video.seen.empty if has_empty and video.seen else ()
         for start, end in empty:

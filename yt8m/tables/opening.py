@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from yt8m import file_kinds, storage
 from yt8m.errors import UsageError, refusing
-from yt8m.tables.exports import annotators, json_source, label_tracks
+from yt8m.tables.exports import annotators, json_source, label_tracks, nested_spans
 from yt8m.tables.sources import word_lists, workbook_source
 from yt8m.tables.sources.array_source import ArraySource
 from yt8m.tables.sources.arrow_source import ArrowSource
@@ -94,7 +94,8 @@ def _open(path: str, ending: str, sheet: str, column_names: Sequence[str], contr
     if ending in _TEXT_ENDINGS:
         return annotators.from_table(CsvSource(path, column_names))
     if ending in _ARROW_ENDINGS:
-        return ArrowSource(path)
+        arrow = ArrowSource(path)
+        return nested_spans.from_videos(path, arrow.rows_of_objects(), form=arrow.form) or arrow
     if ending in workbook_source.ENDINGS:
         return workbook_source.read_workbook(path, sheet, column_names)
     if ending in json_source.ENDINGS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
@@ -18,11 +18,12 @@ from yt8m.tables.words import normalized
 from yt8m.tables.words.class_names import NO_CLASS
 from yt8m.tables.words.numbers import with_point
 from yt8m.tables.words.time_columns import (
-    CLOCK,
+    CLOCKS,
     END,
     FRAME_RATES,
     FRAMES,
     START,
+    as_clock,
     in_seconds,
     is_length_of_video,
     per_second,
@@ -110,6 +111,12 @@ def _names_in(cell: Any) -> tuple[str, ...]:
     return () if cell == NO_CLASS else cell
 
 
+def _says_none(cell: Any) -> bool:
+    """Whether a cell of labels, or an item of its list, says that people have seen no class."""
+    items = cell if isinstance(cell, list | tuple) else [cell]
+    return any(str(item).strip().lower() in _NO_CLASSES for item in items)
+
+
 class _SpanMerger(Merger):
     """Collects the spans of each video."""
 
@@ -120,6 +127,7 @@ class _SpanMerger(Merger):
         self._times, self._value = (roles.start, roles.end), roles.value
         frame_rate, self._has_thousands = reading.frame_rate, reading.has_thousands
         self._has_durations = roles.has_durations
+        self._units = [unit_of(name) for name in self._times]
         self._rates = [self._rate(name, frame_rate) for name in self._times]
         self._length = next((name for name in source.columns if is_length_of_video(normalized(name))), "")
         self._fps = next((name for name in source.columns if normalized(name) in FRAME_RATES), "")
@@ -136,13 +144,13 @@ class _SpanMerger(Merger):
     def _rate(self, column: str, frame_rate: float) -> float:
         """How many of the unit of a column of times are a second; 0 for times."""
         unit = unit_of(column)
-        if frame_rate and unit not in ("", FRAMES, CLOCK):
+        if frame_rate and unit not in {"", FRAMES, *CLOCKS}:
             raise UsageError(
                 f'{self._source.path}: "{column}" counts {unit}, as its name says, but --frame_rate={frame_rate:g} is '
                 "for times that count frames; leave the flag out, or name other columns, as in "
                 "--columns=start=COLUMN,end=COLUMN."
             )
-        return frame_rate if unit == CLOCK else per_second(unit, frame_rate)
+        return frame_rate if unit in CLOCKS else per_second(unit, frame_rate)
 
     def add(self, rows: Rows, split_cell: Callable[[Any], tuple[str, ...]]) -> None:
         """Adds rows; a bad one stays a row of its own."""
@@ -158,6 +166,7 @@ class _SpanMerger(Merger):
             if number in rows.bad:
                 continue
             times = [doubtful_times.without(cell) for cell in times] if self._has_thousands else times
+            times = list(map(as_clock, times, self._units))
             place = self.find_place(name, number, cells, index)
             if place == len(self._spans):
                 self._spans.append([])
@@ -174,7 +183,7 @@ class _SpanMerger(Merger):
                 text = f"{'+'.join(names)} from {times[0]} to {times[1]}"
                 self._answers[place].setdefault(cells[self._person][index], set()).add(text)
             if is_span:
-                is_denied = any(str(cell).strip().lower() in _NO_CLASSES for cell in row)
+                is_denied = any(map(_says_none, row))
                 self._add_span(place, names, times, number, is_denied)
             self._last, self._rows = name, self._rows + 1
 
@@ -275,6 +284,14 @@ class _SpanMerger(Merger):
         )
 
 
+def spans_of_videos(source: MemorySource) -> Iterator[Sequence[Span]]:
+    """Yields the spans of each video of merged rows that are not bad."""
+    for rows in source.batches(ROWS_AT_ONCE, 0, [SPANS, PROBLEMS]):
+        yield from (
+            spans for spans, problem in zip(rows.cells[SPANS], rows.cells[PROBLEMS], strict=True) if not problem
+        )
+
+
 def is_own_table(source: Source) -> bool:
     """Whether `yt8m select` or `yt8m predict --spans` has written the table, whose numbers deny no label."""
     names = frozenset(map(normalized, source.columns))
@@ -291,9 +308,12 @@ def have_thousands(
 ) -> bool:
     """Whether commas in columns of times stand between thousands; see `doubtful_times`.
 
-    Columns that count frames or another unit are left out: their numbers need no decimal commas.
+    Numbers of frames or of another unit need no decimal commas, so theirs stand between thousands if they can.
     """
     names = [name for name in columns if not per_second(unit_of(name), frame_rate)]
+    others = [cell for name in columns if name not in names for cell in columns[name]]
+    if not has_decimal_commas and doubtful_times.can_only_be_thousands(others):
+        return not names or not doubtful_times.have_any(cell for name in names for cell in columns[name])
     cells = [cell for name in names for cell in columns[name]]
     return doubtful_times.are_of_thousands(f"{path}, column {' and '.join(names)}", cells, has_decimal_commas)
 

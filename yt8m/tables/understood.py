@@ -22,7 +22,7 @@ from yt8m.tables.columns.roles import RoleFinder, Roles
 from yt8m.tables.columns.table_columns import TableColumns, parse_columns
 from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.opening import open_source
-from yt8m.tables.shapes import span_ranges, span_shapes, turned
+from yt8m.tables.shapes import ends_alone, span_ranges, span_shapes, turned
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.arrow_source import as_arrays
 from yt8m.tables.sources.csv_source import CsvSource
@@ -172,6 +172,8 @@ class UnderstoodTable:
             spans = span_rows.merge_spans(source, self._roles, flags.extra_columns, reading)
             self.is_scattered, self._rows_of_one_video, self._spans = spans.is_scattered, spans.rows, spans.spans
             self.are_clips, self.videos_in_parts = spans.are_clips, spans.in_parts
+            if self._has_bare_ends():
+                ends_alone.refuse_lengths(self.path, self._roles.end, span_rows.spans_of_videos(spans.source))
             if not span_rows.is_own_table(source):
                 denials.refuse_denials(source, self._roles, self._facts)
             return spans.source
@@ -195,6 +197,11 @@ class UnderstoodTable:
         names = [name for name in (self._roles.start, self._roles.end) if name in self._facts]
         columns, has_commas = {name: self._facts[name].counts for name in names}, self._delimiter() == ";"
         return span_rows.have_thousands(self.path, columns, self._flags.frame_rate, has_commas)
+
+    def _has_bare_ends(self) -> bool:
+        """Whether nothing but the name of a column says that it has ends, and not lengths."""
+        is_chosen = any(word.startswith("end=") for word in self._flags.columns)
+        return not (is_chosen or self._roles.has_durations or getattr(self._original, "has_seconds", False))
 
     def _label_names(self, cell: Any) -> tuple[str, ...]:
         names = NameCleaner(self.form.has_whole_floats, self._flags.vocabulary)

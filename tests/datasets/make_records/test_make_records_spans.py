@@ -152,14 +152,15 @@ def test_features_of_another_rate_than_the_table_says_are_refused(tmp_path: path
     (tmp_path / "t.json").write_text(json.dumps({"version": "1.3", "database": database}))
     words = [str(tmp_path / "t.json"), f"--array={tmp_path}", "--rows=spans", "--segment_size=1"]
     with pytest.raises(
-        RunError, match=r"row 1: it has 60 frames.*lasts 20.4 s.*2.941.*--frames_per_second.*--max_bad_rows"
+        RunError,
+        match=r"annotation 0 of 'a': it has 60 frames.*lasts 20.4 s.*2.941.*--frames_per_second.*--max_bad_rows",
     ):
         make(*words)
     assert make(*words, "--frames_per_second=3") == 0
     assert stored(words[0])["a"]["segment_start_times"] == list(range(6, 36, 3))
     assert make(*words, "--max_frames=20", "--overwrite") == 0, "cut videos are shorter"
     np.save(tmp_path / "b.npy", np.zeros((31, 4), np.float32))
-    with pytest.raises(RunError, match="row 1: it has 60"):
+    with pytest.raises(RunError, match="annotation 0 of 'a': it has 60"):
         make(*words, "--overwrite")
     assert make(*words, "--overwrite", "--max_bad_rows=1") == 0
     assert set(stored(words[0])) == {"b"}

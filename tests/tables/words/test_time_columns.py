@@ -17,8 +17,9 @@ from yt8m.tables.words.time_columns import divided, in_seconds, meaning_in_spans
 _UNITS = {
     1000: ["{}_ms", "{} (ms)", "{}Ms", "{}_msec", "{} [milliseconds]", "{}_in_ms", "ms_{}"],
     1000000: ["{}_us", "{}_microseconds"],
-    1: ["{}", "{}_s", "{}_sec", "{} (s)", "{} - ss.msec", "{}_seconds", "{} (hh:mm:ss)"],
+    1: ["{}", "{}_s", "{}_sec", "{} (s)", "{} - ss.msec", "{}_seconds"],
 }
+_CLOCKS = ["{} (hh:mm:ss)", "{} mm.ss", "{}_mmss", "{} (hms)", "{}_hhmm", "{} - hh:mm:ss.ms"]
 _NAMES = [
     "start end",
     "start_time end_time",
@@ -29,6 +30,20 @@ _NAMES = [
     "t0 t1",
 ]
 _NAMES += ["from to", "segment_start segment_end", "start_timestamp end_timestamp", "time_start time_stop", "tmin tmax"]
+
+
+@pytest.mark.parametrize("form", _CLOCKS)
+def test_bare_numbers_are_no_times_where_the_name_says_minutes_and_seconds(form: str, tmp_path: pathlib.Path) -> None:
+    """0.30 may be 30 seconds or 0.3 of one, and 0130 a minute and a half."""
+    header = ",".join([form.format(name) for name in ("start", "end")])
+    for number, (times, is_read) in enumerate({"0,0:31.5": True, "0.10,0:31.5": False, "0:05,0130": False}.items()):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(f"video,label,{header}\na,weld,{times}\n")
+        table = understand("--table", str(path), TableFlags(rows="spans"))
+        ((spans, bad),) = [(rows.cells["spans"], rows.bad) for rows in table.batches(9)]
+        assert [(span.start, span.end) for of_video in spans for span in of_video] == [(0, 31.5)] * is_read
+        assert is_read or "as hours, minutes and seconds'; expected seconds from 0, or a time such as" in bad[1]
+    assert in_seconds("0.10", "milliseconds") == 0.0001
 
 
 @pytest.mark.parametrize(("rate", "form"), [(rate, form) for rate, forms in _UNITS.items() for form in forms])
@@ -100,6 +115,6 @@ def test_parts_of_videos_are_cut_by_milliseconds_too(tmp_path: pathlib.Path) -> 
     (tmp_path / "t.csv").write_text('id,label,start_ms,end_ms\na,x,1500,9000\nb,y,,2500\nc,x,"12,400",20000\n')
     table = understand("--table", str(tmp_path / "t.csv"), TableFlags())
     (rows,) = table.batches(9)
-    assert list(rows.cells["start"]) == [1.5, "", "12,400 milliseconds"]
+    assert list(rows.cells["start"]) == [1.5, "", 12.4]
     assert list(rows.cells["end"]) == [9.0, 2.5, 20.0]
     assert in_seconds("12", "") == "12"

@@ -13,7 +13,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words.time_columns import CLOCK, unit_of
+from yt8m.tables.words.time_columns import CLOCKS, unit_of
 
 _WITH_COMMA = re.compile(r"\d+(,\d+)+(\.\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?", re.ASCII)
@@ -51,6 +51,17 @@ def are_of_thousands(where: str, cells: Iterable[Any], has_decimal_commas: bool)
     )
 
 
+def have_any(cells: Iterable[Any]) -> bool:
+    """Whether a cell has a comma between digits."""
+    return any(isinstance(cell, str) and _WITH_COMMA.fullmatch(cell.strip()) for cell in cells)
+
+
+def can_only_be_thousands(cells: Iterable[Any]) -> bool:
+    """Whether cells of whole numbers have commas, all of them between thousands."""
+    with_comma = [cell.strip() for cell in cells if isinstance(cell, str) and _WITH_COMMA.fullmatch(cell.strip())]
+    return bool(with_comma) and all(map(_THOUSANDS.fullmatch, with_comma))
+
+
 def without(cell: Any) -> Any:
     """A cell without the commas between its thousands."""
     return cell.replace(",", "") if isinstance(cell, str) and _WITH_COMMA.fullmatch(cell.strip()) else cell
@@ -61,7 +72,7 @@ def refuse_unclear_hours(source: Source, facts: Mapping[str, Facts], columns: Se
 
     Times with whole seconds, such as 00:01:12, were typed with hours; then the others were too.
     """
-    names = [name for name in columns if name in facts and unit_of(name) != CLOCK]
+    names = [name for name in columns if name in facts and unit_of(name) not in CLOCKS]
     if not getattr(source, "is_workbook", False) or not names:
         return
     times = [match for name in names for cell in facts[name].counts if (match := _HOURS.fullmatch(str(cell)))]

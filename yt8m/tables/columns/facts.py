@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
@@ -120,6 +120,7 @@ class Facts:
     def describe_odd_ids(self) -> list[str]:
         """Remarks on ids that are taken as they are, but will hardly match those in other files."""
         blank = [value for value in self.counts if isinstance(value, str) and value != value.strip()]
+        refuse_ids_apart_by_blanks(blank, self.counts)
         remarks = [f"{len(blank)} ids begin or end with a blank, such as {blank[0]!r}"] if blank else []
         if self.counts and all(WHOLE_FLOAT.fullmatch(str(value)) for value in self.counts):
             remarks.append(f"ids are numbers with a fraction, such as {next(iter(self.counts))}")
@@ -195,3 +196,13 @@ def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any,
         f"hardly classes. Choose the column of the classes by --columns=labels=COLUMN, which may be {name}; it has: "
         f"{', '.join(source.columns)[:300]}."
     )
+
+
+def refuse_ids_apart_by_blanks(blank: Sequence[str], ids: Collection[Any]) -> None:
+    """Refuses ids that begin or end with a blank if others are the same without it: two videos, or one."""
+    for value in blank:
+        if value.strip() in ids:
+            raise UsageError(
+                f"the ids {value[:60]!r} and {value.strip()[:60]!r} differ only in blanks around them. If they mean "
+                "one video, take the blanks out; if they mean two, give them other ids."
+            )

@@ -177,6 +177,11 @@ def _activitynet_spans(
     columns = ("id", "labels", "split", "start", "end")
     source = source_of_spans(path, f"ActivityNet, spans{remark}", rows, columns)
     source.lengths = lengths
+    source.places = [
+        f"annotation {number} of {name[:60]!r}"
+        for name, entries in annotations.items()
+        for number, _ in enumerate(entries or [{}])
+    ]
     return source
 
 

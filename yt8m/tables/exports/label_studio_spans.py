@@ -17,6 +17,7 @@ from yt8m.tables.sources.source import MemorySource, Source, source_of_spans
 from yt8m.tables.words.times import NotATimeError, parse_time, ranges_in, shared_by_most
 
 TIMELINE, SOUND, BOXES = "timelinelabels", "labels", "videorectangle"
+MEDIA = "video"  # the key of the data of a task, and the column, that has the address of its video
 _PARTS = "parts"  # the key of the data of a task
 _Spans = dict[str, list[tuple[float, float]]]  # {class: its spans}
 
@@ -50,7 +51,7 @@ def rows_of_spans(
     path: str,
     tasks: Mapping[int, Mapping[str, Any]],
     ids: Sequence[str],
-    splits: Sequence[str],
+    others: Mapping[str, Sequence[Any]],
     control: str,
     remark: str,
     frame_rate: float,
@@ -60,7 +61,7 @@ def rows_of_spans(
     Args:
       tasks: {number in the file: task}.
       ids: the name of the video of each task.
-      splits: the split of each task; empty if nothing says it.
+      others: {column: cell of each task}.
       remark: what the description of the table adds.
     """
     seen_parts = _seen_parts(path, tasks, ids)
@@ -69,9 +70,9 @@ def rows_of_spans(
     remark += (
         f"; of {len(seen_parts)} videos, people have seen only the parts that their tasks name" if seen_parts else ""
     )
-    all_rows: list[tuple[Any, ...]] = []
+    all_rows, places = list[tuple[Any, ...]](), list[str]()
     lost, classes_of_people = 0, dict[tuple[str, str], frozenset[str]]()
-    for (number, task), name, *split in zip(tasks.items(), ids, *([splits] if splits else []), strict=True):
+    for (number, task), name, *of_task in zip(tasks.items(), ids, *others.values(), strict=True):
         with refusing(functools.partial(_refusal, f"{path}, task {number}")):
             people = [*_spans_of_people(f"{path}, task {number}", task["annotations"], control, frame_rate)]
             rows: list[tuple[Any, ...]] = [*_joint_rows(people)] or [((), None, None)]
@@ -82,11 +83,13 @@ def rows_of_spans(
             for name_of_class in spans
             for span in spans[name_of_class]
         )
-        all_rows += [(name, list(labels), start, end, *split) for labels, start, end in rows]
+        all_rows += [(name, list(labels), start, end, *of_task) for labels, start, end in rows]
+        places += [f"task {number}"] * len(rows)
     remark += f"; spans that most people have not marked, left out: {lost}" if lost else ""
     form = f'Label Studio\'s JSON, spans of the control "{control}"{remark}'
-    source = source_of_spans(path, form, all_rows, ("id", "labels", "start", "end", *(["split"] if splits else [])))
-    source.seen_parts = seen_parts
+    source = source_of_spans(path, form, all_rows, ("id", "labels", "start", "end", *others))
+    source.hints = {name: name for name in source.columns if name != MEDIA}
+    source.seen_parts, source.places = seen_parts, places
     source.lengths = {name: _length(task["annotations"]) for task, name in zip(tasks.values(), ids, strict=True)}
     return source
 

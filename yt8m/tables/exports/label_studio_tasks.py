@@ -14,6 +14,7 @@ from yt8m.tables.words import words
 
 # Keys of the data of a task that name its video, the surest first.
 _ID_KEYS = words("id video_id video clip name file_name filename file audio image url text")
+MEDIA = label_studio_spans.MEDIA
 _NO_IDS = frozenset(["parts", "split"])
 
 
@@ -52,18 +53,16 @@ def read_tasks(path: str, tasks: Sequence[Mapping[str, Any]], control: str = "")
     if undecided:
         form += f"; videos left out, since people disagree and no class has a majority: {len(undecided)}, such as "
         form += next(iter(undecided.values()))
-    splits = _splits([task["data"] for task in answered.values()])
-    cells: dict[str, list[Any]] = {"id": ids, "labels": labels}
-    if splits:
-        cells["split"] = splits
+    others = _other_columns([task["data"] for task in answered.values()], key)
+    cells: dict[str, list[Any]] = {"id": ids, "labels": labels, **others}
     cells = {
         name: [value for place, value in enumerate(values) if place not in undecided] for name, values in cells.items()
     }
-    source = MemorySource(path, cells, form, {name: name for name in cells})
+    source = MemorySource(path, cells, form, {name: name for name in cells if name != MEDIA})
     source.means_spans = has_only_spans
     if has_spans:
         source.by_spans = functools.partial(
-            label_studio_spans.rows_of_spans, path, answered, ids, splits, chosen, remark
+            label_studio_spans.rows_of_spans, path, answered, ids, others, chosen, remark
         )
     return source
 
@@ -82,10 +81,19 @@ def _refusal(path: str, number: int, error: Exception) -> RunError:
     return RunError(f"{path}, task {number}: {error}.")
 
 
-def _splits(data: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The split of the video of each task, if the data of a task say it; else an empty list."""
-    splits = [str(entry.get("split") or "") for entry in data]
-    return splits if any(splits) else []
+def _other_columns(data: Sequence[Mapping[str, Any]], key: str) -> dict[str, list[Any]]:
+    """{column: cell of each task} of the split, and of the address of the video beside its id, if the data have them.
+
+    Args:
+      key: the key of the ids.
+    """
+    splits, columns = [str(entry.get("split") or "") for entry in data], dict[str, list[Any]]()
+    if any(splits):
+        columns["split"] = splits
+    addresses = [entry.get(MEDIA) for entry in data]
+    if key != MEDIA and addresses and all(isinstance(address, str) and address for address in addresses):
+        columns[MEDIA] = addresses
+    return columns
 
 
 def _id_key(data: Sequence[Mapping[str, Any]], may_repeat: bool) -> str:

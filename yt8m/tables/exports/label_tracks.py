@@ -87,7 +87,13 @@ def read(path: str, files: Sequence[str], control: str = "") -> MemorySource:
     labels = [list(dict.fromkeys(name for mark in marks for name in mark.labels)) for marks in tracks.values()]
     cells: dict[str, list[Any]] = {"id": list(tracks), "labels": labels}
     source = MemorySource(path, cells, f"{form}, of whole videos", {name: name for name in cells})
-    return source.with_spans(source_of_spans(path, form, rows))
+    spans = source_of_spans(path, form, rows)
+    spans.places = [
+        f"label {number} of {name[:60]!r}"
+        for name, marks in tracks.items()
+        for number in range(1, 1 + max(len(marks), 1))
+    ]
+    return source.with_spans(spans)
 
 
 def _id_of(path: str) -> str:

@@ -20,7 +20,9 @@ _SPANS = "spans"
 _PAIRS = word_set("segment interval span time times timestamp timestamps range")
 
 
-def from_videos(path: str, videos: Sequence[_Row], hints: Mapping[str, str] | None = None) -> MemorySource | None:
+def from_videos(
+    path: str, videos: Sequence[_Row], hints: Mapping[str, str] | None = None, form: str = "JSON"
+) -> MemorySource | None:
     """The rows of objects of videos, of which one key holds the spans; None for other objects."""
     keys = [key for key in dict.fromkeys(key for video in videos for key in video) if _holds_spans(key, videos)]
     if len(keys) != 1:
@@ -36,8 +38,13 @@ def from_videos(path: str, videos: Sequence[_Row], hints: Mapping[str, str] | No
     outer = [name for name in outer if name not in inner]
     columns_of = {"id": video_id, "labels": labels}
     hints = {**(hints or {}), **{meaning: name for meaning, name in columns_of.items() if name}}
-    source = MemorySource(path, _by_video(videos, spans, outer, labels), "JSON, labels of whole videos", hints)
-    flat = MemorySource(path, _by_span(videos, spans, outer, inner), "JSON, spans of each video", hints)
+    source = MemorySource(path, _by_video(videos, spans, outer, labels), f"{form}, labels of whole videos", hints)
+    flat = MemorySource(path, _by_span(videos, spans, outer, inner), f"{form}, spans of each video", hints)
+    flat.places = [
+        f"span {number} of video {place}"
+        for place, of_video in enumerate(spans, 1)
+        for number, _ in enumerate(of_video or [{}], 1)
+    ]
     return source.with_spans(flat)
 
 

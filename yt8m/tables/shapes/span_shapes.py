@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.shapes import span_ranges, time_parts
+from yt8m.tables.shapes import ends_alone, span_ranges, time_parts
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of, read_all
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized
@@ -47,7 +47,7 @@ def reshaped(
     if not are_spans:
         time_parts.refuse_parts(source, chosen)
         return source, dict(chosen)
-    source = source if frame_rate else time_parts.joined(source, chosen)
+    source = source if frame_rate else ends_alone.with_starts(time_parts.joined(source, chosen), chosen)
     for shape in (paired_events, span_ranges.expanded, by_class):
         rewritten = shape(source, chosen)
         if rewritten is not source:

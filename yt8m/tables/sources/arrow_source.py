@@ -15,6 +15,7 @@ from yt8m.tables.sources.encodings import open_bytes
 from yt8m.tables.sources.source import LinelessSource, Rows, refuse_repeated_columns
 
 _IPC_MARK, _PARQUET_MARK = b"ARROW1", b"PAR1"  # the first bytes of the files
+_ROWS_AT_ONCE = 8192
 _ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 
 
@@ -55,6 +56,20 @@ class ArrowSource(LinelessSource):
                 if len(rows):
                     cells = {name: self._convert_cells(name, rows[name]) for name in columns}
                     yield Rows(first - len(rows), cells, {name: self._convert_lists(rows[name]) for name in arrays}, {})
+
+    def rows_of_objects(self) -> list[dict[str, Any]]:
+        """All rows as objects, if a column has lists of objects, such as spans; else none."""
+        types = self._arrow.types
+        with self._open_file() as file:
+            schema = file.schema if self._is_ipc else file.schema_arrow
+            kinds = [field.type for field in schema]
+            if not any(
+                (types.is_list(kind) or types.is_large_list(kind)) and types.is_struct(kind.value_type)
+                for kind in kinds
+            ):
+                return []
+            batches = self._record_batches(file, _ROWS_AT_ONCE, [*self.columns])
+            return [row for batch in batches for row in batch.to_pylist()]
 
     def _record_batches(self, file: Any, size: int, columns: list[str]) -> Iterator[Any]:
         if not self._is_ipc:

@@ -33,6 +33,8 @@ class RewrittenSource(MemorySource):
         for name in ("has_seconds", "is_workbook", "seen_parts", "lengths"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
+        if places := getattr(source, "places", ()):
+            self.places = [places[number - 1] for number in numbers]
 
     def batches(
         self, size: int, skip: int = 0, columns: Sequence[str] = (), arrays: Sequence[str] = ()
@@ -76,6 +78,8 @@ def number_of(source: Source, row: int) -> int:
 
 
 def place_of(source: Source, row: int) -> str:
-    """The number of a row in the file and its line, for a message."""
+    """The number of a row in the file and its line, or its place in an export, for a message."""
+    if places := getattr(source, "places", ()):
+        return str(places[row - 1])
     line = source.line_of(row)
     return f"row {number_of(source, row)}" + (f" (line {line})" if line else "")

@@ -96,6 +96,7 @@ class MemorySource:
       is_workbook: whether the program of the file took what people typed as 1:12 for 01:12:00.
       seen_parts: {video: (start, end) of the parts of it that alone people have looked at}, of rows that are spans.
       lengths: {video: its seconds}, where the export has them.
+      places: where each row is in the export, such as `task 3`; empty if its number says it.
     """
 
     by_spans: Callable[[float], MemorySource] | None = None
@@ -103,6 +104,7 @@ class MemorySource:
     means_spans = has_seconds = is_workbook = False
     seen_parts: Mapping[str, Sequence[tuple[float, float]]] = {}
     lengths: Mapping[str, float] = {}
+    places: Sequence[str] = ()
 
     def __init__(
         self,

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.tables.words import normalized
-from yt8m.tables.words.times import NotATimeError, is_empty, parse_time
+from yt8m.tables.words.times import NotATimeError, is_bare, is_empty, parse_time
 
 START, END, DURATION = "start", "end", "duration"
 FRAMES = "frames"
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = "milliseconds", "microseconds", "nanoseconds"
 _SECONDS, _MINUTES, _HOURS = "seconds", "minutes", "hours"
-CLOCK = "minutes and seconds"  # such as hh:mm:ss; a bare number counts seconds
+CLOCK = "minutes and seconds"  # such as a time code; a bare number counts seconds
+_DIGITS = "hours, minutes and seconds"  # as mmss and hh:mm:ss say; a bare number may be any of them
+CLOCKS = frozenset([CLOCK, _DIGITS])  # units of times with colons
 # {unit: how many of it are a second}, 0 for times as they are; frames have no rate of their own.
 _PER_SECOND = {
     _MILLISECONDS: 1e3,
@@ -22,6 +24,7 @@ _PER_SECOND = {
     _MINUTES: 1 / 60,
     _SECONDS: 0.0,
     CLOCK: 0.0,
+    _DIGITS: 0.0,
 }
 _UNIT_WORDS = {
     _MILLISECONDS: "ms msec msecs millis millisec millisecs millisecond milliseconds",
@@ -30,7 +33,8 @@ _UNIT_WORDS = {
     _SECONDS: "s ss sec secs second seconds",
     _MINUTES: "min mins minute minutes",
     _HOURS: "h hr hrs hour hours",
-    CLOCK: "hh mm hhmmss mmss hms timecode",
+    CLOCK: "timecode",
+    _DIGITS: "hh mm hhmm hhmmss mmss hms",
     FRAMES: "frame frames framenumber",
 }
 _UNIT_OF = {word: unit for unit, unit_words in _UNIT_WORDS.items() for word in unit_words.split()}
@@ -149,12 +153,20 @@ def per_second(unit: str, frame_rate: float = 0.0) -> float:
     return _PER_SECOND.get(unit, frame_rate)
 
 
+def as_clock(cell: Any, unit: str) -> Any:
+    """A cell as it is; a bare number in a column such as `start mm.ss` with the unit, so that it is no time.
+
+    0.30 may be half a minute there, or 30 seconds, and 0130 a minute and a half.
+    """
+    return f"{cell} as {unit}" if unit == _DIGITS and is_bare(cell) else cell
+
+
 def in_seconds(cell: Any, unit: str) -> Any:
     """A cell that counts in a unit as seconds; one that holds no number stays as it is, with the unit.
 
     An empty cell, and one whose column says seconds or nothing, is returned as it is.
     """
-    rate = per_second(unit)
+    rate, cell = per_second(unit), as_clock(cell, unit)
     if not rate or is_empty(cell):
         return cell
     try:

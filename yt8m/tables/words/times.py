@@ -29,6 +29,8 @@ _TIME = r"\d[\d:.,]*(?: ?(?:h|m|min|s|sec|ms)\b ?\d?[\d.]*(?: ?s)?)?"
 _RANGE = re.compile(rf"[\[(]?\s*({_TIME})\s*(?:-->|->|-|\u2013|\u2014|\u2192|~|\.\.+|to\b|bis\b)\s*({_TIME})\s*[\])]?")
 _LATEST = 1e9  # seconds; a later time is no time of a video
 _EXPECTED = "expected seconds from 0, or a time such as 1:02.5 or 0:01:02"
+_EARLIEST_MOMENT, _UNITS_OF_MOMENTS = 1e9, 1e3  # a number of Unix time, and the most of its units in a second
+_MOMENT = "a moment such as Unix time counts it; subtract the moment at which the video begins"
 Range = tuple[Any, Any]  # the cells of a start and an end
 
 
@@ -69,7 +71,10 @@ def parse_time(cell: Any, frame_rate: float = 0.0) -> float:
     if second is None and WRITTEN_NUMBER.fullmatch(text):
         if frame_rate and "," in text:  # in 1,200 it is no decimal point, though it would be one of seconds
             raise NotATimeError(f"{text[:40]!r}; expected a number of frames, or of another unit, without a comma")
-        second = with_point(text) / (frame_rate or 1.0)
+        number = with_point(text)
+        if number >= _EARLIEST_MOMENT and (frame_rate <= _UNITS_OF_MOMENTS or number >= _LATEST * frame_rate):
+            raise NotATimeError(f"{text[:40]!r}, {_MOMENT}")
+        second = number / (frame_rate or 1.0)
     if second is None:
         second = _seconds_with_units(text)
     if second is None:
@@ -120,6 +125,12 @@ def _timecode_seconds(text: str, frame_rate: float) -> float | None:
     if minutes >= 60 or seconds >= 60 or frames >= frame_rate:
         raise NotATimeError(f"{text!r}; minutes and seconds are below 60, and frames below {frame_rate:g}")
     return hours * 3600 + minutes * 60 + seconds + frames / frame_rate
+
+
+def is_bare(cell: Any) -> bool:
+    """Whether a cell holds a number without a unit, other than 0, which is the same in all units."""
+    text = str(cell).strip()
+    return WRITTEN_NUMBER.fullmatch(text) is not None and with_point(text) != 0
 
 
 def is_clock(cell: Any) -> bool:

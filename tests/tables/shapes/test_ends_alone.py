@@ -1,0 +1,49 @@
+"""Ends beside lengths, without starts; and ends that may be lengths."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from span_tables import spans_of
+
+from yt8m.errors import UsageError
+
+_EQUAL = [("a", 1, 10), ("a", 3, 10), ("b", 0, 10), ("b", 8, 10), ("c", 6, 10)]
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("end,duration", "0:12.5,2.5"),
+        ("end_ms,duration_ms", "12500,2500"),
+        ("offset,length", "12.5,2.5"),
+        ("duration,end (s)", "2.5,12.5"),
+    ],
+)
+def test_starts_are_ends_without_lengths(header: str, row: str, tmp_path: pathlib.Path) -> None:
+    text = f"video,label,{header}\na,weld,{row}\nb,,,\n"
+    assert spans_of(tmp_path, text) == {"a": [(10.0, 12.5, "weld")], "b": []}
+
+
+def test_a_length_that_reaches_before_the_video_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(AssertionError, match=r"a time is '-4\.0'"):
+        spans_of(tmp_path, "video,label,end,duration\na,weld,6,10\n")
+
+
+def table(rows: list[tuple[str, int, int]]) -> str:
+    return "\n".join(["video,label,start,end", *(f"{name},x,{start},{end}" for name, start, end in rows)])
+
+
+def test_one_end_for_all_spans_may_be_a_length(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match=r"10 for all 5 spans.*all of them end at 10.*from 8 to 18.*--columns=end=end"):
+        spans_of(tmp_path, table(_EQUAL))
+    assert spans_of(tmp_path, table(_EQUAL), columns=("end=end",))["c"] == [(6, 10, "x")]
+    lengths = spans_of(tmp_path, table(_EQUAL).replace("end", "duration"))
+    assert lengths["c"] == [(6, 16, "x")]
+
+
+@pytest.mark.parametrize("rows", [_EQUAL[:4], [*_EQUAL, ("d", 2, 11)], [(name, 0, 10) for name, _, _ in _EQUAL]])
+def test_ends_that_differ_or_are_few_are_ends(rows: list[tuple[str, int, int]], tmp_path: pathlib.Path) -> None:
+    found = spans_of(tmp_path, table(rows))
+    assert sum(map(len, found.values())) == len(rows)

@@ -1,0 +1,82 @@
+"""Ends beside lengths, without starts; and ends that may be lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from yt8m.errors import UsageError
+from yt8m.tables.sources.rewritten import RewrittenSource, read_all
+from yt8m.tables.sources.source import Source
+from yt8m.tables.words import normalized
+from yt8m.tables.words.time_columns import (
+    END,
+    FRAMES,
+    START,
+    divided,
+    in_seconds,
+    is_duration,
+    meaning_in_spans,
+    meaning_of_time,
+)
+from yt8m.tables.words.times import NotATimeError, Span, is_empty, parse_time
+
+_FEWEST, _FEWEST_STARTS = 5, 3  # numbers of spans, and of times at which they begin, that are no chance
+
+
+def with_starts(source: Source, chosen: Mapping[str, str]) -> Source:
+    """The source with starts, if a table of spans has ends and lengths alone."""
+    names = [name for name in source.columns if name not in chosen.values()]
+    ends = [chosen[END]] if chosen.get(END) else [name for name in names if _meaning(name) == END]
+    lengths = [name for name in names if is_duration(normalized(name))]
+    has_starts = START in chosen or START in source.hints or any(_meaning(name) == START for name in source.columns)
+    columns = [*ends, *lengths]
+    if has_starts or not (len(ends) == len(lengths) == 1) or any(map(_counts_frames, columns)):
+        return source
+    cells, bad = read_all(source, list(source.columns))
+    starts = list(map(_start, *(_seconds(name, cells[name]) for name in columns)))
+    others = {name: values for name, values in cells.items() if name not in columns}
+    times = {START: [pair[0] for pair in starts], END: [pair[1] for pair in starts]}
+    remark = f'starts from "{ends[0]}" - "{lengths[0]}"'
+    return RewrittenSource(source, others | times, range(1, len(starts) + 1), bad, remark)
+
+
+def _meaning(name: str) -> str:
+    time = meaning_of_time(normalized(name)) or meaning_in_spans(normalized(name))
+    return time[0] if time else ""
+
+
+def _counts_frames(name: str) -> bool:
+    return divided(normalized(name)).unit == FRAMES
+
+
+def _seconds(name: str, cells: Sequence[Any]) -> list[Any]:
+    return [in_seconds(cell, divided(normalized(name)).unit) for cell in cells]
+
+
+def _start(end: Any, length: Any) -> tuple[Any, Any]:
+    """The start and the end of a span; cells that hold no times stay, so that their row is refused."""
+    if is_empty(end) and is_empty(length):
+        return None, None
+    try:
+        return round(parse_time(end) - parse_time(length), 6), end
+    except NotATimeError:
+        return length, end
+
+
+def refuse_lengths(path: str, column: str, videos: Iterable[Sequence[Span]]) -> None:
+    """Refuses a column of ends that has one value for spans that begin at different times, as lengths have.
+
+    Args:
+      videos: the spans of each video, with the cells of the column as their ends.
+    """
+    spans = [span for of_video in videos for span in of_video if not span.is_part]
+    ends, starts = {span.end for span in spans}, {span.start for span in spans}
+    if len(spans) < _FEWEST or len(ends) > 1 or len(starts) < _FEWEST_STARTS or max(starts) >= max(ends):
+        return
+    end, start = max(ends), max(starts)
+    raise UsageError(
+        f'{path}: "{column}" is {end:g} for all {len(spans)} spans, which begin at {len(starts)} different times: '
+        f"either all of them end at {end:g}, or each lasts so long, such as from {start:g} to {start + end:g}. Say "
+        f"--columns=end={column} if it has ends, or call the column duration if it has lengths."
+    )
