@@ -77,5 +77,5 @@ def test_copies_of_files_are_found_and_no_others(tmp_path: pathlib.Path) -> None
     found = {frozenset(pathlib.Path(ids[place]).name for place in pair) for pair in zip(*pairs[:2], strict=True)}
     groups = [[f"{kind}{number:03}.mp4" for kind in ("crop", "h264", "mpeg4", "v")] for number in range(COPIED)]
     expected = {frozenset(pair) for group in groups for pair in itertools.combinations(group, 2)}
-    assert len(found & expected) >= 0.99 * len(expected)
+    assert len(found & expected) >= 0.98 * len(expected)
     assert len(found - expected) <= 1e-6 * len(ids) * (len(ids) - 1) / 2
