@@ -60,7 +60,19 @@ def test_garbled_labels_are_refused(
     assert words in str(refusal.value)
 
 
-@pytest.mark.parametrize("names", [("50% off", "100%"), ("K\u00e4se", "\u00d6l", "na\u00efve"), ("\u00c3", "\u00a4")])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("50% off", "100%"),
+        ("0%FAT", "70%CACAO", "100%ACRYLIC"),
+        ("K\u00e4se", "\u00d6l", "na\u00efve"),
+        ("\u00c3", "\u00a4"),
+        ("NESTL\u00c9\u00ae", "CAF\u00c9\u2019S", "Fu\u00df\u2013Rad"),
+        ("J45.0: asthma", "S01.E02: Pilot", "Mr.Bean: the movie"),
+        (":)", ":(", ":D"),
+        (":Cat", ":Dog"),
+    ],
+)
 def test_names_with_such_signs_are_names(names: Sequence[str], tmp_path: pathlib.Path) -> None:
     made = {video: sorted(labels) for video, labels in truth(names, most=len(names)).items()}
     assert labels_of(write(tmp_path / "t.csv", joined(made, ";"))) == made
@@ -113,24 +125,27 @@ def test_usual_ids_are_taken(tmp_path: pathlib.Path) -> None:
     assert sorted(read(path)) == sorted(names)
 
 
-@pytest.mark.parametrize("column", ["label_2nd", "also", "second"])
+@pytest.mark.parametrize("column", ["label_2nd", "also", "second_kind"])
 def test_labels_in_a_column_that_is_not_used_are_not_lost(column: str, tmp_path: pathlib.Path) -> None:
     rows = [(video, labels[0], labels[1] if len(labels) > 1 else "") for video, labels in MADE.items()]
     path = write(tmp_path / "t.csv", [("id", "label", column), *rows])
     with pytest.raises(UsageError) as refusal:
         read(path)
     assert f"--columns=labels=label+{column}" in str(refusal.value)
+    assert read(path, columns=(f"unused={column}",)) == {video: labels[:1] for video, labels in MADE.items()}
     assert read(path, columns=(f"labels=label+{column}",)) == {v: sorted(labels[:2]) for v, labels in MADE.items()}
     assert read(path, columns=("labels=label",)) == {video: labels[:1] for video, labels in MADE.items()}
 
 
-def test_a_column_of_other_names_is_no_column_of_labels(tmp_path: pathlib.Path) -> None:
-    rows = [(v, ";".join(labels), labels[0], ("north", "cat")[n % 2]) for n, (v, labels) in enumerate(MADE.items())]
-    path = write(tmp_path / "t.csv", [("id", "labels", "first", "place"), *rows])
-    with pytest.raises(UsageError, match='"first" has names of the same classes'):
-        read(path)
-    path = write(tmp_path / "t.csv", [("id", "labels", "place"), *((v, labels, place) for v, labels, _, place in rows)])
-    assert read(path) == SORTED
+@pytest.mark.parametrize("column", ["place", "camera", "absent", "first", "genre_top", "predicted"])
+def test_names_of_classes_in_other_columns_are_no_labels(column: str, tmp_path: pathlib.Path) -> None:
+    rows = [(video, ";".join(labels), SHORT[n % 3]) for n, (video, labels) in enumerate(MADE.items())]
+    path = write(tmp_path / "t.csv", [("id", "genres", column), *rows])
+    if column == "predicted":
+        with pytest.raises(UsageError, match="either"):
+            read(path)
+    else:
+        assert read(path) == SORTED
 
 
 def test_choices_of_a_form_are_named_without_their_question(tmp_path: pathlib.Path) -> None:
@@ -140,6 +155,15 @@ def test_choices_of_a_form_are_named_without_their_question(tmp_path: pathlib.Pa
         for number, (video, labels) in enumerate(MADE.items())
     ]
     assert read(write(tmp_path / "t.csv", [columns, *rows])) == SORTED
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_choices_without_their_question_keep_their_names(delimiter: str, tmp_path: pathlib.Path) -> None:
+    names = ["w/o helmet", "w/o vest", "w/o boots"]
+    made = truth(names)
+    rows = [(video, *(int(name in labels) for name in names)) for video, labels in made.items()]
+    path = write(tmp_path / "t.csv", [("id", *names), *rows], delimiter=delimiter)
+    assert read(path) == {video: sorted(labels) for video, labels in made.items()}
 
 
 @pytest.mark.parametrize("delimiter", [" ", ",", "\t"])
@@ -175,6 +199,37 @@ def test_an_answer_of_graphql(kind: str, tmp_path: pathlib.Path) -> None:
     rows = [{"id": video, "labels": labels} for video, labels in MADE.items()]
     found = {"edges": [{"node": row, "cursor": "a"} for row in rows]} if kind == "edges" else {"nodes": rows}
     assert read(write_json(tmp_path / "t.json", {"data": {"videos": found}})) == SORTED
+
+
+def test_a_page_of_graphql_and_a_graph_are_no_tables(tmp_path: pathlib.Path) -> None:
+    rows = [{"id": video, "labels": labels} for video, labels in MADE.items()]
+    page = {"nodes": rows, "pageInfo": {"hasNextPage": True}}
+    with pytest.raises(UsageError, match="one page of the answer"):
+        read(write_json(tmp_path / "t.json", {"data": {"videos": page}}))
+    edges = [{"id": "e0", "label": "next", "from": "v00", "to": "v01"}]
+    with pytest.raises(UsageError):
+        read(write_json(tmp_path / "t.json", {"nodes": rows, "edges": edges}))
+
+
+def test_classes_in_lists_of_lists(tmp_path: pathlib.Path) -> None:
+    rows = [["id", *SHORT], *([v, *(("FALSE", "TRUE")[name in MADE[v]] for name in SHORT)] for v in MADE)]
+    assert read(write_json(tmp_path / "t.json", rows)) == SORTED
+    assert (
+        read(write_json(tmp_path / "t.json", {"range": "A1:F41", "majorDimension": "ROWS", "values": rows})) == SORTED
+    )
+
+
+def test_a_list_of_pairs_beside_settings_is_no_table(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError):
+        read(write_json(tmp_path / "t.json", {"v1": [["cat", 0.9], ["dog", 0.8]], "model": "x"}))
+
+
+def test_lines_of_an_id_a_label_and_a_split(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(
+        "".join(f"{v} {labels[0]} {('train', 'test')[n % 2]}\n" for n, (v, labels) in enumerate(MADE.items()))
+    )
+    assert read(path) == {video: labels[:1] for video, labels in MADE.items()}
 
 
 def test_lines_of_ids_and_labels_without_a_header(tmp_path: pathlib.Path) -> None:

@@ -27,7 +27,7 @@ _QUOTES = tuple(
     )
 )
 # Signs of Markdown and of shells, which are taken away if all labels have them.
-_SIGNS = tuple(map(re.compile, (r"`([^`]+)`", r"\*\*([^*]+)\*\*", r"\*([^*]+)\*", r"::?([^:]+):?")))
+_SIGNS = tuple(map(re.compile, (r"`([^`]+)`", r"\*\*([^*]+)\*\*", r"\*([^*]+)\*", r":([^\W_][^:]*[^\W_]):")))
 _BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
 # {brackets: (a cell of labels in them, one label)}; lists have commas and quotes within their brackets.
 _PATTERNS = {

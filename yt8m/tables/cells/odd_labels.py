@@ -6,6 +6,7 @@ make classes of the denials.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import urllib.parse
 from collections.abc import Collection, Iterable, Sequence
@@ -58,9 +59,10 @@ _MOST_OF = 0.5  # share of the labels that are answers, if they are no names
 
 
 # How Python prints members of an enumeration; signs that no name has; and bytes written as in addresses.
-_MEMBER = re.compile(r"<?[A-Za-z_]\w*\.\w+: [^<>]*>?")
+_MEMBER = re.compile(r"<?[A-Za-z_]\w*\.[A-Za-z_]\w*: (?:\d+|'[^']*'|\"[^\"]*\")>?")
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_ESCAPED = re.compile(r"[^%]*(?:%[0-9A-F]{2}[^%]*)+")
+_ESCAPED = re.compile(r"(?:[^%]*[^%\d])?(?:%[0-9A-Fa-f]{2}(?:[^%]*[^%\d])?)+")
+_READ_TWICE = re.compile("[\u00c2\u00c3\u00d0\u00d1\u00e2][^\x00-\x7f]")  # how letters in UTF-8 begin in cp1252
 
 
 def refuse_garbled(names: Collection[str], known_names: Collection[str], source: str) -> None:
@@ -78,8 +80,10 @@ def _garbled(name: str) -> str:
         return "has a sign that cannot be printed, perhaps between several labels: write ; between them"
     if _MEMBER.fullmatch(name):
         return "is how Python prints a member of an enumeration: save its name, member.name"
-    if _ESCAPED.fullmatch(name) and (plain := urllib.parse.unquote(name, errors="replace")).isprintable():
-        return f"is escaped as in addresses, and means {plain[:60]!r}: save the table without escapes"
+    if _ESCAPED.fullmatch(name):
+        with contextlib.suppress(UnicodeDecodeError):
+            plain = urllib.parse.unquote(name, errors="strict")
+            return f"is escaped as in addresses, and means {plain[:60]!r}: save the table without escapes"
     if original := once_decoded(name):
         return f"is {original[:60]!r} in UTF-8 which was read in another encoding: save the table again from its origin"
     return ""
@@ -87,7 +91,7 @@ def _garbled(name: str) -> str:
 
 def once_decoded(text: str) -> str:
     """The text whose UTF-8 was read as cp1252; empty if this one was not made so."""
-    if text.isascii():
+    if not _READ_TWICE.search(text):
         return ""
     try:
         return text.encode("cp1252").decode("utf-8")

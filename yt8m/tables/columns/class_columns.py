@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.tables.columns.facts import Facts
@@ -36,8 +36,16 @@ def beginning(column: str) -> str:
     return start[0] if start and (start[0] == "Answer." or is_label_word(start[1])) else ""
 
 
-def class_names(columns: Sequence[str]) -> dict[str, str]:
-    """{column: class}; a beginning such as `label_`, which all columns share, is no part of the names."""
+def class_names(columns: Sequence[str], others: Collection[str] = ()) -> dict[str, str]:
+    """{column: class}; a beginning such as `label_`, which all columns share, is no part of the names.
+
+    Args:
+      others: the other columns; if `seen` is one, `seen/cat` is a choice of this question, as KoBo names it.
+    """
+    questions = {re.split(r"[/.-](?=[^/.-]+$)", name)[0] for name in columns}
+    if len(questions) == 1 < len(columns) and not questions.isdisjoint(others):
+        (question,) = questions
+        return {name: name[len(question) + 1 :].strip() for name in columns}
     starts = [re.match(r"([A-Za-z]+)[ _.:=/\-]+(?=.)", name) for name in columns]
     choices = [match for name in columns if (match := _CHOICE.fullmatch(name))]
     if len(choices) == len(columns) and len({match[1] for match in choices}) == 1:
@@ -51,9 +59,6 @@ def class_names(columns: Sequence[str]) -> dict[str, str]:
     first = starts[0]
     if first and all(start and start[0] == first[0] for start in starts) and is_label_word(first[1]):
         return {name: name[len(first[0]) :].strip() for name in columns}
-    questions = {name.partition("/")[0] for name in columns}
-    if len(columns) > 1 and len(questions) == 1 and all(re.fullmatch("[^/]+/[^/]+", name) for name in columns):
-        return {name: name.partition("/")[2].strip() for name in columns}  # as KoBo names the choices of a question
     return {name: name.strip() for name in columns}
 
 

@@ -143,7 +143,7 @@ class LabelFinder:
         """These columns as columns of labels, or as a column for each class if all say yes or no."""
         facts = [self._facts[name] for name in names if name in self._facts]
         if len(names) > 1 and all(column_facts.is_binary for column_facts in facts):
-            return LabelColumns(classes=class_columns.class_names(names))
+            return LabelColumns(classes=class_columns.class_names(names, set(self._columns.names) - set(names)))
         for name, column_facts in zip(names, facts, strict=False):
             if (
                 len(names) > 1

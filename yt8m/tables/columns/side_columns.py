@@ -16,7 +16,7 @@ from yt8m.tables.columns import class_columns
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words import normalized
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
 from yt8m.tables.words.meanings import columns_flag, is_label_word
 from yt8m.tables.words.side_words import (
@@ -44,6 +44,8 @@ _FEWEST_ROWS = 5  # of fewer videos, all may show a class
 _FEWEST_OF_ONE = 3  # columns of which each video has one
 _FIRST_ROWS = 2000
 _MOST_SHOWN = 4
+# How names of columns say that they have further labels of a video.
+_FURTHER = word_set("second secondary 2nd third tertiary 3rd fourth 4th also additional extra more further")
 _FEWEST_SHARED = 2  # names of the same classes in a column that is not used
 _FEWEST_MERGED = 2  # labels with empty cells below them that are merged cells
 
@@ -183,7 +185,7 @@ def refuse_lost_labels(
 def refuse_unread_labels(
     path: str, roles: Roles, facts: Mapping[str, Facts], names_in: Callable[[Any], Sequence[str]]
 ) -> None:
-    """Raises `UsageError` if a column that is not used has labels of the same classes, and of other videos or more.
+    """Raises `UsageError` if a column that is not used, such as `label_2nd`, has further labels by its name and cells.
 
     Args:
       names_in: the names of the labels in a cell.
@@ -193,14 +195,15 @@ def refuse_unread_labels(
     labels = facts[roles.labels[0]]
     classes = {name for cell in labels.filled for name in names_in(cell)}
     for column in roles.unused:
-        values = facts[column].filled if column in facts and column not in roles.set_aside else []
+        may_have = column in facts and column not in roles.set_aside
+        values = facts[column].filled if may_have and not _FURTHER.isdisjoint(normalized(column).split("_")) else []
         if len(values) < _FEWEST_SHARED or facts[column].is_numeric or facts[column].counts == labels.counts:
             continue
         if all(isinstance(value, str) and classes.issuperset(names_in(value)) for value in values):
             raise UsageError(
                 f'{path}: "{roles.labels[0]}" has the labels, and "{column}" has names of the same classes, such as '
-                f"{values[0][:40]!r}. Take both by {columns_flag('labels', [roles.labels[0], column])}, or one by "
-                f"{columns_flag('labels', roles.labels)}."
+                f"{values[0][:40]!r}. Take both by {columns_flag('labels', [roles.labels[0], column])}, or leave it "
+                f"out by {columns_flag('unused', [column])}."
             )
 
 

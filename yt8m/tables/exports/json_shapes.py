@@ -10,6 +10,7 @@ from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import SPLIT_WORDS, plain_meaning
 
 _ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
+_TABLES = frozenset(("values", "rows", "data", "table", "records"))  # what a table is called beside its settings
 _EDGES = ("edges", "nodes")  # where GraphQL has the rows of a connection
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How servers call the number of all rows, of which an answer has a page; `count` and `total` are so beside `next`.
@@ -51,6 +52,9 @@ def refuse_pages(path: str, value: Mapping[str, Any]) -> None:
     following = next(
         (name for name, cell in cells.items() if name in _NEXT and cell and not isinstance(cell, list)), ""
     )
+    page = cells.get("page_info")
+    if isinstance(page, dict) and any(cell is True and normalized(name) in _NEXT for name, cell in page.items()):
+        following = "pageInfo"
     if total <= rows and not following:
         return
     finding = f"it has {rows} of {total} rows, so that {total - rows} are missing"
@@ -68,8 +72,12 @@ def inside(value: Mapping[str, Any], names: Collection[str]) -> Any:
         if isinstance(value.get(name), dict) and isinstance(value[name].get(rows), list):
             return value[name][rows]
     for key in _EDGES:
-        if isinstance(nodes := value.get(key), list) and nodes and not set(value) - {*_EDGES, "pageInfo", "totalCount"}:
-            return [node["node"] if isinstance(node, dict) and "node" in node else node for node in nodes]
+        nodes = value.get(key)
+        if not isinstance(nodes, list) or not nodes or set(value) - {*_EDGES, "pageInfo", "totalCount"}:
+            continue
+        are_edges = all(isinstance(node, dict) and "node" in node for node in nodes)
+        if are_edges or (key == "nodes" and (not value.get("edges") or "pageInfo" in value)):
+            return [node["node"] for node in nodes] if are_edges else nodes
     objects = {name: inner for name, inner in value.items() if isinstance(inner, dict)}
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     if len(objects) != 1 or lists:
@@ -88,7 +96,7 @@ def table_in(value: Mapping[str, Any]) -> list[list[Any]]:
 
     Rows may lack their last cells, if these are empty. It is [] for other objects.
     """
-    tables = [rows for rows in value.values() if isinstance(rows, list)]
+    tables = [rows for name, rows in value.items() if isinstance(rows, list) and name.lower() in _TABLES]
     if len(tables) != 1 or len(value) == 1 or not all(isinstance(row, list) for row in tables[0]):
         return []
     rows = tables[0]

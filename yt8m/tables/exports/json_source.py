@@ -132,12 +132,18 @@ def _pairs_of(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _from_lists(path: str, rows: Sequence[list[Any]], form: str, lines: Sequence[int]) -> MemorySource | None:
     """The rows of a list of lists, whose first one may be the header."""
-    has_header = all(isinstance(name, str) for name in rows[0]) and count_known(rows[0]) >= 2
     if len({len(row) for row in rows}) != 1 or not rows[0]:
         return None
+    has_header = all(isinstance(name, str) for name in rows[0]) and (count_known(rows[0]) >= 2 or _is_header(rows))
     header = rows[0] if has_header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
     columns = zip(*rows[has_header:], strict=True)
     return MemorySource(path, dict(zip(header, map(list, columns), strict=True)), form, lines=lines[has_header:])
+
+
+def _is_header(rows: Sequence[list[Any]]) -> bool:
+    """Whether the first row begins with the name of an id, and none of its cells stands below it: `id, cat, dog`."""
+    is_id = (meaning_of(rows[0][0]) or ("",))[0] == "id"
+    return is_id and not any(name in column for name, *column in zip(*rows, strict=True))
 
 
 def _flattened_name(name: str, key: str, values: Sequence[Any], cells: Mapping[str, Any]) -> str:

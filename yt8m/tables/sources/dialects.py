@@ -107,6 +107,8 @@ def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     if doubled := "" if directive or is_named else _doubled_delimiter(body):
         return sniffer.fit(doubled)[1]._replace(first_line=first, has_comments=bool(comments))
     sign = "" if directive or is_named or not body.strip() else _sign_after_ids(body)
+    if sign == " " and best.delimiter == " " and fit[2]:  # columns, such as an id, a label and a split
+        sign = ""
     if sign:
         best = Dialect(sign, (_INVENTED, "column 2"), skips_blanks=True, is_headerless=True)
     return best._replace(first_line=first, has_comments=bool(comments))

@@ -32,12 +32,12 @@ _ID_NAMES = words(
     "fname file slice_file_name image_id imageid image_name image img img_id img_name audio_id audio "
     "recording recording_id sample_id sample sample_name track_id track item_id item_name item media_id media "
     "asset asset_id tconst movie movie_id film_id external_id data_id segment_id uid uuid guid key "
-    "video_uid video_uuid video_guid clip_uid clip_uuid issue_key card_id "
     "ids video_ids clip_ids file_names filenames names vid_name observation_id media_file_name sample_key image_index "
     "image_url video_url media_url audio_url url uri source_file video_file movie_file source_ref "
     "input_video_url input_image_url input_audio_url imdb_id imdbid tmdb_id tmdbid "
     "datei dateiname vidéo vídeo bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл "
-    "видео 文件 文件名 视频 ファイル ファイル名 動画 파일"
+    "видео 文件 文件名 视频 ファイル ファイル名 動画 파일 "
+    "video_uid video_uuid video_guid clip_uid clip_uuid issue_key card_id"
 )
 _PATH_NAMES = words(
     "path feature_path features_path feat_path filepath file_path feature_file features_file npy npy_path "
