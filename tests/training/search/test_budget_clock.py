@@ -27,3 +27,26 @@ def test_seconds_are_those_of_the_wall_but_less_if_others_have_the_cores(
     monkeypatch.setattr(time, "monotonic", lambda: 100.0 + wall)
     monkeypatch.setattr(time, "process_time", lambda: 7.0 + computing)
     assert clock.spent() == pytest.approx(spent)
+
+
+@pytest.mark.parametrize(
+    ("wall", "computing", "spent"),
+    [
+        (10, 20, 10),  # a quiet machine
+        (30, 20, 10),  # a busy one: two threads computed for 10 seconds each
+        (10, 10, 5),
+        (100, 1, 20),
+    ],
+)
+def test_of_threads_side_by_side_each_has_its_part_of_what_they_computed(
+    monkeypatch: pytest.MonkeyPatch, wall: float, computing: float, spent: float
+) -> None:
+    now = {"monotonic": 100.0, "process_time": 7.0}
+    for name in now:
+        monkeypatch.setattr(time, name, lambda name=name: now[name])
+    clock = BudgetClock()
+    now.update(monotonic=104.0, process_time=10.0)
+    clock.share(2)
+    assert clock.spent() == pytest.approx(3.0)
+    now.update(monotonic=104.0 + wall, process_time=10.0 + computing)
+    assert clock.spent() == pytest.approx(3.0 + spent)

@@ -16,9 +16,18 @@ class BudgetClock:
     """
 
     def __init__(self) -> None:
+        self._before, self._cores = 0.0, 1
+        self._wall, self._computing = time.monotonic(), time.process_time()
+
+    def share(self, cores: int) -> None:
+        """From now on so many threads compute side by side all the time, as a plan for so many cores expects.
+
+        On a busy machine, what they computed together is then so many times the seconds that the plan counts.
+        """
+        self._before, self._cores = self.spent(), cores
         self._wall, self._computing = time.monotonic(), time.process_time()
 
     def spent(self) -> float:
         """Seconds of the budget that are spent."""
         wall, computing = time.monotonic() - self._wall, time.process_time() - self._computing
-        return max(min(wall, computing), wall / _MOST_WAITING)
+        return self._before + max(min(wall, computing / self._cores), wall / _MOST_WAITING)

@@ -21,6 +21,7 @@ class Candidate:
     Attributes:
       rate: the learning rate of the first step, from which it falls along half a cosine to 0.
       least_videos: the number of training videos from which on it is tried, if the user names no model.
+      is_for_few_if_named: whether it is tried on fewer videos too, if the user names its model.
     """
 
     model: str
@@ -29,6 +30,7 @@ class Candidate:
     rate: float
     options: Mapping[str, Any] = field(default_factory=dict)
     least_videos: int = 0
+    is_for_few_if_named: bool = True
 
     @property
     def family(self) -> tuple[Any, ...]:
@@ -82,6 +84,8 @@ _CANDIDATES: Sequence[Candidate] = (
     Candidate("LogisticModel", "l2_normalize", 1e-4, 0.1),
     Candidate("GatedMlpModel", "normal_scores", 0.003, 0.005),  # values of which a few are far from the others
     Candidate("LogisticModel", "standardize", 0.03, 0.05),  # reaches the biases of rare classes
+    # Its rate teaches experts in few epochs. Up to 10,000 videos the budget has room for more of them.
+    Candidate("MoeModel", "standardize", 0.01, 0.05, least_videos=10_001, is_for_few_if_named=False),
     Candidate("LogisticModel", "standardize", 1e-3, 0.05, least_videos=20_000),  # many videos need less of a penalty
     Candidate("LogisticModel", "standardize", 0.3, 0.01),
     Candidate("LogisticModel", "standardize", 0.01, 0.01),
@@ -137,7 +141,7 @@ def candidates_for(config: TrainConfig, videos: int = 0) -> list[Candidate]:
         fitting = (candidate for candidate in of_level if candidate.least_videos <= videos)
         listed = [_of_all_frames(candidate, config.data) for candidate in fitting]
     else:
-        listed = _of_model(config)
+        listed = _of_model(config, videos)
     fixed: dict[str, Any] = {
         name: value
         for name, value in (
@@ -163,10 +167,14 @@ def _of_all_frames(candidate: Candidate, data: DataConfig) -> Candidate:
     )
 
 
-def _of_model(config: TrainConfig) -> list[Candidate]:
+def _of_model(config: TrainConfig, videos: int) -> list[Candidate]:
     """The candidates with the model of the config and its hyper-parameters; without any, some usual settings."""
     options = {name: value for name, value in config.model.hyper_parameters.items() if name not in (TRANSFORM, PENALTY)}
-    of_this_model = [candidate for candidate in _CANDIDATES if candidate.model == config.model.model]
+    of_this_model = [
+        candidate
+        for candidate in _CANDIDATES
+        if candidate.model == config.model.model and (candidate.is_for_few_if_named or candidate.least_videos <= videos)
+    ]
     settings = [(c.transform, c.penalty, c.rate) for c in of_this_model] or [
         (transform, penalty, rate)
         for penalty in _PENALTIES

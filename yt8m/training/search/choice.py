@@ -92,6 +92,7 @@ class _Search:
         self._training, self._held_out = training, compared
         self._budget = config.search.budget or plan.default_budget(self._total)
         self._costs: dict[Any, float] = {}
+        self._has_many = plan.are_many(self._total) and not data.segment_labels
         self._plan = self._make_plan()
         most_folds = max(rung.folds for rung in self._plan.rungs)
         self._folds = videos_in_memory.folds(Fold(training, compared), most_folds)
@@ -132,7 +133,8 @@ class _Search:
         compared = len(self._held_out) + (len(self._training) if folds > 1 else 0)
         comparison = trial_figures.seconds(compared, config.data.num_classes)
         listed = candidates_for(config, self._total)
-        return plan.make_plan(listed, cost, len(self._training), batch, self._budget, folds, comparison)
+        sizes = len(self._training), batch, self._budget, folds, comparison
+        return plan.make_plan(listed, cost, *sizes, has_many=self._has_many)
 
     def _reserved(self) -> float:
         """Seconds of the budget that are kept for the training of the choice, whatever the clock says."""
@@ -159,6 +161,8 @@ class _Search:
         def should_stop() -> bool:
             return has_stopped[0] or (bool(self._rows.rows) and self._clock.spent() > most)
 
+        if self._has_many:
+            self._clock.share(min(plan.CORES_FOR_MANY, cores.usable()))
         remaining: Sequence[Candidate] = self._plan.candidates
         with contextlib.closing(trials.Trainer(self._config, self._training, should_stop)) as trainer:
             for rung in self._plan.rungs:
@@ -171,6 +175,7 @@ class _Search:
                     logging.warning("Ctrl-C: the search ends, and the best candidate so far is trained")
                     break
                 remaining = [self._candidate(row) for row in _best_first(rows)]
+                remaining = plan.best_of_each_model(remaining) if self._has_many else remaining
                 if should_stop():
                     logging.warning("the budget of %g s is spent: the plan is cut short (--budget)", self._budget)
                     break

@@ -23,6 +23,9 @@ _FEW, _FOLDS, _SHARE_OF_FOLDS = 150, 4, 0.75
 LEAST_BUDGET_VIDEOS = 10_000  # up to so many videos the default budget is `_BUDGET`; then it grows with their number
 _BUDGET = 40.0
 MOST_VIDEOS = 20_000  # a search trains on a sample of at most so many videos
+# Of more than `LEAST_BUDGET_VIDEOS`, a hundred steps are few epochs, in which models with many weights fall behind. So
+# the best of each model is trained on, and the plan counts on so many cores; on one, the clock cuts it short.
+CORES_FOR_MANY = 2
 
 
 class Rung(NamedTuple):
@@ -65,6 +68,20 @@ def default_folds(held_out: int) -> int:
     return _FOLDS if 0 < held_out < _FEW else 1
 
 
+def are_many(videos: int) -> bool:
+    """Whether there are more videos than the usual budget is for."""
+    return videos > LEAST_BUDGET_VIDEOS
+
+
+def best_of_each_model(best_first: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates in their order, but first the best one of each model."""
+    best: dict[str, Candidate] = {}
+    for candidate in best_first:
+        best.setdefault(candidate.model, candidate)
+    others = [candidate for candidate in best_first if candidate is not best[candidate.model]]
+    return [*best.values(), *others]
+
+
 def make_plan(
     candidates: Sequence[Candidate],
     cost: Callable[[Candidate], float],
@@ -73,6 +90,7 @@ def make_plan(
     budget: float,
     folds: int = 1,
     comparison: float = 0.0,
+    has_many: bool = False,
 ) -> Plan:
     """Makes the plan that fits into the budget: fewer steps if it is tight, then fewer candidates.
 
@@ -81,24 +99,29 @@ def make_plan(
       budget: seconds, of which the search gets a part.
       folds: those of the last rung; see `default_folds`.
       comparison: seconds of one core to compute the figures of a trained candidate; of folds, those of all together.
+      has_many: whether the data are large (`are_many`), so that the last rung trains the best of each model.
     """
     share = SHARE if folds == 1 else _SHARE_OF_FOLDS
+    seconds_of_cores = budget * share * (CORES_FOR_MANY if has_many else 1)
     epoch = math.ceil(videos / batch_size)
     first = max(_STEPS, _EPOCHS * epoch)
     for count in range(len(candidates), 0, -1):
         for divisor in (1, 2, 4):
-            rungs = _rungs(count, max(1, first // divisor), folds)
+            models = len({candidate.model for candidate in candidates[:count]}) if has_many else 1
+            rungs = _rungs(count, max(1, first // divisor), folds, models)
             seconds = _seconds(candidates[:count], cost, rungs, comparison)
-            if seconds <= budget * share:
+            if seconds <= seconds_of_cores:
                 return Plan(tuple(candidates[:count]), batch_size, rungs, seconds)
     rungs = (Rung(1, max(1, first // 4)),)
     return Plan(tuple(candidates[:1]), batch_size, rungs, _seconds(candidates[:1], cost, rungs, comparison))
 
 
-def _rungs(candidates: int, steps: int, folds: int) -> tuple[Rung, ...]:
+def _rungs(candidates: int, steps: int, folds: int, least: int) -> tuple[Rung, ...]:
+    """The rungs of so many candidates; the later ones train at least `least` of them."""
     rungs = [Rung(candidates, steps)]
     while len(rungs) < _RUNGS and rungs[-1].candidates > 1:
-        rungs.append(Rung(math.ceil(rungs[-1].candidates / _KEPT), rungs[-1].steps * _LONGER, folds))
+        survivors = max(least, math.ceil(rungs[-1].candidates / _KEPT))
+        rungs.append(Rung(survivors, rungs[-1].steps * _LONGER, folds))
     return tuple(rungs)
 
 
