@@ -42,6 +42,9 @@ def test_tables_in_another_order_are_refused(fitted: yt8m.Classifier) -> None:
         for call in listed:
             with pytest.raises(DataError, match=rf"row 0 is 'clip0' in X\w* and 'clip79' in {name}.*{name}\.loc\[X"):
                 call()
+    for call in (yt8m.Classifier(**QUICK).fit, lambda tables, _: fitted.predict_proba(tables)):
+        with pytest.raises(DataError, match=r"the indices of X\['one'\] and X\['two'\] differ: row 0 is 'clip0'"):
+            call({"one": X, "two": X.iloc[::-1]}, Y)
     reset = Y.reset_index(drop=True)
     with pytest.raises(DataError, match="row 0 is 'clip0' in X and 0 in y"):
         yt8m.Classifier(**QUICK).fit(X, reset)

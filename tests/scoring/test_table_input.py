@@ -11,6 +11,7 @@ import pytest
 from yt8m.errors import UsageError
 from yt8m.records import data_format
 from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.scoring import table_input
 from yt8m.scoring.model_input import ModelInput
 
 
@@ -63,3 +64,11 @@ def test_columns_go_through_a_manifest() -> None:
     assert data_format.joined([("p", takes(None).format), ("q", first)]) == first
     with pytest.raises(Exception, match="columns"):
         data_format.joined([("p", first), ("q", other)])
+
+
+def test_tables_in_a_dict_have_their_rows_in_one_order() -> None:
+    first = pd.DataFrame({"a": [1.0, 2.0]}, index=["v1", "v2"])
+    assert list(table_input.index_of({"x": first, "y": np.zeros(2), "z": first.copy()})) == ["v1", "v2"]
+    assert table_input.index_of({"x": np.zeros(2)}) is None
+    with pytest.raises(UsageError, match=r"the indices of X\['x'\] and X\['z'\] differ: row 0 is 'v1' in X\['x'\]"):
+        table_input.index_of({"x": first, "z": first.iloc[::-1]})

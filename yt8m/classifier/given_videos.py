@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.errors import UsageError
 from yt8m.python_api.data_errors import DataError
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.shards import LARGEST
-from yt8m.scoring.table_input import holds_arrays, holds_masked, index_difference
+from yt8m.scoring.table_input import holds_arrays, holds_masked, index_difference, index_of
 
 FEATURE = "features"  # the name of the feature if X is one array
 # A feature of all videos: float32 [N, size], or for each video its frames, float32 [T, size].
@@ -112,10 +113,19 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def refuse_other_rows(X: Any, *others: tuple[str, Any], name: str = "X") -> None:
     """Refuses tables whose index is not that of X: their rows would be taken for those of other videos."""
+    _refuse_other_orders(X)
     for other, values in others:
         if difference := index_difference(X, values, (name, other)):
             raise DataError(difference)
         refuse_masked(values, other)
+
+
+def _refuse_other_orders(X: Any) -> None:
+    """Refuses a dict of tables whose rows have different indices."""
+    try:
+        index_of(X)
+    except UsageError as error:
+        raise DataError(str(error)) from error
 
 
 def paths_of(X: Any) -> list[str] | None:
@@ -162,6 +172,7 @@ def videos_of(X: Any, names: Sequence[str] = ()) -> GivenVideos:
         X = {names[0] if len(names) == 1 else FEATURE: X}
     if not X:
         raise DataError("X is an empty dict: give {feature: array}.")
+    _refuse_other_orders(X)
     features = {str(name): _values_of(values, f"X[{name!r}]" if len(X) > 1 else "X") for name, values in X.items()}
     _refuse_unequal(features)
     return GivenVideos(features)

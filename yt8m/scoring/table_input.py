@@ -30,9 +30,16 @@ def of_table(frame: Any, expected: Sequence[str] | None) -> NDArray[np.float32] 
 
 
 def index_of(values: Any) -> Any:
-    """The index of a DataFrame or a Series of pandas, or of the first one in a dict; None if there is none."""
+    """The index of a DataFrame or a Series of pandas, or of all that a dict has; None if there is none.
+
+    Raises `UsageError` if tables in a dict, whose rows belong together, have different indices.
+    """
     if isinstance(values, Mapping) and not hasattr(values, "toarray"):
-        return next((index for each in values.values() if (index := index_of(each)) is not None), None)
+        tables = [(f"X[{name!r}]", each) for name, each in values.items() if index_of(each) is not None]
+        for name, each in tables[1:]:
+            if difference := index_difference(tables[0][1], each, (tables[0][0], name)):
+                raise UsageError(difference)
+        return index_of(tables[0][1]) if tables else None
     index = getattr(values, "index", None)
     return None if index is None or callable(index) else index
 

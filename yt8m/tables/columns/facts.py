@@ -168,7 +168,7 @@ def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) 
 
 
 # Numbers that a spreadsheet rounded, and values as Python and MongoDB print them.
-_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{2}")
+_ROUNDED = re.compile(r"\d[.,]\d+E\+(?:09|[1-9]\d)")
 _PRINTED = re.compile(r"b'.*'|b\".*\"|(?:ObjectId|UUID)\(.*\)")
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 
