@@ -65,6 +65,16 @@ def warn(data: OpenedData, feature: str = LABELS, *, are_needed: bool = True) ->
         logging.warning(problem)
 
 
+def without_one_label(opened: OpenedData) -> str:
+    """Names a video among the first records that has not exactly one label; empty if there is none."""
+    for record in _first_records(opened.files):
+        count = len(set(record.values(LABELS)))
+        if count != 1:
+            labels = f"{count or 'no'} label{'s' * (count > 1)}"
+            return f"video {shards.id_text(record.id())} of {opened.pattern} has {labels}"
+    return ""
+
+
 def _first_records(files: Sequence[str]) -> Iterator[Record]:
     """Yields the first records of files that are spread over all; of a damaged file those before the damage."""
     chosen = [files[index * len(files) // _MOST_FILES] for index in range(_MOST_FILES)]

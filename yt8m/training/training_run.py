@@ -19,8 +19,6 @@ from yt8m.config.run_options import DistillConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.export import model_card
-from yt8m.export.saved_model import ModelFacts, copy_saved_model, export_saved_model
 from yt8m.options import Shaping, shown
 from yt8m.readers.input_check import check_input
 from yt8m.records import label_check
@@ -31,12 +29,19 @@ from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
-from yt8m.runs import best_checkpoint
 from yt8m.runs.default_data import default_to_sample_data, is_sample_data
 from yt8m.storage import copies
-from yt8m.training import final_figures, length_advice, missing_data, own_data_batch, splits, training_workload
+from yt8m.training import (
+    final_figures,
+    length_advice,
+    missing_data,
+    one_class,
+    own_data_batch,
+    splits,
+    training_workload,
+)
+from yt8m.training.exporter import Exporter, meant_step
 from yt8m.training.search import outcome as search_outcome
-from yt8m.video.workload import Workload
 
 if TYPE_CHECKING:
     from yt8m.training.validator import Validator
@@ -54,69 +59,6 @@ def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> di
     }
     values["max_steps"] = max_steps
     return {name: value if isinstance(value, int | float) else shown(value or "") for name, value in values.items()}
-
-
-class Exporter:
-    """Exports SavedModels to `export/<step>` in the run's folder; TensorFlow Serving takes the number as version.
-
-    A run that means its best checkpoint exports that one, as soon as there is one, and not the newest.
-    """
-
-    def __init__(self, config: TrainConfig, workload: Workload) -> None:
-        self._config, self._workload, self._steps, self._has_trained = config, workload, set[int](), False
-
-    def __call__(self, checkpoint: str, step: int, is_new: bool) -> None:
-        """Exports `checkpoint`, of global step `step`.
-
-        An export of this step stays if `is_new` is False. If this start of the run took the step itself, the export has
-        the weights of an earlier start that went further, and is replaced.
-        """
-        self._has_trained |= is_new
-        newest, step = step, meant_step(self._config, step)
-        folder = self._folder(step)
-        if step != newest:
-            best = storage.join(self._config.train_dir, run_dir.BEST_FOLDER)
-            checkpoint, is_new = checkpoints.path_of(best, step), is_new and step not in self._steps
-        if not is_new and storage.exists(storage.join(folder, "saved_model.pb")):
-            return
-        self._steps.add(step)
-        config, workload = self._config, self._workload
-        decay, extractors = config.optimizer.moving_average_decay, config.data.extractors
-        facts = ModelFacts(
-            decay,
-            names=workload.names,
-            extractors=extractors,
-            is_own=True,
-            video_frames=config.data.video_frames,
-            columns=config.data.columns,
-        )
-        describe = model_card.card_writer(config, workload.names, config.train_dir, step)
-        export_saved_model(folder, checkpoint, workload.reader, workload.modeler, facts, describe=describe)
-        logging.info("exported step %d to %s", step, folder)
-
-    def finish(self, newest: int) -> None:
-        """Exports what the run means at its end, at step `newest`: the last validation may have kept another best one.
-
-        The last call for a checkpoint was before that validation.
-        """
-        if meant_step(self._config, newest) not in self._steps:
-            self(checkpoints.path_of(self._config.train_dir, newest), newest, self._has_trained)
-
-    def publish(self, step: int) -> None:
-        """Copies the export of a training that ended at `step` to `export_dir`, if the config names one."""
-        if self._config.export_dir:
-            copy_saved_model(self._folder(meant_step(self._config, step)), self._config.export_dir)
-            logging.info("the trained model is in %s", self._config.export_dir)
-
-    def _folder(self, step: int) -> str:
-        return storage.join(self._config.train_dir, "export", str(step))
-
-
-def meant_step(config: TrainConfig, newest: int) -> int:
-    """The step of the checkpoint that the run means: of its best one, or of the newest, which is given."""
-    best = storage.join(config.train_dir, run_dir.BEST_FOLDER)
-    steps = checkpoints.steps_in(best) if config.checkpoint == "best" else ()
-    return best_checkpoint.best_step(best, list(steps)) if steps else newest
 
 
 def train(
@@ -337,7 +279,7 @@ def complete(config: TrainConfig, data: OpenedData | None = None) -> tuple[Train
     data.log_names()
     section = dataclasses.replace(section, vocabulary=data.vocabulary.path or section.vocabulary)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    return dataclasses.replace(config, data=section, train_dir=folder), data
+    return one_class.with_fact(dataclasses.replace(config, data=section, train_dir=folder), data), data
 
 
 def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
