@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from reader_records import video_record, write_shard
 
+from yt8m.errors import UsageError
 from yt8m.records import groups, held_out
 from yt8m.records.held_out import HeldOut
 
@@ -77,8 +78,22 @@ def test_labels_of_videos_that_are_held_out_are_counted_by_the_groups_of_the_dat
     groups.Groups.from_digests(groups.digests([name.encode() for name in names]), of_groups).write(
         str(tmp_path / groups.NAME)
     )
-    rule = held_out.rule_for(groups.find([path]).of_ids(names))
+    rule = held_out.rule_for(groups.find([path]).of_ids(names), by_group=True)
     is_held_out = HeldOut(rule, [path]).of_texts(names)
     assert is_held_out.reshape(20, 10).all(1).sum() * 10 == is_held_out.sum() == 30
     expected = np.bincount(np.flatnonzero(is_held_out) % 3, minlength=4)
     assert held_out.count_labels(rule, [path], 4).tolist() == expected.tolist()
+
+
+def test_a_rule_of_groups_is_refused_where_the_groups_are_missing(tmp_path: pathlib.Path) -> None:
+    of_videos = (np.arange(1000) // 10).astype(np.uint64)
+    rule, of_before = held_out.rule_for(of_videos, by_group=True), held_out.rule_for(of_videos)
+    assert rule == (*of_before, held_out.BY_GROUP)
+    same = held_out.are_held_out(of_videos, rule) == held_out.are_held_out(of_videos, of_before)
+    assert same.all()
+    path = str(tmp_path / "moved/video/train/a.tfrecord")
+    with pytest.raises(UsageError, match=rf"groups.npz lists, but there is none in {tmp_path}/moved/video\. .*Copy it"):
+        HeldOut(rule, [path])
+    with pytest.raises(UsageError, match=r"the run began, old/train/\*\. Or train a new run"):
+        held_out.groups_for(rule, [path], "old/train/*")
+    assert HeldOut(of_before, [path]), "runs of before do not say what they count"

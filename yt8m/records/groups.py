@@ -72,11 +72,16 @@ NONE = Groups(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 def find(files: Sequence[str]) -> Groups:
     """Reads the groups of the videos in some shards, from the folders above those of the shards; `NONE` without any."""
     groups = NONE
-    for folder in sorted({os.path.dirname(os.path.dirname(storage.absolute(path))) for path in files}):
+    for folder in folders(files):
         path = storage.join(folder, NAME)
         if storage.exists(path):
             groups = groups.joined(_read(path))
     return groups
+
+
+def folders(files: Sequence[str]) -> list[str]:
+    """The folders in which the groups of the videos in some shards may lie."""
+    return sorted({os.path.dirname(os.path.dirname(storage.absolute(path))) for path in files})
 
 
 def _read(path: str) -> Groups:

@@ -6,7 +6,8 @@ the same videos, in whichever file they lie.
 
 A video has the number of its group (--group_by), or else that of its own id, which a hash draws from all numbers of 32
 bits. Held out are the numbers up to a limit, except those of groups that are too large. The rule is a tuple: the
-limit, then these exceptions; an empty tuple holds out nothing.
+limit, then these exceptions, then `BY_GROUP` if the numbers are those of groups: by ids, the same limit would hold out
+other videos, which the model has learnt. An empty tuple holds out nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.errors import UsageError
 from yt8m.records import groups, shards
 from yt8m.records.groups import Groups
 from yt8m.records.shards import Record
 
 SHARE, LEAST = 0.1, 30  # of the videos, and the least number of them, that are held out
+BY_GROUP = -1  # the last number of a rule that was made for groups; rules of earlier versions never have it
 _MOST_KNOWN = 200_000  # ids whose answer is kept: those of more videos are hashed again in every epoch
 
 
@@ -41,11 +44,14 @@ def number_to_hold_out(videos: int) -> int:
     return min(max(round(SHARE * videos), LEAST), videos // 2)
 
 
-def rule_for(groups_of_videos: NDArray[np.uint64]) -> tuple[int, ...]:
+def rule_for(groups_of_videos: NDArray[np.uint64], *, by_group: bool = False) -> tuple[int, ...]:
     """The rule that holds out a tenth of these videos, in whole groups, or as many more as the last group has.
 
     Groups with which it would be more than half of the videos are passed over. The rule is empty if nothing can be
     held out, because all videos are of one group.
+
+    Args:
+      by_group: whether the data have groups, so that the rule must be refused where they are missing.
     """
     numbers, sizes = np.unique(_numbers(groups_of_videos), return_counts=True)
     wanted, most = number_to_hold_out(len(groups_of_videos)), len(groups_of_videos) // 2
@@ -57,7 +63,25 @@ def rule_for(groups_of_videos: NDArray[np.uint64]) -> tuple[int, ...]:
             passed_over.append(number)
         else:
             limit, count = number, count + size
-    return () if limit < 0 else (limit, *(number for number in passed_over if number < limit))
+    mark = (BY_GROUP,) * by_group
+    return () if limit < 0 else (limit, *(number for number in passed_over if number < limit), *mark)
+
+
+def groups_for(rule: Sequence[int], files: Sequence[str], first_data: str = "") -> Groups:
+    """The groups of the videos in some shards, by which a rule holds some out; data must have those it counts.
+
+    Args:
+      first_data: the pattern of the training data so far, if it is known.
+    """
+    groups_of_data = groups.find(files) if rule else groups.NONE
+    if len(groups_of_data.videos) or BY_GROUP not in rule:
+        return groups_of_data
+    raise UsageError(
+        f"this run holds out whole groups of its training videos (--group_by), which {groups.NAME} lists, but there is "
+        f"none in {' or '.join(groups.folders(files))}. Without it, videos that the model has learnt would be held "
+        "out. Copy it there; it lies in the folder above that of the shards with which the run began"
+        f"{f', {first_data}' if first_data else ''}. Or train a new run in another --train_dir."
+    )
 
 
 def are_held_out(groups_of_videos: NDArray[np.uint64], rule: Sequence[int]) -> NDArray[np.bool_]:
@@ -85,7 +109,7 @@ class HeldOut:
     """
 
     def __init__(self, rule: Sequence[int], files: Sequence[str]) -> None:
-        self._rule, self._groups = tuple(rule), groups.find(files) if rule else groups.NONE
+        self._rule, self._groups = tuple(rule), groups_for(rule, files)
         self._known: dict[bytes, bool] = {}
 
     def __bool__(self) -> bool:

@@ -22,7 +22,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
 from yt8m.readers import BatchQueue
-from yt8m.records import groups, shards
+from yt8m.records import groups, held_out, shards
 from yt8m.records.held_out import HeldOut
 from yt8m.records.opened_data import open_data
 from yt8m.training import numpy_records
@@ -123,14 +123,32 @@ def test_the_share_is_whole_groups_which_nothing_of_the_training_reads(
 
 @pytest.mark.heavy
 @pytest.mark.long
+def test_data_that_were_moved_without_their_groups_are_refused(
+    rings: str, trained: tuple[pathlib.Path, str], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = trained
+    assert held_out.BY_GROUP in config_of(folder).data.held_out
+    level = pathlib.Path(rings).parents[1]
+    shutil.copytree(level, tmp_path / "moved/video")
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "moved/video" / groups.NAME).unlink()
+    words = words_of(str(tmp_path / "moved/video/train" / pathlib.Path(rings).name), tmp_path / "run")
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert f"none in {tmp_path}/moved/video. " in said
+    assert f"the run began, {rings}. " in said
+
+
+@pytest.mark.heavy
+@pytest.mark.long
 def test_the_best_checkpoint_has_the_figure_that_is_quoted(rings: str, trained: tuple[pathlib.Path, str]) -> None:
     folder, said = trained
     note = json.loads((folder / "best/best.json").read_text())
-    held_out = HeldOut(config_of(folder).data.held_out, open_data(rings).files)
+    share = HeldOut(config_of(folder).data.held_out, open_data(rings).files)
     metrics = EvaluationMetrics(3, 20)
     with yt8m.load(str(folder)) as model:
         for batch in yt8m.read_records(rings):
-            rows = np.flatnonzero(held_out.of_texts(batch.ids))
+            rows = np.flatnonzero(share.of_texts(batch.ids))
             scores = np.zeros((len(rows), 3), np.float32)
             for row, video in enumerate(model.predict({"clip": batch.features["clip"][rows]}, top_k=3)):
                 for scored in video.classes:

@@ -19,7 +19,7 @@ from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
-from yt8m.records import held_out, manifest, shared_videos, thresholds
+from yt8m.records import groups, held_out, manifest, shared_videos, thresholds
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.thresholds import NUM_CANDIDATES
 from yt8m.runner.creation import count_towers
@@ -50,7 +50,10 @@ def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedDa
         with run_dir.lock(config.train_dir):
             chosen = _Search(config, data).completed()
     is_same = chosen.data.data_pattern == config.data.data_pattern
-    return chosen, data if is_same else data_fit.open_for(chosen.data)
+    data = data if is_same else data_fit.open_for(chosen.data)
+    if saved is not None:
+        held_out.groups_for(chosen.data.held_out, data.files, saved.config.data.data_pattern)
+    return chosen, data
 
 
 def _validation_of(config: TrainConfig) -> str:
@@ -58,15 +61,16 @@ def _validation_of(config: TrainConfig) -> str:
     return config.validation.eval_data_pattern or splits.beside(config.data.data_pattern, "validate")
 
 
-def _rule_for(config: TrainConfig, videos: VideosInMemory, total: int) -> tuple[int, ...]:
+def _rule_for(config: TrainConfig, videos: VideosInMemory, total: int, *, by_group: bool = False) -> tuple[int, ...]:
     """The rule that holds videos out of the whole training; empty if the chosen model is trained on all of them.
 
     Args:
       videos: the training videos, or a sample of them.
       total: how many there are.
+      by_group: whether the videos have groups.
     """
     is_trained_on_all = config.data.segment_labels or outcome.may_refit(config, total)
-    return () if is_trained_on_all else held_out.rule_for(videos.groups)
+    return () if is_trained_on_all else held_out.rule_for(videos.groups, by_group=by_group)
 
 
 class _Search:
@@ -85,7 +89,8 @@ class _Search:
             shared_videos.warn(open_data(self._validation), data.data_pattern, "eval_data_pattern")
             compared, _ = read(data, self._validation, plan.MOST_VIDEOS // 4)
         else:
-            self._rule = _rule_for(config, training, self._total)
+            by_group = len(groups.find(opened.files).videos) > 0
+            self._rule = _rule_for(config, training, self._total, by_group=by_group)
             training, compared = videos_in_memory.divided(training, self._rule)
         if self._rule:  # of all videos too, as many are trained on
             self._total = round(self._total * len(training) / (len(training) + len(compared)))
