@@ -26,7 +26,7 @@ from yt8m import formats, options, registry, storage
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, refusing, suggestion
-from yt8m.records import data_folders, vocabulary
+from yt8m.records import data_folders, thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import own_runs
 from yt8m.version import __version__
@@ -182,7 +182,17 @@ RUNS = "runs"  # the folder in which a training without --train_dir makes the fo
 # Patterns of the names of the files and folders that trainings, evaluations and predictions write into a run's folder,
 # except `LOCK` and `CURVES`. `start_new_model` moves these files and folders aside, and `yt8m runs` lists none of these
 # folders as a run.
-_STATE = (CONFIG, MODEL_FLAGS, ENDED, ADDED_CLASSES, vocabulary.NAME, "cluster.json", "validation.json", SEARCH)
+_STATE = (
+    CONFIG,
+    MODEL_FLAGS,
+    ENDED,
+    ADDED_CLASSES,
+    vocabulary.NAME,
+    "cluster.json",
+    "validation.json",
+    SEARCH,
+    thresholds.OF_CHOICE,
+)
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")
 _RESULTS = ("events.out.tfevents.*", "metrics.jsonl", "predictions.csv", "eval", "export")
 WRITTEN = (*_STATE, *_CHECKPOINTS, *_RESULTS, "inference_model", "inference_model.*")
@@ -339,7 +349,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     """
     # The lock file is not moved, because this process holds the lock.
     names = [name for name in storage.names_in(train_dir) if name != LOCK]
-    if not any(matches(name, _RUN_MARKERS) for name in names):
+    if not any(matches(name, (*_RUN_MARKERS, SEARCH)) for name in names):  # also of a choice that was killed
         if names:
             raise UsageError(
                 f"--start_new_model: {train_dir} is not the folder of a run: it holds {', '.join(names[:3])}, "

@@ -83,7 +83,7 @@ def train(
         from yt8m.training.search import choice  # few trainings search
 
         _refuse_data_without_labels(data, config.data, config.distillation)
-        config, data = choice.choose(config, data)
+        config, data = choice.choose(_in_emptied_folder(config), data)
     elif config.search.follows and cluster is None:
         config = own_data_batch.with_batch(config, data)
     workload = training_workload.create_training(config, data)
@@ -291,11 +291,7 @@ def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
     Returns:
       The vocabulary that the run uses, which is then in its folder; empty if there is none.
     """
-    if config.checkpoints.start_new_model:
-        _refuse_moving_sources(config)
-        moved = run_dir.start_new_model(config.train_dir)
-        if moved:
-            logging.info("--start_new_model: the former run is in %s", moved)
+    _move_former(config)
     saved, names = run_dir.read(config.train_dir), data.vocabulary
     changes = [] if saved is None else resume.list_changes(saved, config)
     if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
@@ -313,6 +309,25 @@ def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
         logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
     run_dir.write(config.train_dir, config, names, is_own=True)
     return names
+
+
+def _move_former(config: TrainConfig) -> None:
+    """Moves the run in the folder aside if --start_new_model says so; the caller holds the lock of the folder."""
+    if config.checkpoints.start_new_model:
+        _refuse_moving_sources(config)
+        moved = run_dir.start_new_model(config.train_dir)
+        if moved:
+            logging.info("--start_new_model: the former run is in %s", moved)
+
+
+def _in_emptied_folder(config: TrainConfig) -> TrainConfig:
+    """The config of a choice, which fills the folder of the run: what was there before is moved aside now, and once."""
+    if not config.checkpoints.start_new_model:
+        return config
+    storage.makedirs(config.train_dir)
+    with run_dir.lock(config.train_dir):
+        _move_former(config)
+    return dataclasses.replace(config, checkpoints=dataclasses.replace(config.checkpoints, start_new_model=False))
 
 
 def _keep_config(train_dir: str) -> Callable[[], None]:

@@ -110,6 +110,27 @@ def test_a_second_start_searches_nothing(run: str, rings: str, capfd: pytest.Cap
     np.testing.assert_array_equal(scores_of(run, rings), first)
 
 
+def test_a_new_model_is_chosen_and_the_former_run_or_search_is_moved(
+    run: str, rings: str, tmp_path: pathlib.Path
+) -> None:
+    folder = pathlib.Path(shutil.copytree(run, tmp_path / "r"))
+    words = ["train", f"--data={rings}", f"--out={folder}", *QUICK, "--start_new_model"]
+    state = {"search.json", "search_thresholds.csv"}
+    assert cli.main(words) == 0
+    (former,) = tmp_path.glob("r.old-*")
+    assert {*state, "config.json"} <= {path.name for path in former.iterdir()}
+    assert {*state, "config.json"} <= {path.name for path in folder.iterdir()}
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    (killed / "search.json").write_text("{}")
+    words[2] = f"--out={killed}"
+    assert cli.main(words) == 0
+    (former,) = tmp_path.glob("killed.old-*")
+    assert [path.name for path in former.iterdir()] == ["search.json"]
+    assert cli.main([*words[:2], f"--out={tmp_path}/fresh", *words[3:]]) == 0
+    assert not [*tmp_path.glob("fresh.old-*")]
+
+
 @pytest.mark.heavy
 def test_the_same_seed_gives_the_same_weights(run: str, rings: str, tmp_path: pathlib.Path) -> None:
     assert cli.main(["train", f"--data={rings}", "--budget=20", f"--out={tmp_path}/again", NO_EXPORT]) == 0

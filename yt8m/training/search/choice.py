@@ -39,9 +39,6 @@ _MOST_BYTES_IN_FOLDS = 1 << 28  # of the training videos; each fold has a copy o
 
 def choose(config: TrainConfig, data: OpenedData) -> tuple[TrainConfig, OpenedData]:
     """Completes the config of a run by what the search chooses; of a run that exists, by what was chosen then."""
-    starts_anew = config.checkpoints.start_new_model and run_dir.is_run(config.train_dir)
-    if starts_anew:
-        run_dir.start_new_model(config.train_dir)
     saved = run_dir.read(config.train_dir)
     if saved is not None:
         chosen = outcome.resumed(config, saved.config)
