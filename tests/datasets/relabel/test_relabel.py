@@ -229,3 +229,32 @@ def test_a_class_beyond_the_vocabulary_is_damage(tmp_path: pathlib.Path) -> None
     (tmp_path / "bad/vocabulary.csv").write_text("index,name\n0,weld\n1,cut\n")
     with pytest.raises(shard_labels.DamagedError, match=r"a.tfrecord: record 0: it has a class outside 0\.\.1"):
         relabel(tmp_path / "bad", decide(tmp_path, "1,v1,cut,missing,.9,,,yes"), tmp_path / "new")
+
+
+def test_a_wrong_class_of_a_video_is_absent_in_its_rated_segments(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records such as those of YouTube-8M have ratings, and no ranges in which every class is rated."""
+    frames = [shards.float_feature([float(k), 1.0]) for k in range(20)]
+    for name, classes, scores in (("s0", [0, 1, 0], [1, 1, 0]), ("s1", [0, 1, 0], [1, 1, 1])):
+        context = {
+            "id": shards.bytes_feature(name.encode()),
+            "labels": shards.int64_feature([0, 1]),
+            "segment_start_times": shards.int64_feature([0, 5, 10]),
+            "segment_labels": shards.int64_feature(classes),
+            "segment_scores": shards.float_feature(scores),
+        }
+        (tmp_path / "validate").mkdir(exist_ok=True)
+        payload = shards.framed(shards.sequence_example(context, {"x": frames}))
+        (tmp_path / f"validate/{name}.tfrecord").write_bytes(payload)
+    (tmp_path / "vocabulary.csv").write_text("index,name\n0,a\n1,b\n2,c\n")
+    decisions = decide(tmp_path, "1,s0,a,wrong,.9,,,yes", "2,s1,c,missing,.9,,,yes", "3,s1,b,missing,.9,,,yes")
+    assert relabel(tmp_path / "validate", decisions, tmp_path / "new") == 0
+    said = capsys.readouterr().err
+    records = {video: record for video, (_, record) in read(tmp_path / "new/frame").items()}
+    assert {video: record.values("labels") for video, record in records.items()} == {"s0": [1], "s1": [0, 1, 2]}
+    assert {video: record.values("segment_scores") for video, record in records.items()} == {
+        "s0": [0, 1, 0], "s1": [1, 1, 1],
+    }  # fmt: skip
+    assert "1 decisions of" in said
+    assert "1 labels were added to videos with rated segments" in said

@@ -29,7 +29,7 @@ from yt8m.records.manifest import Shard
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.storage import sending
 
-_VERSION = 1  # of what is written
+_VERSION = 2  # of what is written
 _OF_WHOLE = "the records have no cells of spans, as their manifest says; name those that have"
 
 
@@ -176,6 +176,7 @@ class _Relabelling:
     def _summary(self, changes: Mapping[str, Changes], written: Mapping[str, Shard] | None = None) -> dict[str, Any]:
         """The content of summary.json; warns of decisions that have changed nothing."""
         self._corrections.warn_of_idle("the record")
+        _warn_of_segments(sum(each.without_segment for each in changes.values()))
         splits = {}
         for name, of_split in changes.items():
             contents = [shard for path, shard in (written or {}).items() if path.startswith(f"{name}/")]
@@ -193,6 +194,17 @@ class _Relabelling:
             "decisions": self._corrections.count,
             "decisions that changed nothing": len(self._corrections.idle),
         }
+
+
+def _warn_of_segments(count: int) -> None:
+    """Says that labels were added of which --segment_labels learns nothing."""
+    if count:
+        print(
+            f"Warning: {count} labels were added to videos with rated segments, and no decision says in which segments "
+            "these classes are. A training with --segment_labels learns nothing of them; to say where they are, make "
+            "the records of a table of spans (yt8m make-records --rows=spans).",
+            file=sys.stderr,
+        )
 
 
 def _level_of(data: OpenedData) -> str:

@@ -26,6 +26,7 @@ class CorrectedRecord(NamedTuple):
       labels: the classes of the video, ascending.
       added, removed: numbers of decisions that have added a label, and of those that have removed one.
       idle: the decisions that have done neither.
+      without_segment: how many of the added labels no segment shows, though some segments are rated.
     """
 
     features: Mapping[str, bytes]
@@ -33,6 +34,7 @@ class CorrectedRecord(NamedTuple):
     added: int
     removed: int
     idle: tuple[Decision, ...]
+    without_segment: int = 0
 
 
 def correct(

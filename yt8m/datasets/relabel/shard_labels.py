@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.datasets.make_records.classes import Classes
-from yt8m.datasets.make_records.human_labels import MISSING, Corrections, Decision, class_lookup
+from yt8m.datasets.make_records.human_labels import MISSING, WRONG, Corrections, Decision, class_lookup
 from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.datasets.relabel import cell_labels
 from yt8m.datasets.relabel.cell_labels import CorrectedRecord
@@ -24,6 +24,7 @@ class Changes:
     Attributes:
       positives: int64 [C], the number of videos of each class.
       added, removed: numbers of labels, or of spans.
+      without_segment: how many of those added have no segment that shows the class, though others are rated.
       seen: the ids of the videos for which there are decisions.
     """
 
@@ -31,6 +32,7 @@ class Changes:
     videos: int = 0
     added: int = 0
     removed: int = 0
+    without_segment: int = 0
     seen: set[bytes] = dataclasses.field(default_factory=set)
 
     def counts(self) -> dict[str, int]:
@@ -80,19 +82,30 @@ class Relabeller:
     def _count(self, video: bytes, corrected: CorrectedRecord, changes: Changes) -> None:
         changes.seen.add(video)
         changes.added, changes.removed = changes.added + corrected.added, changes.removed + corrected.removed
+        changes.without_segment += corrected.without_segment
         self._corrections.idle.update(corrected.idle)
 
     def _correct(self, record: bytes, labels: Sequence[int], decisions: Sequence[Decision]) -> CorrectedRecord:
         """What decisions make of a serialized record with these labels."""
         if self._grid:
             return cell_labels.correct(shards.parse(record), self._grid, decisions, self._class_of)
-        before, after = set(labels), set(labels)
+        parsed = shards.parse(record, with_lists=False)
+        ratings = [parsed.values(name) for name in shards.RATING_LISTS]
+        rated = {number for _, number, score in zip(*ratings, strict=True) if score > 0.5}
+        before, after = {*labels}, {*labels}
         for decision in decisions:
             change = after.add if decision.kind == MISSING else after.discard
             change(self._class_of(decision.label))
-        idle = [each for each in decisions if (self._class_of(each.label) in before) == (each.kind == MISSING)]
+        wrong = {self._class_of(each.label) for each in decisions if each.kind == WRONG}
+        changed = (before ^ after) | (rated & wrong)
+        idle = tuple(each for each in decisions if self._class_of(each.label) not in changed)
         features = {} if after == before else {"labels": shards.int64_feature(sorted(after))}
-        return CorrectedRecord(features, sorted(after), len(after - before), len(before - after), tuple(idle))
+        if rated & wrong:  # else --segment_labels would still learn the class from them
+            scores = [0.0 if number in wrong else score for _, number, score in zip(*ratings, strict=True)]
+            features["segment_scores"] = shards.float_feature(scores)
+        added = after - before
+        without_segment = len(added - rated) if ratings[0] else 0
+        return CorrectedRecord(features, sorted(after), len(added), len(changed) - len(added), idle, without_segment)
 
 
 def _with_context(record: bytes, corrected: CorrectedRecord) -> bytes:
