@@ -115,6 +115,22 @@ def test_what_is_added_outside_the_annotated_parts_becomes_one(tmp_path: pathlib
     assert ratings["a"].values("annotated_start_times") == [10]
 
 
+def test_decisions_that_cover_half_of_no_cell_are_told_from_those_that_are_fulfilled(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    films(tmp_path)
+    rows = (
+        "1,a,cut,missing,.9,41,42,yes", "2,a,weld,missing,.9,10,20,yes", "3,b,cut,wrong,.9,0,5,yes",
+        "4,b,cut,wrong,.9,300,310,yes",
+    )  # fmt: skip
+    assert relabel(tmp_path / "data/frame", decide(tmp_path, *rows), tmp_path / "new") == 0
+    said = capsys.readouterr().err
+    assert "1 decisions of" in said
+    assert "line 3: 'weld' of 'a' is said to be missing, but the record already has it at this time." in said
+    assert "2 decisions of" in said
+    assert "line 2: 'cut' of 'a' is said to be missing, but its time covers half of no cell of the record" in said
+
+
 def test_a_second_start_writes_nothing_and_other_decisions_need_overwrite(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -163,10 +163,12 @@ class Corrections:
 
     Attributes:
       idle: the decisions that have changed nothing: a missing label is there already, or a wrong one is not there.
+      without_cell: those of the idle ones that say nothing of any cell of a record, since they cover half of none.
     """
 
     def __init__(self, path: str) -> None:
-        self.path, self._changes, self.idle = path, dict[bytes, list[Decision]](), set[Decision]()
+        self.path, self._changes = path, dict[bytes, list[Decision]]()
+        self.idle, self.without_cell = set[Decision](), set[Decision]()
         self._decisions = read_decisions(path) if path else []
         for decision in self._decisions:
             if decision.is_right:
@@ -192,16 +194,18 @@ class Corrections:
 
     def warn_of_idle(self, source: str = "the table") -> None:
         """Prints a warning if decisions have changed nothing in the labels of `source`."""
-        if not self.idle:
-            return
-        first = min(self.idle)
-        state = "already has it" if first.kind == MISSING else "does not have it"
-        print(
-            f"Warning: {len(self.idle)} decisions of --corrections={self.path} changed nothing, such as line "
-            f"{first.line}: {first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but "
-            f"{source} {state}{' at this time' if first.span else ''}.",
-            file=sys.stderr,
-        )
+        for decisions in filter(None, (self.idle - self.without_cell, self.without_cell)):
+            first = min(decisions)
+            state = f"{source} {'already has it' if first.kind == MISSING else 'does not have it'}"
+            state += " at this time" if first.span else ""
+            if first in self.without_cell:
+                state = "its time covers half of no cell of the record, so change its start and end"
+            print(
+                f"Warning: {len(decisions)} decisions of --corrections={self.path} changed nothing, such as line "
+                f"{first.line}: {first.label[:60]!r} of {id_text(first.video)[:60]!r} is said to be {first.kind}, but "
+                f"{state}.",
+                file=sys.stderr,
+            )
 
     def check(self, classes: Classes, *, are_spans: bool = False, of_whole: str = _ROWS_OF_WHOLE) -> None:
         """Refuses decisions that cannot be applied to the labels of these classes.

@@ -26,6 +26,7 @@ class CorrectedRecord(NamedTuple):
       labels: the classes of the video, ascending.
       added, removed: numbers of decisions that have added a label, and of those that have removed one.
       idle: the decisions that have done neither.
+      without_cell: those of the idle ones that cover half of no cell.
       without_segment: how many of the added labels no segment shows, though some segments are rated.
     """
 
@@ -34,6 +35,7 @@ class CorrectedRecord(NamedTuple):
     added: int
     removed: int
     idle: tuple[Decision, ...]
+    without_cell: tuple[Decision, ...] = ()
     without_segment: int = 0
 
 
@@ -47,16 +49,18 @@ def correct(
     """
     count = max(map(len, record.lists.values()), default=0)
     cells = _RatedVideo(record, grid, count)
-    changed: list[Decision] = []
+    changed, without_cell = list[Decision](), list[Decision]()
     for kind in (WRONG, MISSING):
         for number in sorted({class_of(each.label) for each in decisions if each.kind == kind}):
             group = [each for each in decisions if each.kind == kind and class_of(each.label) == number]
-            is_changed = cells.change(number, kind == MISSING, _times(group, count / grid.per_second))
+            is_covered = grid.half_covered(_times(group, count / grid.per_second), count)
+            is_changed = cells.change(number, kind == MISSING, is_covered)
             changed += [each for each in group if is_changed[_cells_of(each, grid, len(is_changed))].any()]
+            without_cell += [each for each in group if not is_covered[_cells_of(each, grid, len(is_covered))].any()]
     idle = tuple(each for each in decisions if each not in changed)
     added = sum(each.kind == MISSING for each in changed)
     features = cells.context() if changed else {}
-    return CorrectedRecord(features, cells.labels, added, len(changed) - added, idle)
+    return CorrectedRecord(features, cells.labels, added, len(changed) - added, idle, tuple(without_cell))
 
 
 def _times(decisions: Iterable[Decision], seconds: float) -> list[tuple[float, float]]:
@@ -88,10 +92,10 @@ class _RatedVideo:
             self._is_seen[first // grid.frames : -(-last // grid.frames)] = True
         self.labels: Sequence[int] = sorted(set(record.values("labels")))
 
-    def change(self, number: int, is_shown: bool, times: Sequence[tuple[float, float]]) -> Bools:
-        """Makes the cells that times cover show a class or not; returns whether each cell has changed."""
+    def change(self, number: int, is_shown: bool, is_covered: Bools) -> Bools:
+        """Makes the cells that are covered show a class or not; returns whether each cell has changed."""
         is_changed: Bools = np.zeros(len(self._is_seen), bool)
-        for cell in np.flatnonzero(self._grid.half_covered(times, self._count)).tolist():
+        for cell in np.flatnonzero(is_covered).tolist():
             key = (cell * self._grid.frames, number)
             if (self._ratings.get(key, 0.0) > 0.5) != is_shown:
                 is_changed[cell] = True

@@ -84,6 +84,7 @@ class Relabeller:
         changes.added, changes.removed = changes.added + corrected.added, changes.removed + corrected.removed
         changes.without_segment += corrected.without_segment
         self._corrections.idle.update(corrected.idle)
+        self._corrections.without_cell.update(corrected.without_cell)
 
     def _correct(self, record: bytes, labels: Sequence[int], decisions: Sequence[Decision]) -> CorrectedRecord:
         """What decisions make of a serialized record with these labels."""
@@ -105,7 +106,8 @@ class Relabeller:
             features["segment_scores"] = shards.float_feature(scores)
         added = after - before
         without_segment = len(added - rated) if ratings[0] else 0
-        return CorrectedRecord(features, sorted(after), len(added), len(changed) - len(added), idle, without_segment)
+        removed = len(changed) - len(added)
+        return CorrectedRecord(features, sorted(after), len(added), removed, idle, without_segment=without_segment)
 
 
 def _with_context(record: bytes, corrected: CorrectedRecord) -> bytes:
