@@ -205,10 +205,26 @@ def test_what_the_manifest_says_of_extractors_and_groups_stays(tmp_path: pathlib
     )
 
 
-def test_records_are_not_written_over_themselves(tmp_path: pathlib.Path) -> None:
-    data = clips(tmp_path, "video")
-    with pytest.raises(UsageError, match="name another folder as --out"):
-        relabel(data, decide(tmp_path, *WHOLE), tmp_path / "data", "--overwrite")
+@pytest.mark.parametrize(("files", "out"), [
+    ("data/video", "data"), ("data/video", "data/video"), ("data/video", "data/video/new"), ("data/video", "."),
+    ("data/video/*/*.tfrecord", "data/video/new"), ("data/video/*/*.tfrecord", "data/video/test"),
+    ("data/video/*/*.tfrecord", "."),
+])  # fmt: skip
+def test_records_are_written_neither_into_the_data_nor_around_them(
+    files: str, out: str, tmp_path: pathlib.Path
+) -> None:
+    clips(tmp_path, "video")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="lie one in the other; name another folder as --out"):
+        relabel(tmp_path / files, decide(tmp_path, *WHOLE), tmp_path / out, "--overwrite")
+    assert sorted({*tmp_path.rglob("*")} - {tmp_path / "decisions.csv"}) == before
+
+
+def test_a_table_in_which_nothing_is_decided_is_refused(tmp_path: pathlib.Path) -> None:
+    data, rows = clips(tmp_path, "video"), ("1,v1,cut,missing,.9,,,", "2,v2,cut,wrong,.9,,,")
+    with pytest.raises(UsageError, match="nothing is decided; the column decision is empty in all 2 rows"):
+        relabel(data, decide(tmp_path, *rows), tmp_path / "new")
+    assert relabel(data, decide(tmp_path, rows[0], f"{rows[1]}no"), tmp_path / "new") == 0, "one label is right"
 
 
 def test_a_folder_of_other_classes_is_refused(tmp_path: pathlib.Path) -> None:

@@ -192,6 +192,14 @@ class Corrections:
         """The decisions that say that a label of a video is wrong or missing."""
         return self._changes.get(video, ())
 
+    def refuse_undecided(self) -> None:
+        """Refuses a table in which nobody has decided anything."""
+        if all(decision.is_right is None for decision in self._decisions):
+            raise UsageError(
+                f"--corrections={self.path}: nothing is decided; the column decision is empty in all "
+                f"{len(self._decisions)} rows. Write yes there where a label really is wrong or missing, else no."
+            )
+
     def warn_of_idle(self, source: str = "the table") -> None:
         """Prints a warning if decisions have changed nothing in the labels of `source`."""
         for decisions in filter(None, (self.idle - self.without_cell, self.without_cell)):

@@ -6,6 +6,7 @@ becomes one of the same name in `OUT/<level>/<split>/`. The folder is written as
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -55,8 +56,8 @@ def run(config: RelabelConfig) -> int:
     """Writes the records with corrected labels, and prints what has changed; returns the exit status.
 
     Raises:
-      UsageError: the data are of several levels, or the decisions are about other videos or classes; or --out has
-        records already.
+      UsageError: the data are of several levels, nothing is decided, or of other videos or classes; or --out has
+        records already, or lies in the data.
       RunError: a record or the table of decisions is damaged.
     """
     relabelling = _Relabelling(config)
@@ -76,10 +77,10 @@ class _Relabelling:
     def __init__(self, config: RelabelConfig) -> None:
         self._config = config
         self._corrections = Corrections(config.corrections)
+        self._corrections.refuse_undecided()
         self.data = open_data(config.data, flag="data", whole_folders=True)
         self._level = _level_of(self.data)
-        self._final = storage.join(config.out, self._level)
-        _refuse_own_folder(self.data, self._final)
+        _refuse_own_folder(self.data, config.out)
         self._splits = splits_of(self.data)
         self._classes = _classes_of(self.data, config.out)
         self._corrections.check(self._classes, are_spans=self._grid is not None, of_whole=_OF_WHOLE)
@@ -214,16 +215,19 @@ def _level_of(data: OpenedData) -> str:
     return data.format.format.level
 
 
-def _refuse_own_folder(data: OpenedData, folder: str) -> None:
-    """Refuses to write over the records that are read."""
-    inside = [
-        path for path in data.files if storage.absolute(path).startswith(storage.absolute(folder).rstrip("/") + "/")
-    ]
-    if inside:
-        raise UsageError(
-            f"{inside[0]} of --data lies in {folder}, which would be written; name another folder as --out: the "
-            "records as they are stay, in case a decision was wrong."
-        )
+def _refuse_own_folder(data: OpenedData, out: str) -> None:
+    """Refuses to write into the folders of the records that are read, or around them."""
+    folders = {os.path.dirname(storage.absolute(path)) for path in data.files}
+    levels = {os.path.dirname(folder) for folder in folders}
+    folders |= {folder for folder in levels if storage.exists(storage.join(folder, SUMMARY))}
+    folders |= {storage.absolute(path) for path, _ in storage.paths_by_pattern(data.pattern) if storage.is_dir(path)}
+    for folder in sorted(folders):
+        inner, outer = sorted((folder, storage.absolute(out)), key=len, reverse=True)
+        if f"{inner.rstrip('/')}/".startswith(f"{outer.rstrip('/')}/"):
+            raise UsageError(
+                f"--out={out} and {folder} of --data lie one in the other; name another folder as --out, beside that "
+                "of the records: they stay as they are, in case a decision was wrong."
+            )
 
 
 def _classes_of(data: OpenedData, out: str) -> Classes:
