@@ -82,6 +82,7 @@ def test_train_prints_its_last_figures(tmp_path: pathlib.Path, capsys: pytest.Ca
     assert (printed["train_dir"], printed["status"]) == (str(tmp_path / "run"), "finished")
     assert (printed["validation"], printed["choice"]) == (None, None)
     assert printed["step"] == printed["figures"]["step"]
+    assert (printed["meant"], printed["test"]) == ({"step": printed["step"], "validation": None}, None)
 
 
 def test_select_prints_the_chosen_videos(

@@ -74,7 +74,7 @@ RUN = [
     "config.json", "model_flags.json", "checkpoint", "model.ckpt-10.index", "model.ckpt-10.meta",
     "model.ckpt-10.data-00000-of-00001", "input-10.index", "events.out.tfevents.1.host", "graph.pbtxt",
     "metrics.jsonl", "export/10/saved_model.pb", "eval/report.json", "inference_model/inference_model.meta",
-    "ended.json",
+    "ended.json", "search.json", "search_thresholds.csv",
 ]  # fmt: skip
 
 
@@ -86,6 +86,12 @@ def test_a_new_model_moves_what_the_run_wrote_and_nothing_else(train_dir):
     for name in RUN:
         with open(os.path.join(backup, name)) as file:
             assert file.read() == name
+
+
+def test_a_new_model_moves_what_a_killed_choice_left(train_dir):
+    fill(train_dir, "search.json", "notes.txt")
+    assert os.listdir(run_dir.start_new_model(train_dir, NOW)) == ["search.json"]
+    assert os.listdir(train_dir) == ["notes.txt"]
 
 
 def test_three_backups_of_one_second_are_kept_apart(train_dir):

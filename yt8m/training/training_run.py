@@ -159,21 +159,25 @@ def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exp
 def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
     """Prints what to do next if the training succeeded; returns the exit status."""
     if not outcome.exit_code:
+        test = None
         if config.search.trials:
-            _show_choice(config)
+            test = _show_choice(config)
         elif config.search.origins:
             print("\n".join(search_outcome.origin_lines(config)), flush=True)
         print(_describe_results(config, outcome.global_step), flush=True)
         if config.json:
-            terminal.print_json(final_figures.of_training(config, outcome))
+            meant = meant_step(config, outcome.global_step)
+            terminal.print_json(final_figures.of_training(config, outcome, meant, test))
     return outcome.exit_code
 
 
-def _show_choice(config: TrainConfig) -> None:
-    """Prints what the search chose and why, and how good the trained model is."""
+def _show_choice(config: TrainConfig) -> dict[str, Any] | None:
+    """Prints what the search chose and why, and how good the trained model is; returns its evaluation on `test`."""
     from yt8m.training.search import quoting
 
-    print("\n".join((*search_outcome.lines(config), quoting.line(config))), flush=True)
+    test = quoting.of_test(config)
+    print("\n".join((*search_outcome.lines(config), quoting.line(config, test))), flush=True)
+    return test
 
 
 def _describe_results(config: TrainConfig, step: int) -> str:

@@ -110,8 +110,9 @@ def test_a_second_start_searches_nothing(run: str, rings: str, capfd: pytest.Cap
     np.testing.assert_array_equal(scores_of(run, rings), first)
 
 
+@pytest.mark.heavy
 def test_a_new_model_is_chosen_and_the_former_run_or_search_is_moved(
-    run: str, rings: str, tmp_path: pathlib.Path
+    run: str, rings: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = pathlib.Path(shutil.copytree(run, tmp_path / "r"))
     words = ["train", f"--data={rings}", f"--out={folder}", *QUICK, "--start_new_model"]
@@ -127,8 +128,16 @@ def test_a_new_model_is_chosen_and_the_former_run_or_search_is_moved(
     assert cli.main(words) == 0
     (former,) = tmp_path.glob("killed.old-*")
     assert [path.name for path in former.iterdir()] == ["search.json"]
-    assert cli.main([*words[:2], f"--out={tmp_path}/fresh", *words[3:]]) == 0
+    capfd.readouterr()
+    assert cli.main([*words[:2], f"--out={tmp_path}/fresh", *words[3:], "--json"]) == 0
     assert not [*tmp_path.glob("fresh.old-*")]
+    printed = json.loads(capfd.readouterr().out)
+    with yt8m.load(tmp_path / "fresh") as model:
+        evaluated = model.evaluate(rings.replace("train", "test"))
+    assert printed["test"]["data"] == rings.replace("train", "test")
+    assert printed["test"]["num_examples"] == 80
+    assert printed["test"]["map"] == pytest.approx(evaluated["map"], abs=1e-6)
+    assert printed["meant"]["step"] == printed["test"]["global_step"] == printed["step"]
 
 
 @pytest.mark.heavy

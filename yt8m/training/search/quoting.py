@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from yt8m import scoring, storage
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
@@ -13,16 +16,22 @@ from yt8m.training.search import outcome
 _SHOWN = ("mAP", "GAP", "Hit@1")
 
 
-def line(config: TrainConfig) -> str:
-    """mAP, GAP and Hit@1 of the split `test` beside the training files, or else of the validation, in a line or two."""
+def of_test(config: TrainConfig) -> dict[str, Any] | None:
+    """What `yt8m eval --json` prints of the split `test` beside the training files, and its pattern as `data`."""
     pattern = splits.beside(outcome.given_data(config), "test")
-    if pattern:
-        with scoring.open(config.train_dir) as scorer:
-            result = evaluation.evaluate_with(scorer, scorer.batches(pattern), EvaluationSettings(), ())
-            report = report_json(result, scorer.model)
+    if not pattern:
+        return None
+    with scoring.open(config.train_dir) as scorer:
+        result = evaluation.evaluate_with(scorer, scorer.batches(pattern), EvaluationSettings(), ())
+        return {"data": pattern, **report_json(result, scorer.model)}
+
+
+def line(config: TrainConfig, test: Mapping[str, Any] | None) -> str:
+    """mAP, GAP and Hit@1 of the split `test`, see `of_test`, or else of the validation, in a line or two."""
+    if test:
         return (
-            f"on {report['num_examples']} {outcome.noun(config)} of {pattern}, on which nothing was chosen: "
-            f"mAP {report['map']:.4f}, GAP {report['gap']:.4f}, Hit@1 {report['hit_at_one']:.4f}"
+            f"on {test['num_examples']} {outcome.noun(config)} of {test['data']}, on which nothing was chosen: "
+            f"mAP {test['map']:.4f}, GAP {test['gap']:.4f}, Hit@1 {test['hit_at_one']:.4f}"
         )
     quoted = config.search.quoted
     where = quoted["validation"] or "the training data, held out for the choice"
