@@ -113,7 +113,7 @@ def test_the_share_is_whole_groups_which_nothing_of_the_training_reads(
     assert "each validation reads the same 40 of 40 videos that are held out of the training" in said
     assert "files of the training" not in said, "they are, but not its videos"
     assert (config.checkpoint, config.validation.eval_data_pattern) == ("best", rings)
-    assert f"eval_data_pattern {rings}: a tenth of these videos is held out" in said
+    assert f"eval_data_pattern {rings}: 40 of these 400 videos are held out" in said
     assert {row["examples"] for row in validations_of(folder)} == {40}
     expected = {name for name, is_one in zip(ids, is_out, strict=True) if not is_one}
     read = [name for batch in numpy_records.read_batches(config.data, rings) for name in batch.ids]

@@ -217,11 +217,14 @@ def test_videos_that_are_held_out_of_the_training_choose_its_best_checkpoint() -
         data=DataConfig(data_pattern="data/train*.tfrecord"), search=ModelSearchConfig(free=(STEPS, EPOCHS))
     )
     made = Plan((Candidate("LogisticModel", "standardize", 0.01, 0.05),), 64, (Rung(1, 75),), 1.0)
-    facts = SearchFacts(4500, 4500, False, "", 500, 60.0, held_out=(7, 3))
+    facts = SearchFacts(4500, 4500, False, "", 500, 60.0, held_out=(7, 3), apart=500)
     row = {**ROW, "candidate": "the only one"}
     chosen = outcome.with_choice(config, made, [row], row, facts, 1e-3)
     assert (chosen.data.held_out, chosen.checkpoint) == ((7, 3), "best")
     assert chosen.validates_on_held_out
+    assert "500 of these 5000 videos are held out" in "\n".join(outcome.lines(chosen))
+    of_sample = outcome.with_choice(config, made, [row], row, facts._replace(is_sample=True), 1e-3)
+    assert ": 10% of these videos are held out" in "\n".join(outcome.lines(of_sample))
     assert not chosen.search.is_refitted, "fewer than 5,000 videos are left to train on, but there were as many"
     assert not any("trained on all" in line for line in outcome.lines(chosen))
     own = dataclasses.replace(config, validation=ValidationConfig(eval_data_pattern="own*.tfrecord"))

@@ -115,7 +115,7 @@ class _Search:
         facts = outcome.SearchFacts(
             self._total, len(self._training), self._is_sample, self._validation, compared, self._budget
         )
-        facts = facts._replace(held_out=self._rule)
+        facts = facts._replace(held_out=self._rule, apart=len(self._held_out) if self._rule else 0)
         cost = self._cost(self._candidate(chosen), self._plan.batch_size)
         facts = facts._replace(seconds_left=self._budget - self._clock.spent())
         return outcome.with_choice(self._config, self._plan, rows, chosen, facts, cost)

@@ -44,6 +44,7 @@ class SearchFacts(NamedTuple):
       budget: seconds of the search and the training of the choice.
       seconds_left: what the search has left of it.
       held_out: the rule by which a share of the training videos is held out of the training too; empty if none is.
+      apart: how many videos the rule holds out, of `trained_on` + `apart` that the search has read.
     """
 
     total: int
@@ -54,6 +55,7 @@ class SearchFacts(NamedTuple):
     budget: float
     seconds_left: float = math.inf
     held_out: tuple[int, ...] = ()
+    apart: int = 0
 
 
 def may_refit(config: TrainConfig, videos: int) -> bool:
@@ -171,7 +173,10 @@ def _values(
     elif facts.validation and not config.validation.eval_data_pattern:
         values.append(("eval_data_pattern", facts.validation, "a split validate lies beside the training files"))
     elif facts.held_out:
-        reason = "a tenth of these videos is held out, since no split validate lies beside them"
+        which = f"{facts.apart} of these {facts.apart + facts.trained_on} videos are"
+        if facts.is_sample:
+            which = f"{facts.apart / (facts.apart + facts.trained_on):.0%} of these videos are"
+        reason = f"{which} held out, since no split validate lies beside them"
         values.append(("eval_data_pattern", config.data.data_pattern, reason))
     return values
 
