@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pathlib
 import pickle
+import shutil
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,23 @@ def test_predict_prints_the_best_class(
     printed = json.loads(capsys.readouterr().out)
     assert [[one["name"] for one in video["classes"]] for video in printed] == fitted.tags(NEW)
     assert not any("few_positives" in one for video in printed for one in video["classes"])
+
+
+def test_the_log_names_thresholds_only_where_they_choose(
+    saved: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = pathlib.Path(shutil.copytree(saved, tmp_path / "run"))
+    (run / "eval").mkdir(exist_ok=True)
+    (run / "eval/thresholds.csv").write_text("index,threshold\n" + "".join(f"{index},0.5\n" for index in range(4)))
+    np.save(tmp_path / "new.npy", NEW)
+    words = ["predict", f"--model={run}", "--tags", "--count=2", str(tmp_path / "new.npy")]
+    origin, best = "the thresholds of the tags come from", "the tag of a video is its best class"
+    assert cli.main(words) == 0
+    said = capsys.readouterr().err
+    assert (origin in said, best in said) == (False, True)
+    assert cli.main([*words, f"--thresholds={run}/eval/thresholds.csv"]) == 0
+    said = capsys.readouterr().err
+    assert (origin in said, best in said) == (True, False)
 
 
 def test_the_service_tags_the_best_class(saved: pathlib.Path, fitted: yt8m.Classifier) -> None:

@@ -75,17 +75,16 @@ def test_the_models_own_file_counts_before_that_of_the_run(tmp_path: pathlib.Pat
     model, run = tmp_path / "run/export/8", tmp_path / "run"
     (run / "eval").mkdir(parents=True)
     model.mkdir(parents=True)
-    assert thresholds.find(str(model), str(run), 1) is None
+    assert thresholds.find_own(str(model), str(run), 1) is None
     for value, folder in ((0.3, run / "eval"), (0.2, run), (0.1, model)):
         (folder / thresholds.NAME).write_text(f"index,threshold\n0,{value}\n")
-        found = thresholds.find(str(model), str(run), 1)
+        found = thresholds.find_own(str(model), str(run), 1)
         assert found is not None
-        assert (found.thresholds.tolist(), found.step) == ([value], -1)
-    given = thresholds.find(str(tmp_path), str(tmp_path), 1, str(run / "eval" / thresholds.NAME))
-    assert given is not None
-    assert given.thresholds.tolist() == [0.3]
+        tagger, path = found
+        assert (tagger.thresholds.tolist(), tagger.step, path) == ([value], -1, str(folder / thresholds.NAME))
+    assert thresholds.read_named(str(run / "eval" / thresholds.NAME), 1).thresholds.tolist() == [0.3]
     with pytest.raises(UsageError, match="there is no such file"):
-        thresholds.find(str(model), str(run), 1, f"{tmp_path}/none.csv")
+        thresholds.read_named(f"{tmp_path}/none.csv", 1)
 
 
 def test_only_thresholds_of_the_same_step_are_copied(tmp_path: pathlib.Path) -> None:

@@ -248,21 +248,26 @@ def _parse_threshold(row: Mapping[str, str | None], expected_index: int, line: i
 HELP = "thresholds.csv of an evaluation with --report; by default the model's own, or that of its run"
 
 
-def find(model: str, run: str, num_classes: int | None, path_in_flag: str = "") -> Tagger | None:
-    """Reads the thresholds that belong to a model, and logs which file they come from; None if there are none.
+def read_named(path: str, num_classes: int | None) -> Tagger:
+    """Reads the thresholds that --thresholds names, and logs that they choose the tags.
 
     Args:
       num_classes: number of classes of the model; None if it is not known.
-      path_in_flag: value of --thresholds; if it is not empty, only this file is read.
     """
-    if path_in_flag:
-        storage.refuse_missing(path_in_flag, "thresholds", "`yt8m eval --report` writes it")
-    default_paths = [storage.join(folder, NAME) for folder in (model, run)]
-    for path in [path_in_flag] if path_in_flag else [*default_paths, *_paths_of_run(run)]:
+    storage.refuse_missing(path, "thresholds", "`yt8m eval --report` writes it")
+    tagger = read(path, num_classes)
+    log_origin(tagger, path)
+    return tagger
+
+
+def find_own(model: str, run: str, num_classes: int | None) -> tuple[Tagger, str] | None:
+    """Reads the thresholds that belong to a model, or else to its run; returns them and their path, or None.
+
+    Nothing is logged: a model of one class a video may choose its tags otherwise.
+    """
+    for path in (*(storage.join(folder, NAME) for folder in (model, run)), *_paths_of_run(run)):
         if storage.exists(path):
-            tagger = read(path, num_classes)
-            log_origin(tagger, path)
-            return tagger
+            return read(path, num_classes), path
     return None
 
 

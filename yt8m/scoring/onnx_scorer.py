@@ -33,14 +33,10 @@ class OnnxScorer(ArrayScorer):
         super().__init__(path, takes, own_names, path, about)
         self._records = Records([], takes.format, max_frames=takes.max_frames)
 
-    def own_tagger(self) -> thresholds.Tagger | None:
+    def own_tagger(self) -> tuple[thresholds.Tagger, str] | None:
         """See `Scorer.own_tagger`; the thresholds, if the model has any, are in the ONNX file."""
         text = self._file.texts.get(thresholds.NAME)
-        if not text:
-            return None
-        tagger = thresholds.parse(text, self.path, self.num_classes)
-        thresholds.log_origin(tagger, self.path)
-        return tagger
+        return (thresholds.parse(text, self.path, self.num_classes), self.path) if text else None
 
     def span_rule(self) -> tuple[str, str]:
         """See `Scorer.span_rule`; the text is in the ONNX file."""

@@ -122,17 +122,19 @@ class Scorer(Closing, abc.ABC):
           The thresholds; None if the model has none and no file is named.
         """
         if thresholds_file:
-            return thresholds.find("", "", self.num_classes, thresholds_file)
-        tagger = self.own_tagger()
+            return thresholds.read_named(thresholds_file, self.num_classes)
+        tagger, path = self.own_tagger() or (None, "")
         if not self.takes.format.one_class or (tagger is not None and tagger.target is not None):
+            if tagger is not None:
+                thresholds.log_origin(tagger, path)
             return tagger
         logging.info("each video of the training has one class, so the tag of a video is its best class")
         return (tagger or Tagger(np.zeros(self.num_classes), -1))._replace(takes_best=True)
 
-    def own_tagger(self) -> Tagger | None:
-        """The thresholds of the model itself; None if it has none."""
+    def own_tagger(self) -> tuple[Tagger, str] | None:
+        """The thresholds of the model itself, and the path of their file; None if it has none."""
         folder = self.weights if storage.is_dir(self.weights) else os.path.dirname(self.weights)
-        return thresholds.find(folder, self.path, self.num_classes)
+        return thresholds.find_own(folder, self.path, self.num_classes)
 
     def span_rule(self) -> tuple[str, str]:
         """The text of the model's spans.json, and the path of the file; empty texts if it has none."""
