@@ -165,6 +165,7 @@ def test_dry_run_says_the_same_figures_and_writes_nothing(
     summary = json.loads(out)
     assert summary["splits"]["train"] == {
         "videos": 6, "labels": 8, "shards": 2, "labels added": 1, "labels removed": 1, "videos with decisions": 3,
+        "classes without a video": [],
     }  # fmt: skip
     assert (summary["decisions"], summary["decisions that changed nothing"]) == (3, 1)
     assert "line 6: 'weld' of 'v0' is said to be missing, but the record already has it" in err
@@ -218,6 +219,17 @@ def test_records_are_written_neither_into_the_data_nor_around_them(
     with pytest.raises(UsageError, match="lie one in the other; name another folder as --out"):
         relabel(tmp_path / files, decide(tmp_path, *WHOLE), tmp_path / out, "--overwrite")
     assert sorted({*tmp_path.rglob("*")} - {tmp_path / "decisions.csv"}) == before
+
+
+def test_classes_that_lose_their_last_video_are_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, rows = clips(tmp_path, "video"), ("1,v2,cut,wrong,.9,,,yes", "2,v5,cut,wrong,.9,,,yes")
+    assert relabel(data, decide(tmp_path, *rows), tmp_path / "new") == 0
+    said = capsys.readouterr().out
+    assert "6 videos, 6 labels (0 added, 2 removed), 2 shards\n    classes without a video in this split: cut\n" in said
+    summary = json.loads((tmp_path / "new/video/summary.json").read_text())
+    assert summary["splits"]["train"]["classes without a video"] == ["cut"]
 
 
 def test_a_table_in_which_nothing_is_decided_is_refused(tmp_path: pathlib.Path) -> None:

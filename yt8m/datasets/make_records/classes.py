@@ -142,6 +142,11 @@ class Classes(NamedTuple):
         """What is wrong with a row that has the label `name`, which has no class."""
         return f"the label {name[:60]!r} is not one of the {self.size} classes of the vocabulary"
 
+    def without_video(self, positives: Sequence[int]) -> list[str]:
+        """The classes that no video of a split has; `positives` is the number of videos of each class."""
+        absent = [index for index, count in enumerate(positives) if not count]
+        return [self.vocabulary.name(index) if self.vocabulary else f"class {index}" for index in absent]
+
     def inputs(self, names: Iterable[str], is_from_user: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
         """What the records depend on, for `hash_inputs`: the class of each label (-1 for none), and all classes' names.
 

@@ -36,6 +36,7 @@ from yt8m.records.groups import Groups
 from yt8m.records.manifest import Shard
 from yt8m.storage import sending
 
+WITHOUT_VIDEO = "classes without a video"  # an entry of a split in summary.json
 PROGRESS, SUMMARY = ".progress.json", "summary.json"  # files in the folder of a level; see the beginning of this file
 _WRITER_THREADS, _MOST_PENDING = 2, 6  # number of threads that write, and of chunks that may wait for them
 
@@ -335,7 +336,6 @@ class Output:
         for split in self._videos:
             shards = [shard for name, shard in self.progress.shards.items() if name.startswith(f"{split}/")]
             positives = self._positives(split, classes.size)
-            absent = [index for index, count in enumerate(positives) if not count]
             splits[split] = {
                 "videos": sum(shard.records for shard in shards),
                 "labels": sum(positives),
@@ -343,9 +343,7 @@ class Output:
                 "bytes": sum(shard.bytes for shard in shards),
                 **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
                 **({"spans": self.progress.spans[split]} if split in self.progress.spans else {}),
-                "classes without a video": [
-                    classes.vocabulary.name(index) if classes.vocabulary else f"class {index}" for index in absent
-                ],
+                WITHOUT_VIDEO: classes.without_video(positives),
             }
         return {
             "level": self._level,

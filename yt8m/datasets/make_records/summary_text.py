@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yt8m import storage
 from yt8m.config.data_config import KNOWN_SIZES
+from yt8m.datasets.make_records.output import WITHOUT_VIDEO
 from yt8m.datasets.make_records.span_cells import describe
+from yt8m.records.data_folders import TEST
 from yt8m.records.data_format import FeatureFormat
 
 
@@ -22,12 +23,8 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
         print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
         for line in describe(split.get("spans", {})):
             print(f"    {line}")
-        absent = split["classes without a video"]
-        if absent and name != "test":
-            rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-            print(
-                f"    classes without a video in this split: {', '.join(itertools.islice(absent, 10))}{rest_of_names}"
-            )
+        for line in absent_lines(name, split):
+            print(line)
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
     has_spans = any(split.get("spans") for split in summary["splits"].values())
@@ -39,6 +36,14 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
         pattern = storage.pattern_in(storage.join(folder, filled), "*.tfrecord")
         print("No video is for training. Evaluate a model on them by")
         print(f"  yt8m eval --model=RUN --data={shlex.quote(pattern)}")
+
+
+def absent_lines(name: str, split: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the line about the classes without a video in a split of a summary, if there are any."""
+    absent = split[WITHOUT_VIDEO]
+    if absent and name != TEST:
+        rest_of_names = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+        yield f"    classes without a video in this split: {', '.join(absent[:10])}{rest_of_names}"
 
 
 def training_command(pattern: str, level: str, features: Sequence[FeatureFormat], has_spans: bool) -> str:

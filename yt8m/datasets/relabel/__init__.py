@@ -16,10 +16,10 @@ from typing import Any
 from yt8m import options, storage, terminal
 from yt8m.datasets.make_records.classes import WHOLE, Classes
 from yt8m.datasets.make_records.human_labels import Corrections
-from yt8m.datasets.make_records.output import SUMMARY, making_folder
+from yt8m.datasets.make_records.output import SUMMARY, WITHOUT_VIDEO, making_folder
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
 from yt8m.datasets.make_records.span_cells import Grid
-from yt8m.datasets.make_records.summary_text import training_command
+from yt8m.datasets.make_records.summary_text import absent_lines, training_command
 from yt8m.datasets.relabel.relabelled_output import RelabelledOutput, splits_of
 from yt8m.datasets.relabel.shard_labels import Changes, Relabeller
 from yt8m.errors import UsageError
@@ -30,7 +30,7 @@ from yt8m.records.manifest import Shard
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.storage import sending
 
-_VERSION = 2  # of what is written
+_VERSION = 3  # of what is written
 _OF_WHOLE = "the records have no cells of spans, as their manifest says; name those that have"
 
 
@@ -182,7 +182,9 @@ class _Relabelling:
         for name, of_split in changes.items():
             contents = [shard for path, shard in (written or {}).items() if path.startswith(f"{name}/")]
             size = {"bytes": sum(shard.bytes for shard in contents)} if written else {}
-            splits[name] = of_split.counts() | {"shards": len(self._splits[name].files)} | size
+            absent = self._classes.without_video(of_split.positives.tolist())
+            described = {"shards": len(self._splits[name].files), WITHOUT_VIDEO: absent}
+            splits[name] = of_split.counts() | described | size
         return {
             "level": self._level,
             "features": [str(each) for each in self.data.format.format.features] if self.data.format else [],
@@ -258,6 +260,7 @@ def _lines(summary: Mapping[str, Any], config: RelabelConfig, data: OpenedData) 
             f"  {name}: {split['videos']} videos, {split['labels']} labels ({split['labels added']} added, "
             f"{split['labels removed']} removed), {split['shards']} shards"
         )
+        yield from absent_lines(name, split)
     if not config.dry_run and TRAIN in summary["splits"] and data.format:
         described = data.format.format
         pattern = storage.pattern_in(storage.join(folder, TRAIN), "*.tfrecord")

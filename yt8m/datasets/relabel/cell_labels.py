@@ -27,7 +27,7 @@ class CorrectedRecord(NamedTuple):
       added, removed: numbers of decisions that have added a label, and of those that have removed one.
       idle: the decisions that have done neither.
       without_cell: those of the idle ones that cover half of no cell.
-      without_segment: how many of the added labels no segment shows, though some segments are rated.
+      without_segment: number of added labels that no segment shows, though some segments are rated.
     """
 
     features: Mapping[str, bytes]
@@ -53,7 +53,7 @@ def correct(
     for kind in (WRONG, MISSING):
         for number in sorted({class_of(each.label) for each in decisions if each.kind == kind}):
             group = [each for each in decisions if each.kind == kind and class_of(each.label) == number]
-            is_covered = grid.half_covered(_times(group, count / grid.per_second), count)
+            is_covered = grid.half_covered(_joined_times(group, count / grid.per_second), count)
             is_changed = cells.change(number, kind == MISSING, is_covered)
             changed += [each for each in group if is_changed[_cells_of(each, grid, len(is_changed))].any()]
             without_cell += [each for each in group if not is_covered[_cells_of(each, grid, len(is_covered))].any()]
@@ -63,7 +63,7 @@ def correct(
     return CorrectedRecord(features, cells.labels, added, len(changed) - added, idle, tuple(without_cell))
 
 
-def _times(decisions: Iterable[Decision], seconds: float) -> list[tuple[float, float]]:
+def _joined_times(decisions: Iterable[Decision], seconds: float) -> list[tuple[float, float]]:
     """The times of decisions, joined; one without times is about all of a video of some seconds."""
     return union([each.span or (0.0, seconds) for each in decisions])
 

@@ -24,7 +24,7 @@ class Changes:
     Attributes:
       positives: int64 [C], the number of videos of each class.
       added, removed: numbers of labels, or of spans.
-      without_segment: how many of those added have no segment that shows the class, though others are rated.
+      without_segment: number of those added that no segment shows, though some segments are rated.
       seen: the ids of the videos for which there are decisions.
     """
 
