@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yt8m.errors import first_line
+from yt8m.errors import first_line, suggestion
 
 _WITHIN = "Error in user-defined function passed to MapDataset:7 transformation with iterator: Iterator::Root: "
 
@@ -24,3 +24,10 @@ def test_it_is_found_within_the_frames_around_it(text: str) -> None:
 
 def test_nothing_said() -> None:
     assert first_line(ValueError("")) == "ValueError"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("ur", ""), ("U", "; did you mean u?"), ("vann", "; did you mean van?")]
+)
+def test_one_letter_is_suggested_only_for_itself(word: str, expected: str) -> None:
+    assert suggestion(word, ["u", "van"]) == expected

@@ -102,7 +102,7 @@ def shortened(problems: Sequence[str]) -> str:
 
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
     """`; did you mean X?` if a choice X is similar to `word` or begins with it; else `otherwise`."""
-    by_lower_case = {choice.lower(): choice for choice in choices}
+    by_lower_case = {choice.lower(): choice for choice in choices if len(choice) > 1 or choice.lower() == word.lower()}
     matches = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
     matches = matches or [choice for choice in by_lower_case if len(word) > 2 and choice.startswith(word.lower())]
     return f"; did you mean {by_lower_case[matches[0]]}?" if matches else otherwise
