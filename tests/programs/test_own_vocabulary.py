@@ -298,7 +298,7 @@ def test_flags_that_contradict_it(here: pathlib.Path, capsys: pytest.CaptureFixt
     assert "--num_classes=4: the run in run was trained with 3" in capsys.readouterr().err
     words = [*MODEL, "--train_dir=fresh", "--vocabulary=data/vocabulary.csv"]
     assert train.main(words) == 2
-    assert "class 0 is 'Game' in the sample data, and 'cat [b]' in data/vocabulary.csv" in capsys.readouterr().err
+    assert "--train_data_pattern is missing" in capsys.readouterr().err
     assert not (here / "fresh").exists()
 
 
