@@ -346,6 +346,7 @@ def _count_ended(service: Service, ended: asyncio.Future[Any]) -> None:
 
 
 _QUERY = ("top_k", "id")  # the parameters of a query
+_QUERY_OF_SPANS = ("frames_per_second", "id")
 
 
 async def _read_request(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
@@ -363,10 +364,12 @@ async def _read_request(request: Request, config: ServeConfig) -> tuple[str, byt
             raise RefusedError(413, f"unpacked, the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
     elif body.startswith(_GZIP):
         raise RefusedError(415, "the body is compressed by gzip: add the header Content-Encoding: gzip.")
+    known_names = _QUERY_OF_SPANS if request.url.path == "/spans" else _QUERY
     for name in request.query_params:
-        if name not in _QUERY:
-            end = suggestion(name, _QUERY, ".")
-            raise RefusedError(400, f"no query parameter is {name[:80]!r}; expected top_k, or id of a video{end}")
+        if name not in known_names:
+            end = suggestion(name, known_names, ".")
+            expected = f"{known_names[0]}, or {known_names[1]} of a video"
+            raise RefusedError(400, f"no query parameter is {name[:80]!r}; expected {expected}{end}")
     top_k = request.query_params.get("top_k", str(config.top_k))
     if content_type not in (JSON, *RECORDS, FORM) and not content_type.startswith(VIDEO_TYPES):
         expected = ", ".join((JSON, *RECORDS, FORM, f"{VIDEO_TYPES}mp4"))
