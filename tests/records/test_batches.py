@@ -287,3 +287,18 @@ def test_tensorflow_is_not_imported(five: pathlib.Path) -> None:
     assert count == 150
     assert not has_tensorflow
     assert {"load", "fit", "read_records"} <= set(names)
+
+
+def test_rows_of_a_batch_are_taken_in_any_order() -> None:
+    batch = NumpyBatch(
+        ids=["a", "b", "c"],
+        features={"x": np.arange(6, dtype=np.float32).reshape(3, 2)},
+        num_frames=np.array([1, 2, 3], np.int32),
+        labels=np.eye(3, dtype=bool),
+        ranges={"x": (0.0, 1.0)},
+    )
+    taken = batch.take(np.array([2, 0, 2]))
+    assert (taken.ids, taken.ranges) == (["c", "a", "c"], {"x": (0.0, 1.0)})
+    np.testing.assert_array_equal(taken.features["x"], [[4, 5], [0, 1], [4, 5]])
+    np.testing.assert_array_equal(taken.num_frames, [3, 1, 3])
+    np.testing.assert_array_equal(taken.labels, np.eye(3, dtype=bool)[[2, 0, 2]])

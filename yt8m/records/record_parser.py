@@ -57,6 +57,16 @@ class NumpyBatch:
         """The same batch with labels bool [B, 0]."""
         return dataclasses.replace(self, labels=np.zeros((len(self), 0), np.bool_))
 
+    def take(self, rows: NDArray[np.integer]) -> NumpyBatch:
+        """The batch of the videos in these rows, which may repeat."""
+        return dataclasses.replace(
+            self,
+            ids=[self.ids[row] for row in rows.tolist()],
+            features={name: values[rows] for name, values in self.features.items()},
+            num_frames=self.num_frames[rows],
+            labels=self.labels[rows],
+        )
+
     def joined_means(self) -> NDArray[np.float32]:
         """float32 [B, D], the features of each video, concatenated to D values; frames are averaged over the video."""
         frames = np.maximum(self.num_frames, 1)[:, np.newaxis]

@@ -241,14 +241,7 @@ def padded(videos: Videos, rows: int) -> Any:
         return np.append(videos, np.repeat(videos[-1:], missing_rows))
     if not isinstance(videos, NumpyBatch):
         return [*videos, *[videos[-1]] * missing_rows]
-    indices = np.minimum(np.arange(rows), len(videos) - 1)
-    return dataclasses.replace(
-        videos,
-        ids=[videos.ids[index] for index in indices.tolist()],
-        features={name: values[indices] for name, values in videos.features.items()},
-        num_frames=videos.num_frames[indices],
-        labels=videos.labels[indices],
-    )
+    return videos.take(np.minimum(np.arange(rows), len(videos) - 1))
 
 
 def told_from_cells(videos: NumpyBatch, frames_of_cell: int) -> NumpyBatch:

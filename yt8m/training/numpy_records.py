@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -58,13 +57,7 @@ def _without(held_out: HeldOut, batches_of_file: Iterable[NumpyBatch]) -> Iterat
     for batch in batches_of_file:
         rows = np.flatnonzero(~held_out.of_texts(batch.ids))
         if len(rows):
-            yield dataclasses.replace(
-                batch,
-                ids=[batch.ids[row] for row in rows.tolist()],
-                features={name: values[rows] for name, values in batch.features.items()},
-                num_frames=batch.num_frames[rows],
-                labels=batch.labels[rows],
-            )
+            yield batch.take(rows)
 
 
 def fitted(data: DataConfig, pattern: str) -> tuple[DataConfig, OpenedData]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -23,8 +24,8 @@ class SplitOfData:
     def __init__(self, name: str, data: OpenedData) -> None:
         self._name, self._data = name, data
         self.files = data.files
-        names = [self.name_of(path) for path in self.files]
-        if twice := next((name for name in names if names.count(name) > 1), ""):
+        counts = Counter(map(self.name_of, self.files))
+        if twice := next((name for name, count in counts.items() if count > 1), ""):
             both = [path for path in self.files if self.name_of(path) == twice]
             raise UsageError(f"{both[0]} and {both[1]} would both become {twice}; name one of them as --data.")
 
