@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from yt8m.errors import UsageError, suggestion
 from yt8m.tables.cells import separators
+from yt8m.tables.words.meanings import JOIN, MEANINGS
 
 # The values of --rows: what a row with a start and an end is.
 SPANS = "spans"
@@ -33,3 +35,24 @@ class TableFlags:
     rows: str = ""
     can_have_spans: bool = False
     frame_rate: float = 0.0
+
+
+def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> dict[str, str]:
+    """{meaning: column, or several with `+`} of the value of --columns; an empty column stands for none."""
+    chosen = {}
+    for word in words:
+        meaning, equals, column = (text.strip() for text in word.partition("="))
+        if meaning not in MEANINGS or not equals:
+            raise UsageError(
+                f"--columns={','.join(words)}: {word!r} is not MEANING=COLUMN; the meanings are {', '.join(MEANINGS)}."
+            )
+        is_whole = column in columns or meaning not in ("labels", "unused")
+        names = [column] if is_whole else column.split(JOIN)
+        for name in filter(None, names):
+            if name not in columns:
+                listed = ", ".join(columns)[:300]
+                raise UsageError(
+                    f"--columns={word}: {source} has no column {name!r}{suggestion(name, columns)}; it has: {listed}."
+                )
+        chosen[meaning] = column
+    return chosen

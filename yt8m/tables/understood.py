@@ -19,7 +19,7 @@ from yt8m.tables.cells.splitting import LabelForm
 from yt8m.tables.columns import class_columns, denials, doubtful_times, side_columns
 from yt8m.tables.columns.facts import Facts, examine, refuse_garbled_ids, refuse_remarks, refuse_types
 from yt8m.tables.columns.roles import RoleFinder, Roles
-from yt8m.tables.columns.table_columns import TableColumns, parse_columns
+from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.opening import open_source
 from yt8m.tables.shapes import ends_alone, span_ranges, span_shapes, turned
@@ -32,6 +32,7 @@ from yt8m.tables.sources.text_columns import TextColumn, filled
 from yt8m.tables.table_flags import SPANS as SPANS
 from yt8m.tables.table_flags import VIDEOS as VIDEOS
 from yt8m.tables.table_flags import TableFlags as TableFlags
+from yt8m.tables.table_flags import parse_columns
 from yt8m.tables.words.class_names import NameCleaner
 from yt8m.tables.words.meanings import plain_meaning, split_name
 from yt8m.tables.words.numbers import matrix, number_list

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from yt8m.errors import UsageError, suggestion
+from yt8m.errors import UsageError
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized, word_set
-from yt8m.tables.words.meanings import INVENTED, JOIN, MEANINGS, meaning_of
+from yt8m.tables.words.meanings import INVENTED, JOIN, meaning_of
 from yt8m.tables.words.time_columns import is_length_of_video, says_length
 
 FEATURE_NAMES = word_set("feature features feat feats embedding embeddings emb vector vectors frames rgb audio")
 _ROW_OF_NUMBERS = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?([\s;]+[+-]?[\d.]+(e[+-]?\d+)?)+", re.ASCII | re.IGNORECASE)
 _KEYED = re.compile(r"([\w.\-]+[=:])(?!//).*", re.DOTALL)  # as in `id=a` and `id:a`
-
-
-def parse_columns(words: Sequence[str], columns: Sequence[str], source: str) -> dict[str, str]:
-    """{meaning: column, or several with `+`} of the value of --columns; an empty column stands for none."""
-    chosen = {}
-    for word in words:
-        meaning, equals, column = (text.strip() for text in word.partition("="))
-        if meaning not in MEANINGS or not equals:
-            raise UsageError(
-                f"--columns={','.join(words)}: {word!r} is not MEANING=COLUMN; the meanings are {', '.join(MEANINGS)}."
-            )
-        is_whole = column in columns or meaning not in ("labels", "unused")
-        names = [column] if is_whole else column.split(JOIN)
-        for name in filter(None, names):
-            if name not in columns:
-                listed = ", ".join(columns)[:300]
-                raise UsageError(
-                    f"--columns={word}: {source} has no column {name!r}{suggestion(name, columns)}; it has: {listed}."
-                )
-        chosen[meaning] = column
-    return chosen
 
 
 class TableColumns:
