@@ -241,3 +241,28 @@ def test_names_that_look_like_lists_come_back_from_the_table(name: str, annotate
     again = written(tmp_path, "made", "again.csv")
     assert first["a"]["segment_labels"].count(1) == 7
     assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first
+
+
+def test_denied_cells_come_back_from_a_table(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "classname,youtube_id,start,end,label\nweld,v0,1,3,1\nweld,v0,9,11,-1\ncut,v0,10,12,-1\ncut,v1,2,4,1\n"
+    text += "bend,v1,8,10,1\n"
+    (tmp_path / "t.csv").write_text(text)
+    for number in range(2):
+        np.save(tmp_path / f"v{number}.npy", np.zeros((20, 2), np.float32))
+    source = [f"--table={tmp_path / 't.csv'}", f"--array={tmp_path}"]
+    first = make(tmp_path, "first", source, 1)
+    rated = sorted(zip(*(first["v0"][name] for name in shards.RATING_LISTS), strict=True))
+    assert rated == [(1, 2, 1.0), (2, 2, 1.0), (9, 2, 0.0), (10, 1, 0.0), (10, 2, 0.0), (11, 1, 0.0)]
+    assert first["v1"]["segment_scores"] == [1.0] * 4
+    path = written(tmp_path, "first", "spans.csv")
+    assert path.read_text().splitlines()[:4] == [
+        "video,start,end,class,present,split",
+        "v0,1.000,3.000,weld,1,train",
+        "v0,9.000,11.000,weld,-1,train",
+        "v0,10.000,12.000,cut,-1,train",
+    ]
+    again = make(tmp_path, "again", [f"--table={path}", f"--array={tmp_path}", "--annotated=spans"], 1)
+    assert again == first
+    capsys.readouterr()
+    written(tmp_path, "first", "spans.json", "--spans_format=label-studio")
+    assert "lacks 2 spans that do not show a class" in capsys.readouterr().err

@@ -49,7 +49,10 @@ def test_parts_that_nobody_has_rated_are_chosen(
     words = [f"--model={span_run}/run", f"--data={unrated}", "--count=15", "--format=label-studio"]
     assert cli.call("select", [*words, f"--out={tmp_path}/tasks.json", "--frame_rate=10"]) == 0
     unrated_count = (FILMS - TRAINED) * SECONDS // CELL - sum(video in films for video, _ in rated_cells(span_run))
-    assert f"15 of {unrated_count} parts of 2 s" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"15 of {unrated_count} parts of 2 s" in said
+    assert "--table=EXPORT.json --array=FOLDER_OF_ARRAYS --out=FOLDER --level=frame --rows=spans" in said
+    assert said.splitlines()[-1].endswith("--segment_size=2 --frame_rate=10")
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     named = [
         (task["data"]["id"], *map(float, part.split("-")))
@@ -68,3 +71,26 @@ def test_parts_that_nobody_has_rated_are_chosen(
 def test_films_that_are_rated_leave_nothing_to_choose(span_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="every class in all 240 cells"):
         yt8m.select(span_run / "run", f"{span_run}/data/frame/validate/*.tfrecord", tmp_path / "parts.csv")
+
+
+def test_the_printed_command_makes_records_of_a_table_with_labels(
+    span_run: pathlib.Path, unrated: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = tmp_path / "parts.csv"
+    words = [f"--model={span_run}/run", f"--data={unrated}", "--count=6", f"--out={parts}"]
+    assert cli.call("select", words) == 0
+    *_, text, command = capsys.readouterr().out.splitlines()
+    assert text.startswith("Write the classes of each part into a column label, or (none) if it shows none;")
+    with parts.open() as file:
+        rows = list(csv.DictReader(file))
+    shown = ["weld", "(none)", "cut", "weld;bend", "(none)", "weld"]
+    with parts.open("w", newline="") as file:
+        table = csv.DictWriter(file, [*rows[0], "label"])
+        table.writeheader()
+        table.writerows({**row, "label": label} for row, label in zip(rows, shown, strict=True))
+    _, name, *flags = command.replace("FOLDER_OF_ARRAYS", str(span_run)).replace("=FOLDER", f"={tmp_path}/out").split()
+    assert cli.call(name, flags) == 0
+    splits = json.loads((tmp_path / "out" / "frame" / "summary.json").read_text())["splits"].values()
+    counts = [split.get("spans", {}) for split in splits]
+    assert sum(each.get("positive cells", 0) for each in counts) == 5
+    assert sum(each.get("annotated cells", 0) for each in counts) == 6

@@ -39,16 +39,25 @@ def _spans_of(data: OpenedData, cells: Cells, num_classes: int) -> Iterator[Vide
             raise RunError(f"{location} has no frames, so its spans have no times; name records of frames.")
         seconds = count / cells.per_second
         shown = cells.shown(record, count, num_classes)
-        runs = zip(*(column.tolist() for column in runs_of(shown)), strict=True)
-        spans = sorted(
-            FoundSpan(first * cells.seconds, min(last * cells.seconds, seconds), number) for number, first, last in runs
+        rated = cells.annotated(record, count, num_classes)
+        denied = rated & ~shown & ~rated.all(axis=1, keepdims=True)
+        yield VideoSpans(
+            *(shards.id_text(record.id()), seconds, _joined(shown, cells, seconds), split),
+            seen=_seen(cells, np.asarray(rated.all(axis=1)), count, shown),
+            denied=_joined(denied, cells, seconds),
         )
-        yield VideoSpans(shards.id_text(record.id()), seconds, spans, split, _seen(cells, record, count, shown))
 
 
-def _seen(cells: Cells, record: Record, count: int, shown: NDArray[np.bool_]) -> Seen:
+def _joined(is_there: NDArray[np.bool_], cells: Cells, seconds: float) -> list[FoundSpan]:
+    """The spans of the cells of a video, bool [cells, C], as a span for neighbouring cells of a class."""
+    runs = zip(*(column.tolist() for column in runs_of(is_there)), strict=True)
+    return sorted(
+        FoundSpan(first * cells.seconds, min(last * cells.seconds, seconds), number) for number, first, last in runs
+    )
+
+
+def _seen(cells: Cells, is_rated: NDArray[np.bool_], count: int, shown: NDArray[np.bool_]) -> Seen:
     """Where people have rated every class in a record of `count` frames, whose cells show classes as `shown` says."""
-    is_rated: NDArray[np.bool_] = np.asarray(cells.annotated(record, count, shown.shape[1]).all(axis=1))
 
     def times(is_there: NDArray[np.bool_]) -> list[tuple[float, float]]:
         _, firsts, lasts = runs_of(is_there[:, np.newaxis])

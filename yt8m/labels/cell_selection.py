@@ -19,7 +19,7 @@ from yt8m import storage, terminal
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Bools, Floats32
 from yt8m.eval_util.top_k import TopK, top_k
-from yt8m.labels import batch_selection
+from yt8m.labels import after_selection, batch_selection
 from yt8m.labels.audited_cells import cell_name, place_of
 from yt8m.labels.batch_selection import Chosen, LabelledVideos, SelectConfig, Selection, UnlabelledVideos
 from yt8m.labels.findings import class_text, time_text
@@ -45,6 +45,7 @@ def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> C
     write_selection(config, cells, selection, scorer.shown_names, are_shown, joining)
     noun = f"parts of {joining.cells.seconds:g} s"
     lines = [batch_selection.describe_selection(cells, selection, scorer.shown_names, config, noun)]
+    lines += after_selection.for_parts(config, open_data(config.data, flag="data"), joining.cells)
     left_out = len(candidates.ids) - len(cells.ids)
     figures = {"out": config.out, "candidates": len(cells.ids), "left_out": left_out}
     return Chosen(lines, figures | {"chosen": [*_json_rows(cells, selection, scorer.shown_names, joining)]})

@@ -58,6 +58,7 @@ class VideoSpans(NamedTuple):
       split: the split of the records that have the video, such as `train`; empty if nothing says it.
       seen: where people have looked for spans; None for spans of a model.
       per_second: frames per second of the features, by which the times of spans of a model were counted; else 0.
+      denied: when people say that a class is absent, where they have not rated every class.
     """
 
     video: str
@@ -66,6 +67,7 @@ class VideoSpans(NamedTuple):
     split: str = ""
     seen: Seen | None = None
     per_second: float = 0.0
+    denied: Sequence[FoundSpan] = ()
 
     @property
     def is_partly_seen(self) -> bool:
@@ -109,7 +111,7 @@ class SpanFile(NamedTuple):
         """Writes the file, whole or not at all, and says how many spans it has."""
         text = {CSV: self._table, LABEL_STUDIO: self._tasks, ACTIVITYNET: self._activitynet}[self.form](videos, names)
         storage.write(self.path, text)
-        if remark := self._remark(videos):
+        for remark in filter(None, (self._remark(videos), self._remark_on_denials(videos))):
             print(remark, file=sys.stderr)
         print(f"{sum(len(video.spans) for video in videos)} spans of {len(videos)} videos are in {self.path}")
 
@@ -128,6 +130,16 @@ class SpanFile(NamedTuple):
         return (
             f"{self.path}: people have not looked at all of {len(partly)} videos, so read the file by make-records "
             f"--annotated=spans; {lost}"
+        )
+
+    def _remark_on_denials(self, videos: Sequence[VideoSpans]) -> str:
+        """What the format cannot say of classes that are rated as absent; empty if it can, or none is."""
+        count = sum(len(video.denied) for video in videos)
+        if not count or self.form == CSV:
+            return ""
+        return (
+            f"{self.path} lacks {count} spans that do not show a class, as people say of this class alone: this format "
+            "cannot say it, but --spans_format=csv can"
         )
 
     def _table(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:
@@ -203,23 +215,32 @@ def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool
 
     A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score,
     but the split of their video if one is known. If people have not looked at all of some video, the parts in which
-    they saw no class have rows, too.
+    they saw no class have rows, too. If they have said of a class alone that a span does not show it, the column
+    `present` has -1 for such spans, and else 1.
     """
-    has_empty = any(video.is_partly_seen for video in videos)
     text, has_splits = io.StringIO(), any(video.split for video in videos)
     writer = csv.writer(text, lineterminator="\n")
-    last_columns = ("split",) * has_splits if are_labels else ("score",)
+    has_denied, has_empty = any(video.denied for video in videos), any(video.is_partly_seen for video in videos)
+    last_columns = ("present",) * has_denied + (("split",) * has_splits if are_labels else ("score",))
     writer.writerow(("video", "start", "end", "class", *last_columns))
-    numbers = {span.number for video in videos for span in video.spans}
+    numbers = {span.number for video in videos for span in (*video.spans, *video.denied)}
     write_name = _as_list if any(_looks_like_several(names.name(number)) for number in numbers) else str
     for video in videos:
         of_video = (video.split,) * has_splits
+        present, absent = ((sign,) * has_denied for sign in (1, -1))
+        rows: list[tuple[str, ...] | tuple[str | int, ...]] = []
         for span in video.spans:
-            cells = f"{span.start:.3f}", f"{span.end:.3f}", write_name(names.name(span.number))
-            writer.writerow((video.video, *cells, *(of_video if are_labels else (f"{span.score:.6f}",))))
+            score = of_video if are_labels else (f"{span.score:.6f}",)
+            rows.append((*_times(span.start, span.end), write_name(names.name(span.number)), *present, *score))
         empty = video.seen.empty if has_empty and video.seen else ()
-        for start, end in empty:
-            writer.writerow((video.video, f"{start:.3f}", f"{end:.3f}", NO_CLASS, *of_video))
-        if not video.spans and not empty:
-            writer.writerow((video.video, "", "", "", *(of_video if are_labels else ("",))))
+        rows += [(*_times(start, end), NO_CLASS, *present, *of_video) for start, end in empty]
+        for span in video.denied:
+            rows.append((*_times(span.start, span.end), write_name(names.name(span.number)), *absent, *of_video))
+        rows = rows or [("", "", "", *present, *(of_video if are_labels else ("",)))]
+        writer.writerows((video.video, *row) for row in rows)
     return text.getvalue()
+
+
+def _times(start: float, end: float) -> tuple[str, str]:
+    """The cells of a start and an end."""
+    return f"{start:.3f}", f"{end:.3f}"

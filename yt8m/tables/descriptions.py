@@ -25,7 +25,8 @@ def describe(
     if roles.id != "id":
         phrases.append(f'ids from "{roles.id}"')
     phrases += facts[roles.id].describe_odd_ids() if roles.id in facts else []
-    phrases += _describe_labels(roles, labels)
+    can_deny = has_spans and roles.value in facts and facts[roles.value].denies
+    phrases += _describe_labels(roles, labels, ", and where it is -1, the class is absent" if can_deny else "")
     if roles.path and roles.path not in ("path", roles.id):
         phrases.append(f'paths from "{roles.path}"')
     if roles.split:
@@ -39,11 +40,11 @@ def describe(
     return phrases
 
 
-def _describe_labels(roles: Roles, labels: str) -> list[str]:
+def _describe_labels(roles: Roles, labels: str, denials: str) -> list[str]:
     if roles.classes:
         return [class_columns.describe_classes(list(roles.classes))]
     if not roles.labels:
         return []
     columns = " and ".join(f'"{name}"' for name in roles.labels)
-    value = f', where "{roles.value}" is 1' if roles.value else ""
+    value = f', where "{roles.value}" is 1{denials}' if roles.value else ""
     return [f"labels from {columns}{labels}{value}"]

@@ -40,6 +40,7 @@ _SELECTION = frozenset(["rank", "value", "distance"])
 _FOUND = frozenset(["video", "start", "end", "class", "score"])
 _CLIPS = (frozenset(["ytid", "positive_labels"]), _SELECTION)
 _IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
+_DENIALS = frozenset(["-1", "-1.0"])  # as in HACS: people have looked for the class at these times, and it is not there
 _SAME_RATE = 1e-3  # 29.97 and 30000 / 1001 are one rate
 _MOST_CLIPS = 0.9  # a larger share of spans of one length is no chance
 
@@ -177,14 +178,15 @@ class _SpanMerger(Merger):
             if self._fps and (self._frame_rate or self._columns_of_frames):
                 self._use_rate(cells[self._fps][index], number)
             is_span = self._is_present(values[index], number)
-            names = tuple(label for cell in row if is_span and not is_empty(cell) for label in split_cell(cell))
-            self._labels[place].update(dict.fromkeys(names))
+            names = tuple(label for cell in row if not is_empty(cell) for label in split_cell(cell))
+            if is_span:
+                self._labels[place].update(dict.fromkeys(names))
+                self._add_span(place, names, times, number, has_none=any(map(_says_none, row)))
+            elif names and str(values[index]).strip() in _DENIALS and not any(map(is_empty, times)):
+                self._add_span(place, names, times, number, is_denied=True)
             if self._person and is_span:
                 text = f"{'+'.join(names)} from {times[0]} to {times[1]}"
                 self._answers[place].setdefault(cells[self._person][index], set()).add(text)
-            if is_span:
-                is_denied = any(map(_says_none, row))
-                self._add_span(place, names, times, number, is_denied)
             self._last, self._rows = name, self._rows + 1
 
     def _use_rate(self, cell: Any, row: int) -> None:
@@ -216,12 +218,20 @@ class _SpanMerger(Merger):
                 self._seconds[place] = parse_time(cell, per_second(unit_of(self._length)))
 
     def _add_span(
-        self, place: int, names: tuple[str, ...], times: Sequence[Any], row: int, is_denied: bool = False
+        self,
+        place: int,
+        names: tuple[str, ...],
+        times: Sequence[Any],
+        row: int,
+        *,
+        has_none: bool = False,
+        is_denied: bool = False,
     ) -> None:
         """Adds the span of a row, or says what is wrong with it.
 
         Args:
-          is_denied: whether the row says that no class is seen at its times.
+          has_none: whether the row says that no class is seen at its times.
+          is_denied: whether the row says that these classes are not seen at its times.
         """
         if not names and all(map(is_empty, times)):
             return
@@ -236,7 +246,7 @@ class _SpanMerger(Merger):
                 "--columns=start=COLUMN,end=COLUMN."
             )
         problem = ""
-        if not names and not is_denied:
+        if not names and not has_none:
             problem = f'the span has no label; write "{NO_CLASS}" if people have looked there and seen no class'
         elif any(map(is_empty, times)):
             problem = "a span needs a start and an end"
@@ -249,7 +259,8 @@ class _SpanMerger(Merger):
             else:
                 if end < start:
                     problem = f"the end, {end:g}, is before the start, {start:g}"
-                self._spans[place].append(Span(start, end, names, row))
+                labels, denied = ((), names) if is_denied else (names, ())
+                self._spans[place].append(Span(start, end, labels, row, denied=denied))
         if problem and not self._problems[place]:
             is_first = row == self._numbers[place]  # the message on the video has this place
             self._problems[place] = f"its span{'' if is_first else f' in {self.where(row)}'}: {problem}"
@@ -258,7 +269,8 @@ class _SpanMerger(Merger):
         """The merged rows."""
         self._refuse_verdicts()
         self._refuse_several_answers()
-        number, seen_parts, lengths = sum(map(len, self._spans)), *told_by(self._source)
+        seen_parts, lengths = told_by(self._source)
+        number = sum(not span.denied for spans in self._spans for span in spans)
         for name, place in self._place.items():
             self._spans[place] += [Span(start, end, (), is_part=True) for start, end in seen_parts.get(name, ())]
             self._seconds[place] = lengths.get(name, self._seconds[place])

@@ -13,6 +13,7 @@ from laws import examples
 from yt8m.datasets.make_records import span_cells
 from yt8m.datasets.make_records.span_cells import ClassSpan, Grid
 from yt8m.errors import UsageError
+from yt8m.tables.words.times import Span
 
 _SLICES = 20  # of a frame
 # Ends that lie on slices, but never cover exactly half of a cell, are told apart with certainty.
@@ -48,6 +49,38 @@ def test_cells_are_those_of_thin_slices(spans: Any, count: int, size: int, rate:
     np.testing.assert_array_equal(seen, np.flatnonzero(np.repeat(cells, size)[:count]))
     assert said[span_cells.POSITIVE] == len(expected)
     assert said[span_cells.ANNOTATED] == cells.sum()
+
+
+@given(_SPANS, _SPANS, st.integers(1, 37), st.integers(1, 6), _ANNOTATED)
+@examples(100)
+def test_cells_that_are_denied_are_rated_unless_readers_know_them(
+    spans: Any, denials: Any, count: int, size: int, annotated: str
+) -> None:
+    shown = [ClassSpan(start / _SLICES, end / _SLICES, tuple(classes)) for start, end, classes in spans]
+    denied = [ClassSpan(start / _SLICES, end / _SLICES, (), denied=tuple(classes)) for start, end, classes in denials]
+    grid = Grid(size, 1.0, annotated)
+    alone, _ = grid.cells(shown, count)
+    found, said = grid.cells([*shown, *denied], count)
+    np.testing.assert_array_equal(found.ranges, alone.ranges)
+    pairs = list(zip(found.starts.tolist(), found.classes.tolist(), strict=True))
+    is_shown = dict(zip(pairs, (found.scores > 0).tolist(), strict=True))
+    positives = set(zip(alone.starts.tolist(), alone.classes.tolist(), strict=True))
+    assert {pair for pair, shows in is_shown.items() if shows} == positives
+    is_seen = {frame for first, last in found.ranges for frame in range(first, last)}
+    covers = [
+        (number, _covered([(a, b) for a, b, classes in denials if number in classes and b > a], count, size))
+        for number in range(3)
+    ]
+    cells = {(int(cell) * size, number) for number, cover in covers for cell in np.flatnonzero(cover)}
+    expected = {pair for pair in cells - positives if pair[0] not in is_seen}
+    assert {pair for pair, shows in is_shown.items() if not shows} == expected
+    assert said[span_cells.DENIED] == len(cells - positives)
+    assert said[span_cells.CONTRADICTED] == len(cells & positives)
+
+
+def test_a_class_that_is_only_denied_has_no_number() -> None:
+    spans = [Span(0, 2, ("weld",)), Span(3, 5, (), denied=("cut", "weld"))]
+    assert span_cells.number_spans(spans, {"weld": 4}) == (ClassSpan(0, 2, (4,)), ClassSpan(3, 5, (), denied=(4,)))
 
 
 @pytest.mark.parametrize(

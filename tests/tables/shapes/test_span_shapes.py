@@ -27,14 +27,21 @@ _HACS = (
 
 
 @pytest.mark.parametrize("columns", [(), ("labels=classname",)])
-def test_rows_of_hacs_that_deny_a_class_are_no_spans(columns: tuple[str, ...], tmp_path: pathlib.Path) -> None:
-    assert spans_of(tmp_path, _HACS, columns=columns) == {"a": [(1.0, 3.0, "Jump")], "b": [(2.0, 4.0, "Run")]}
+def test_rows_of_hacs_may_deny_a_class(columns: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    expected = {"a": [(1.0, 3.0, "Jump"), (9.0, 11.0, "not Jump")], "b": [(2.0, 4.0, "Run")]}
+    assert spans_of(tmp_path, _HACS, columns=columns) == expected
+    segments = _HACS.replace(",label\n", ",label_type\n").replace("classname", "label")
+    assert spans_of(tmp_path, segments) == expected
+    table = understand("--table", str(tmp_path / "t.csv"), TableFlags(rows="spans"))
+    assert '2 spans, where "label_type" is 1, and where it is -1, the class is absent' in "; ".join(table.describe())
     zeros = _HACS.replace("-1", "0")
     unclear = r"--columns=present=label" if columns else r"several columns may have the labels"  # 0 and 1 are classes?
     with pytest.raises(UsageError, match=unclear):
         spans_of(tmp_path, zeros, columns=columns)
     chosen = ("labels=classname", "present=label")
     assert spans_of(tmp_path, zeros, columns=chosen)["a"] == [(1.0, 3.0, "Jump")]
+    without_times = _HACS.replace("9,11,-1", ",,-1")
+    assert spans_of(tmp_path, without_times, columns=chosen)["a"] == [(1.0, 3.0, "Jump")]
 
 
 def test_times_with_frames_need_their_rate_whatever_their_name(tmp_path: pathlib.Path) -> None:

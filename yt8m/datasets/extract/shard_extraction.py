@@ -253,7 +253,7 @@ class TableRow(NamedTuple):
     @property
     def hashed_spans(self) -> list[tuple[Any, ...]]:
         """What the records depend on; of usual spans it is what earlier versions had."""
-        return [span if span.is_part else span[:3] for span in self.spans or ()]
+        return [span if span.denied else span[: 4 if span.is_part else 3] for span in self.spans or ()]
 
 
 class ShardExtractor(Closing):

@@ -329,7 +329,7 @@ class _RecordsMaker:
                 else:
                     cells = self._cells_of_spans(output, batch, index, len(values[0]))
                     codes = labels.codes[labels.rows == index]
-                    is_shown[labels.rows == index] = np.isin(codes, cells.classes)
+                    is_shown[labels.rows == index] = np.isin(codes, cells.shown)
                     record = _record_with_cells(batch.ids[index], cells.only_shown(codes.tolist()), quantized, cells)
                 output.append(shard, [record], record.nbytes)
                 frames[index] = len(values[0])

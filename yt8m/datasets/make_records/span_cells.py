@@ -33,27 +33,35 @@ SPANS, POSITIVE, ANNOTATED = "spans", "positive cells", "annotated cells"
 BEYOND, CLIPPED = "spans after the end of the video, left out", "spans cut at the end of the video"
 EMPTY, OVERLAPPING = "spans of no length, left out", "spans that overlap another one of their class"
 UNSEEN = "spans that cover half of no cell, left out (a smaller --segment_size keeps them)"
+DENIED = "cells in which people say that one class is absent"
+CONTRADICTED = "cells that a row shows and another one denies, taken as shown"
+DENIED_NOWHERE = "rows that deny a class, but half of no cell of their video, left out"
 
 
 class ClassSpan(NamedTuple):
     """A span with the numbers of its classes; `start` and `end` are seconds.
 
-    Without a class it is a part of the video that people have looked at.
+    Without a class it is a part of the video that people have looked at, unless it denies classes.
 
     Attributes:
       is_part: whether people have looked at this part, and others that are given so, of the video alone.
+      denied: the classes of which people say that this part does not show them.
     """
 
     start: float
     end: float
     classes: tuple[int, ...]
     is_part: bool = False
+    denied: tuple[int, ...] = ()
 
 
 def number_spans(spans: Sequence[Span], numbers: Mapping[str, int]) -> tuple[ClassSpan, ...]:
-    """The spans with the classes of their labels; `numbers` is {label: class}."""
+    """The spans with the classes of their labels; `numbers` is {label: class}, without those that are only denied."""
     return tuple(
-        ClassSpan(span.start, span.end, tuple(dict.fromkeys(numbers[name] for name in span.labels)), span.is_part)
+        ClassSpan(
+            *(span.start, span.end, tuple(dict.fromkeys(numbers[name] for name in span.labels)), span.is_part),
+            denied=tuple(dict.fromkeys(numbers[name] for name in span.denied if name in numbers)),
+        )
         for span in spans
     )
 
@@ -62,17 +70,24 @@ class RatedCells(NamedTuple):
     """What a record stores of the spans of a video.
 
     Attributes:
-      starts, classes: int64 [n], the first frame of each cell that shows a class, and the class.
+      starts, classes: int64 [n], the first frame of each rated cell, and the class.
+      scores: float32 [n], 1 if the cell shows the class, 0 if people say that it does not.
       ranges: int64 [r, 2], the first frame of each annotated range, and the frame after its last.
     """
 
     starts: NDArray[np.int64]
     classes: NDArray[np.int64]
+    scores: NDArray[np.float32]
     ranges: NDArray[np.int64]
+
+    @property
+    def shown(self) -> NDArray[np.int64]:
+        """The class of each cell that shows one."""
+        return self.classes[self.scores > 0]
 
     def only_shown(self, classes: Iterable[int]) -> tuple[int, ...]:
         """Those of the labels of the video that a cell shows: all spans of the others were left out."""
-        shown = set(self.classes.tolist())
+        shown = set(self.shown.tolist())
         return tuple(number for number in classes if number in shown)
 
     def context(self) -> dict[str, bytes]:
@@ -80,7 +95,7 @@ class RatedCells(NamedTuple):
         return {
             "segment_start_times": shards.int64_feature(self.starts.tolist()),
             "segment_labels": shards.int64_feature(self.classes.tolist()),
-            "segment_scores": shards.float_feature(np.ones(len(self.starts))),
+            "segment_scores": shards.float_feature(self.scores),
             **{
                 name: shards.int64_feature(times.tolist())
                 for name, times in zip(shards.ANNOTATED_LISTS, self.ranges.T, strict=True)
@@ -133,8 +148,8 @@ class Grid(NamedTuple):
         """The cells of a video, and what is to be said of its spans."""
         seconds, said = num_frames / self.per_second, Counter({SPANS: sum(len(span.classes) for span in spans)})
         covers = list[tuple[int, NDArray[np.bool_]]]()
-        times = [(span.start, min(span.end, seconds)) for span in spans if not span.classes]
-        for number, intervals in self._by_class(spans).items():
+        times = [(span.start, min(span.end, seconds)) for span in spans if not span.classes and not span.denied]
+        for number, intervals in _by_class((span, span.classes) for span in spans).items():
             visible = list(_within(intervals, seconds, said))
             covers.append((number, self.half_covered(visible, num_frames)))
             said[UNSEEN] += sum(not self.half_covered([interval], num_frames).any() for interval in visible)
@@ -142,18 +157,33 @@ class Grid(NamedTuple):
         count = -(-num_frames // self.frames)
         is_whole = self.annotated == WHOLE and not any(span.is_part for span in spans)
         is_annotated = np.ones(count, bool) if is_whole else self.half_covered(times, num_frames)
-        rated = _rated(covers, is_annotated, self.frames, num_frames)
-        said.update({POSITIVE: len(rated.starts), ANNOTATED: int(is_annotated.sum())})
+        denials = list(self._denials(spans, dict(covers), is_annotated, num_frames, said))
+        rated = _rated(covers, denials, frame_ranges(is_annotated, self.frames, num_frames), self.frames)
+        said.update({POSITIVE: len(rated.shown), ANNOTATED: int(is_annotated.sum())})
         return rated, +said
 
-    @staticmethod
-    def _by_class(spans: Sequence[ClassSpan]) -> dict[int, list[tuple[float, float]]]:
-        """{class: the times of its spans}."""
-        times: dict[int, list[tuple[float, float]]] = {}
-        for span in spans:
-            for number in span.classes:
-                times.setdefault(number, []).append((span.start, span.end))
-        return times
+    def _denials(
+        self,
+        spans: Sequence[ClassSpan],
+        shown: Mapping[int, NDArray[np.bool_]],
+        is_annotated: NDArray[np.bool_],
+        num_frames: int,
+        said: Counter[str],
+    ) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Yields (class, whether it is rated as absent in each cell) of classes that rows deny.
+
+        In annotated cells they are absent anyway. Cells that show a class stay as they are, since clips may overlap.
+
+        Args:
+          shown: {class: whether each cell shows it}.
+        """
+        for number, intervals in _by_class((span, span.denied) for span in spans).items():
+            is_denied = self.half_covered(intervals, num_frames)
+            is_shown = shown.get(number, np.zeros(len(is_denied), bool))
+            said[DENIED_NOWHERE] += sum(not self.half_covered([each], num_frames).any() for each in intervals)
+            said[CONTRADICTED] += int((is_denied & is_shown).sum())
+            said[DENIED] += int((is_denied & ~is_shown).sum())
+            yield number, is_denied & ~is_shown & ~is_annotated
 
     def half_covered(self, intervals: Sequence[tuple[float, float]], num_frames: int) -> NDArray[np.bool_]:
         """Whether intervals cover at least half of each cell of a video."""
@@ -164,6 +194,15 @@ class Grid(NamedTuple):
             cells = slice(max(first - 1, 0), last)
             covered[cells] += np.clip(np.minimum(edges[1:][cells], end) - np.maximum(edges[:-1][cells], start), 0, None)
         return np.asarray((2 * covered >= np.diff(edges) - _ROUNDING) & (covered > 0))
+
+
+def _by_class(spans: Iterable[tuple[ClassSpan, Sequence[int]]]) -> dict[int, list[tuple[float, float]]]:
+    """{class: the times of its spans}, from spans and those of their classes that count."""
+    times: dict[int, list[tuple[float, float]]] = {}
+    for span, classes in spans:
+        for number in classes:
+            times.setdefault(number, []).append((span.start, span.end))
+    return times
 
 
 def classes_within(spans: Sequence[ClassSpan], seconds: float) -> set[int]:
@@ -189,12 +228,24 @@ def _within(
 
 
 def _rated(
-    covers: Sequence[tuple[int, NDArray[np.bool_]]], is_annotated: NDArray[np.bool_], size: int, num_frames: int
+    covers: Sequence[tuple[int, NDArray[np.bool_]]],
+    denials: Sequence[tuple[int, NDArray[np.bool_]]],
+    ranges: NDArray[np.int64],
+    size: int,
 ) -> RatedCells:
-    """The cells to store, ordered by their starts; `covers` has for each class whether each cell shows it."""
-    pairs = [(int(cell) * size, number) for number, cover in covers for cell in np.flatnonzero(cover)]
-    rated = np.array(sorted(pairs), np.int64).reshape(-1, 2)
-    return RatedCells(rated[:, 0], rated[:, 1], frame_ranges(is_annotated, size, num_frames))
+    """The cells to store, ordered by their starts.
+
+    Args:
+      covers, denials: for each class, whether each cell shows it, or is rated as not showing it.
+    """
+    rows = [
+        (int(cell) * size, number, score)
+        for score, cells_of_classes in ((1, covers), (0, denials))
+        for number, is_rated in cells_of_classes
+        for cell in np.flatnonzero(is_rated)
+    ]
+    rated = np.array(sorted(rows), np.int64).reshape(-1, 3)
+    return RatedCells(rated[:, 0], rated[:, 1], rated[:, 2].astype(np.float32), ranges)
 
 
 def frame_ranges(is_there: NDArray[np.bool_], size: int, num_frames: int) -> NDArray[np.int64]:
@@ -211,7 +262,7 @@ def describe(said: Mapping[str, int]) -> Iterator[str]:
     """Yields the lines about the spans of a split: their numbers, then what is not as people meant it."""
     if said:
         yield ", ".join(f"{said.get(name, 0)} {name}" for name in (SPANS, POSITIVE, ANNOTATED))
-    for name in (BEYOND, CLIPPED, EMPTY, OVERLAPPING, UNSEEN):
+    for name in (BEYOND, CLIPPED, EMPTY, OVERLAPPING, UNSEEN, DENIED, CONTRADICTED, DENIED_NOWHERE):
         if said.get(name):
             yield f"{said[name]} {name}"
     if 2 * said.get(BEYOND, 0) > said.get(SPANS, 0):

@@ -36,6 +36,7 @@ _MOST_OF = 0.9
 _NO_NAME = re.compile(
     r"\s|\d:\d\d|^\d+[-/.]\d+[-/.]\d+|[;,|]"
 )  # what names of files hardly hold, but times and lists do
+_KIND_OF_LABEL = "label_type"
 _CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
 
 
@@ -323,10 +324,12 @@ class RoleFinder:
         return not any(map(_NO_NAME.search, texts))
 
     def _find_denial(self) -> str:
-        """A column of labels that says by 1 and -1 whether a span shows the class of another column, as in HACS."""
+        """A column that says by 1 and -1 whether a span shows the class of a column of labels, as in HACS."""
         if not self._are_spans or "present" in self._chosen:
             return ""
-        names = [name for name in self._columns.with_meaning("labels") if name in self._facts]
+        names = self._columns.with_meaning("labels")
+        names = names + [name for name in self._names if normalized(name) == _KIND_OF_LABEL and name not in names]
+        names = [name for name in names if name in self._facts and self._columns.is_free(name)]
         labels = self._chosen.get("labels", "").split(JOIN)
         denials = [name for name in names if self._facts[name].denies and name not in labels]
         return denials[0] if len(denials) == 1 < len(names) else ""

@@ -46,6 +46,7 @@ class Span(NamedTuple):
       labels: empty for a part of the video that people have looked at.
       row: the number of its row in the table, from 1; 0 if there is none.
       is_part: whether people have looked at this part, and others that are given so, of the video alone.
+      denied: the labels of which people say that this part does not show them; it has no others then.
     """
 
     start: float
@@ -53,6 +54,7 @@ class Span(NamedTuple):
     labels: tuple[str, ...]
     row: int = 0
     is_part: bool = False
+    denied: tuple[str, ...] = ()
 
 
 def is_empty(cell: Any) -> bool:
