@@ -36,7 +36,7 @@ def drawn(count: int, num_classes: int) -> Videos:
     # Sorted numbers with 0, 1, 2, ... added are distinct. The shuffled ones are the candidates of a video.
     width = min(TOP_K + MOST_LABELS, num_classes)
     drawn = np.sort(draw.beta(0.6, 2, (count, width)) * (num_classes - width), axis=1).astype(np.int32)
-    candidates = draw.permuted(drawn + np.arange(width, dtype=np.int32), axis=1)
+    candidates = np.asarray(draw.permuted(drawn + np.arange(width, dtype=np.int32), axis=1), np.int32)
     num_labels = np.clip(draw.poisson(3, count) + 1, 1, width - TOP_K).astype(np.int64)
     scores = -np.sort(-draw.beta(0.4, 2, size=(count, TOP_K)), axis=1).astype(np.float32)
     hits = np.arange(TOP_K) < num_labels[:, None]

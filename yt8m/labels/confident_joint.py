@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import Floats64, Ints64
+from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 
 _LEAST = 1e-9  # keeps divisors off 0
 
@@ -47,11 +47,11 @@ def joint_shares(chances: Floats64, labelled: Ints64, others: Ints64) -> JointSh
     shows, lacks = shows & ~(both & (chances < 0.5)), lacks & ~(both & (chances >= 0.5))
     wrong = labels * _share(labelled, lacks, shows)
     missing = no_labels * _share(others, shows, lacks)
-    true_labels = labels.sum() - wrong.sum() + missing.sum()
-    return JointShares(float(wrong.sum() / max(labels.sum(), _LEAST)), float(missing.sum() / max(true_labels, _LEAST)))
+    given, false, left_out = float(labels.sum()), float(wrong.sum()), float(missing.sum())
+    return JointShares(false / max(given, _LEAST), left_out / max(given - false + left_out, _LEAST))
 
 
-def _share(counts: Ints64, counted: Floats64, others: Floats64) -> Floats64:
+def _share(counts: Ints64, counted: Bools, others: Bools) -> Floats64:
     """[C], the share of the videos in the bins `counted` among those in the bins `counted` and `others`."""
     part = (counts * counted).sum(1)
     return np.asarray(part / np.maximum(part + (counts * others).sum(1), _LEAST))
