@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import pathlib
 import zlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from reader_records import video_record, write_shard
 import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.bulk import jobs, pipelines, shard_work
+from yt8m.bulk import shard_work
 from yt8m.bulk.bulk_config import EvalBulk, InferBulk, ShardTask
 from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
@@ -57,6 +58,14 @@ def bulk(work: Callable[..., object], config: object, path: str) -> int:
     return 0
 
 
+def bulk_job(config: EvalBulk) -> int:
+    """The whole job, which needs Beam."""
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+    from yt8m.bulk import jobs
+
+    return jobs.run("eval", config, ())
+
+
 def commands(run: str, path: str, out: pathlib.Path) -> dict[str, Callable[[], int]]:
     """{command: a call of it on the shard `path`}; those that learn from labels or compare with them come first."""
     classes, predictions = f"--num_classes={CLASSES}", out / "p.csv"
@@ -70,7 +79,7 @@ def commands(run: str, path: str, out: pathlib.Path) -> dict[str, Callable[[], i
         "score": lambda: cli.main(["score", f"--predictions={predictions}", f"--data={path}", classes]),
         "audit": lambda: cli.main(["audit", f"--data={path}", f"--out={out}/audit", classes, "--folds=2"]),
         "bulk eval": lambda: bulk(shard_work.evaluate, bulk_eval, path),
-        "job of bulk eval": lambda: jobs.run("eval", bulk_eval, ()),
+        "job of bulk eval": lambda: bulk_job(bulk_eval),
         "verify": lambda: cli.main(["verify", "--deep", path]),
         "inspect": lambda: cli.main(["inspect", path]),
         "cache": lambda: cli.main(["cache", f"--data={path}", f"--out={out}/cache", classes]),
@@ -141,15 +150,20 @@ def _lz4(folder: pathlib.Path) -> None:
     path.write_bytes(b"\x04\x22\x4d\x18\x60\x40\x82" + size + block + bytes(4))
 
 
-def no_job(*_: object) -> None:
-    raise RunError("the shards would be read now")
+@pytest.fixture
+def no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of bulk ends before it reads a shard."""
+
+    def end(*_: object) -> None:
+        raise RunError("the shards would be read now")
+
+    if importlib.util.find_spec("apache_beam"):
+        monkeypatch.setattr("yt8m.bulk.pipelines.run", end)
 
 
+@pytest.mark.usefixtures("no_job")
 @pytest.mark.parametrize("name", cases.only([*NEED_LABELS, *PARSE_LABELS], ["train", "score", "verify", "cache"]))
-def test_vectors_of_0_and_1_in_place_of_labels_are_named(
-    name: str, answers: Answers, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipelines, "run", no_job)
+def test_vectors_of_0_and_1_in_place_of_labels_are_named(name: str, answers: Answers, tmp_path: pathlib.Path) -> None:
     vectors = [video(k, labels=[int(k % CLASSES == c) for c in range(CLASSES)]) for k in range(24)]
     path = write_shard(tmp_path / "a.tfrecord", vectors)
     status, text = answers.of(name, path)
@@ -178,11 +192,11 @@ def test_labels_are_not_lost_because_a_key_occurs_twice(
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.usefixtures("no_job")
 @pytest.mark.parametrize("name", NEED_LABELS)
 def test_a_missing_feature_labels_is_named_with_the_one_that_may_be_meant(
-    name: str, answers: Answers, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    name: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:
-    monkeypatch.setattr(pipelines, "run", no_job)
     path = write_shard(tmp_path / "a.tfrecord", [video(k, labels=None, tag=[k]) for k in range(24)])
     status, text = answers.of(name, path)
     assert f"{path}: none of the first 24 videos has a label" in text

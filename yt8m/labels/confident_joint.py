@@ -47,8 +47,10 @@ def joint_shares(chances: Floats64, labelled: Ints64, others: Ints64) -> JointSh
     shows, lacks = shows & ~(both & (chances < 0.5)), lacks & ~(both & (chances >= 0.5))
     wrong = labels * _share(labelled, lacks, shows)
     missing = no_labels * _share(others, shows, lacks)
-    given, false, left_out = float(labels.sum()), float(wrong.sum()), float(missing.sum())
-    return JointShares(false / max(given, _LEAST), left_out / max(given - false + left_out, _LEAST))
+    sum_labels, sum_wrong, sum_missing = float(labels.sum()), float(wrong.sum()), float(missing.sum())
+    return JointShares(
+        sum_wrong / max(sum_labels, _LEAST), sum_missing / max(sum_labels - sum_wrong + sum_missing, _LEAST)
+    )
 
 
 def _share(counts: Ints64, counted: Bools, others: Bools) -> Floats64:

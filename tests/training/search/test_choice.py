@@ -18,8 +18,6 @@ from reader_records import video_record, write_shard
 from training.search.own_data import write_rings
 
 import yt8m
-from yt8m.bulk import jobs
-from yt8m.bulk.bulk_config import InferBulk
 from yt8m.command_line import cli, flags
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
@@ -249,9 +247,6 @@ def test_validation_videos_that_are_kept_apart_choose_the_best_checkpoint(
     assert (tmp_path / "export/thresholds.csv").exists()
     assert cli.main(["eval", f"--train_dir={tmp_path}/best", f"--eval_data_pattern={test}"]) == 0  # and ends
     assert f"model.ckpt-{step}" in capfd.readouterr().err
-    job = InferBulk(model=f"{tmp_path}/best", data=test, out=f"{tmp_path}/bulk")
-    fixed, weights, of_step = jobs._fix_checkpoint(job)
-    assert (fixed.checkpoint, weights, of_step) == (str(step), f"{tmp_path}/best/best/model.ckpt-{step}", step)
     more = [
         "train",
         f"--data={rings}",
