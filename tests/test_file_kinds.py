@@ -7,6 +7,9 @@ import gzip
 import io
 import lzma
 import pathlib
+import re
+import struct
+import tarfile
 import zipfile
 import zlib
 
@@ -35,6 +38,18 @@ def _saved(save: str) -> bytes:
     return file.getvalue()
 
 
+def _tar() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a.csv"))
+    return file.getvalue()
+
+
+def _safetensors() -> bytes:
+    header = b'{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    return struct.pack("<Q", len(header)) + header + bytes(4)
+
+
 _LZ4 = b"\x04\x22\x4d\x18\x64\x40\xa7" + b"\x08\0\0\0\x1fx\x01\0"
 KINDS = {
     "npy": (_saved("save"), "NumPy array", "--array"),
@@ -57,6 +72,28 @@ KINDS = {
     "pickle": (b"\x80\x04\x95\x0b\0\0\0", "pickle", ".npy"),
     "parquet": (b"PAR1\x15\x04", "Parquet", "--table"),
     "pdf": (b"%PDF-1.7", "PDF", ""),
+    "torch": (_zip("w/data.pkl"), "PyTorch", "onnx:FILE"),
+    "torch script": (_zip("model/code/__torch__.py"), "PyTorch", "onnx:FILE"),
+    "torch with a mark of its form": (_zip("w/.format_version"), "PyTorch", "onnx:FILE"),
+    "torch before 1.6": (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M", "PyTorch", "onnx:FILE"),
+    "safetensors": (_safetensors(), "safetensors", "hf:NAME"),
+    "keras": (_zip("metadata.json"), "Keras", "saved_model:FOLDER"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n\0\0", "HDF5", ".npy"),
+    "first line of hdf5": (b"\x89HDF\r\n", "HDF5", ".npy"),
+    "tflite": (b"\x1c\0\0\0TFL3\x14\0", "TensorFlow Lite", "saved_model:FOLDER"),
+    "gguf": (b"GGUF\x03\0\0\0\0\0", "GGUF", "hf:NAME"),
+    "workbook of 2003": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "Office", "--table"),
+    "utf-16": ("id,labels\na,x\n".encode("utf-16"), "UTF-16", "--table"),
+    "utf-16 without a mark": ("id,labels\na,x\n".encode("utf-16-le"), "UTF-16", "--table"),
+    "sqlite": (b"SQLite format 3\0\x10\0", "SQLite", "--table"),
+    "avro": (b"Obj\x01\x04\x16avro", "Avro", "--table"),
+    "matlab": (b"MATLAB 5.0 MAT-file, Platform: posix\0\0", "MATLAB", ".npy"),
+    "notebook": (b'{\n "cells": [\n', "notebook", "table"),
+    "tar": (_tar(), "tar", "tar -xf"),
+    "7-zip": (b"7z\xbc\xaf\x27\x1c\0\x04", "7-Zip", "7z x"),
+    "rar": (b"Rar!\x1a\x07\x01\0", "RAR", "unrar"),
+    "heic": (b"\0\0\0\x18ftypheic\0\0", "picture", "video"),
+    "webp": (b"RIFF\x24\0\0\0WEBPVP8 ", "picture", "video"),
     "onnx": (b"\x08\x08\x42\x04\x0a\x00\x10\x0d\x3a\xcd\x02\x0a\x37", "ONNX", "--model"),
     "onnx of a program": (b"\x08\x07\x12\x09paddle 2x\x3a\xb0\x0a\x0a\x03", "ONNX", "--model"),
     "onnx whose graph comes first": (b"\x08\x09\x3a\x85\x04\x0a\x0f\x0a\x01x", "ONNX", "--model"),
@@ -101,7 +138,7 @@ def test_records_with_a_letter_of_a_transport_stream_are_records() -> None:
 
 
 @pytest.mark.parametrize("start", [b"", b"PK", b"\x1f", b"\xff\xfei\0d\0"])
-def test_short_beginnings_and_other_encodings_say_nothing(start: bytes) -> None:
+def test_short_beginnings_say_nothing(start: bytes) -> None:
     assert file_kinds.find_kind(start) is None
 
 
@@ -151,6 +188,48 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (folder / "videos").mkdir()
     (folder / "videos/a.mp4").write_bytes((folder / "video").read_bytes())
     return folder
+
+
+NETWORKS = {"torch": "PyTorch", "safetensors": "safetensors", "keras": "Keras", "first line of hdf5": "HDF5"}
+# Doors that want a model, weights or a network of features, with FILE for a file that is none.
+NETWORK_DOORS = (
+    "predict --model=FILE records",
+    "eval --model=FILE --data=records",
+    "train --data=records --train_dir=out --init_from=FILE",
+    "train --data=records --train_dir=out --teacher=FILE",
+    "export --model=FILE --out=out",
+    "report FILE",
+    "extract --videos=video.mp4 --labels=folder --out=out --extractors=FILE",
+    "extract --videos=video.mp4 --labels=folder --out=out --extractors=onnx:FILE",
+    "extract --videos=video.mp4 --labels=folder --out=out --extractors=saved_model:FILE",
+    "extract --videos=video.mp4 --labels=folder --out=out --extractors=hf:FILE",
+)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("door", NETWORK_DOORS)
+def test_each_door_of_models_says_what_takes_a_network(
+    door: str, kind: str, kinds: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(kinds)
+    pathlib.Path("net").write_bytes(KINDS[kind][0])
+    pathlib.Path("video.mp4").write_bytes(pathlib.Path("video").read_bytes())
+    assert cli.main(door.replace("FILE", "net").split()) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert NETWORKS[kind] in message
+    assert "--extractors=onnx:FILE" in message
+    assert len(re.findall(r"\bnet\b", message)) == 1, "the path is said once"
+
+
+def test_an_onnx_file_in_place_of_an_extractor(
+    kinds: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(kinds)
+    assert cli.main(["extract", "--videos=video", "--labels=folder", "--out=out", "--extractors=onnx"]) == 2
+    assert "onnx:PATH" in capsys.readouterr().err
+    pathlib.Path("net.onnx").write_bytes(pathlib.Path("onnx").read_bytes())
+    assert cli.main(["extract", "--videos=video", "--labels=folder", "--out=out", "--extractors=net.onnx"]) == 2
+    assert "write onnx:net.onnx" in capsys.readouterr().err
 
 
 NAMED = {"video": "MP4", "array": "NumPy", "onnx": "ONNX", "page": "HTML", "records": "TFRecord", "table": "text"}

@@ -33,6 +33,11 @@ class FileKind(NamedTuple):
         """Whether it is a file that some program has compressed."""
         return self.description.startswith("compressed")
 
+    @property
+    def is_text(self) -> bool:
+        """Whether its bytes are letters, in UTF-8 or UTF-16, and no other kind of texts is known."""
+        return self.description.startswith("a text file")
+
     def __str__(self) -> str:
         return f"it is {self.description}; {self.remedy}"
 
@@ -43,7 +48,7 @@ _VIDEO_REMEDY = (
 )
 _TABLE_REMEDY = "yt8m make-records --table=FILE takes tables"
 _MODEL_REMEDY = "yt8m predict, eval and other commands that use a model take it as --model"
-TEXT = FileKind("a text file", _TABLE_REMEDY)
+TEXT, UTF16 = FileKind("a text file", _TABLE_REMEDY), FileKind("a text file in UTF-16", _TABLE_REMEDY)
 RECORDS = FileKind("a file of records (TFRecord)", "--data takes records")
 _ARRAY_REMEDY = (
     "yt8m make-records --array=FILE, with a --table of labels, makes records of arrays, and yt8m predict FILE shows "
@@ -52,7 +57,19 @@ _ARRAY_REMEDY = (
 NPY = FileKind("a NumPy array (.npy)", _ARRAY_REMEDY)
 NPZ = FileKind("an archive of NumPy arrays (.npz)", _ARRAY_REMEDY)
 OFFICE = FileKind("an Office document", _TABLE_REMEDY)
+OLD_OFFICE = FileKind("an Office document of a program before 2007", _TABLE_REMEDY)
 PARQUET, ARROW = FileKind("a Parquet table", _TABLE_REMEDY), FileKind("an Arrow table", _TABLE_REMEDY)
+_NETWORK_REMEDY = (
+    "yt8m extract takes networks of features as ONNX files (--extractors=onnx:FILE), SavedModels (saved_model:FOLDER) "
+    "and folders or names of Hugging Face (hf:NAME)"
+)
+ONNX = FileKind(
+    "an ONNX file of a model",
+    "what yt8m export wrote is taken as --model by commands that use a model, and a network of features by yt8m "
+    "extract --extractors=onnx:FILE",
+)
+_TABLE_AS_CSV = "write the table as CSV or Parquet, which yt8m make-records --table takes"
+_ARRAYS_AS_NPY = "write its arrays as .npy, and its labels as CSV"
 _NO_PROGRAM = "write the records again without compression"
 DEFLATED = FileKind("compressed by zlib (raw deflate)", _NO_PROGRAM)
 # The kind of the first box of a file of the mp4 family, in its bytes 4 to 7.
@@ -60,11 +77,16 @@ _MP4_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"s
 # The first fields of an ONNX file: its version, then the name of the program that wrote it, or the graph or the
 # operators' version, each with its length. A record that begins so would have gigabytes.
 _ONNX = rb"\x08[\x01-\x14](\x12[\x01-\x40][ -~]{1,64}([\x1a\x22\x32\x3a\x42]|\Z)|[\x3a\x42].[\x00-\x7f]?.?.?[\x0a\x10])"
+# The first entry of a zip file that torch.save or torch.jit.save writes, in the folder of the file's name.
+_TORCH = rb"PK\x03\x04.{26}[^\x00/]{1,200}/(data\.pkl|constants\.pkl|code/|data/|byteorder|version|\.format_version)"
+_PICTURE = FileKind("a picture", "give the video that it is of, or its features")
 _KINDS: tuple[tuple[bytes, FileKind], ...] = (
+    (rb"....ftyp(hei[cfms]|hev[cmx]|mif1|msf1|avi[fs])|RIFF....WEBP|BM.{4}\x00{4}|II\*\x00|MM\x00\*", _PICTURE),
     (rb"....(" + b"|".join(_MP4_BOXES) + rb")", FileKind("an MP4 or QuickTime video", _VIDEO_REMEDY)),
     (rb"\x1a\x45\xdf\xa3", FileKind("a Matroska or WebM video", _VIDEO_REMEDY)),
     (rb"RIFF....AVI ", FileKind("an AVI video", _VIDEO_REMEDY)),
     (rb"RIFF....WAVE", FileKind("a WAVE sound file", _VIDEO_REMEDY)),
+    (rb"fLaC\x00|ID3[\x02-\x04]\x00", FileKind("a FLAC or MP3 sound file", _VIDEO_REMEDY)),
     (rb"FLV\x01", FileKind("an FLV video", _VIDEO_REMEDY)),
     (rb"OggS\x00", FileKind("an Ogg video or sound file", _VIDEO_REMEDY)),
     (rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11", FileKind("a Windows Media video", _VIDEO_REMEDY)),
@@ -73,6 +95,8 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"\x93NUMPY", NPY),
     (rb"PK\x03\x04.{26}(mimetype|\[Content_Types\]|_rels/|xl/|docProps/)", OFFICE),
     (rb"PK\x03\x04.{26}[^\x00]{1,200}\.npy", NPZ),
+    (_TORCH, FileKind("a PyTorch file", _NETWORK_REMEDY)),
+    (rb"PK\x03\x04.{26}(metadata\.json|config\.json|model\.weights\.h5)", FileKind("a Keras model", _NETWORK_REMEDY)),
     (rb"PK[\x03\x05\x07][\x04\x06\x08]", FileKind("compressed by zip", "unpack it (unzip)")),
     (rb"\x1f\x8b\x08", FileKind("compressed by gzip", "unpack it (gunzip)")),
     (rb"\x28\xb5\x2f\xfd", FileKind("compressed by zstd", "unpack it (unzstd)")),
@@ -82,13 +106,23 @@ _KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"\x5d\x00\x00.[\x00-\x04]\xff{8}", FileKind("compressed by lzma", "unpack it (unlzma)")),
     (rb"BZh[1-9][\x17\x31]", FileKind("compressed by bzip2", "unpack it (bunzip2)")),
     (rb"\xfd7zXZ\x00", FileKind("compressed by xz", "unpack it (unxz)")),
-    (rb"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file", "write its arrays as .npy, and its labels as CSV")),
+    (rb"7z\xbc\xaf\x27\x1c", FileKind("compressed by 7-Zip", "unpack it (7z x)")),
+    (rb"Rar!\x1a\x07", FileKind("compressed by RAR", "unpack it (unrar x)")),
+    (rb".{257}ustar", FileKind("an archive of tar", "unpack it (tar -xf)")),
+    (rb".{4}\x00{4}\{ *\"[ -~]{6}", FileKind("a safetensors file", _NETWORK_REMEDY)),
+    (rb".{4}TFL3", FileKind("a TensorFlow Lite model", _NETWORK_REMEDY)),
+    (rb"GGUF[\x01-\x09]\x00{3}", FileKind("a GGUF file of a language model", _NETWORK_REMEDY)),
+    (rb"SQLite format 3\x00", FileKind("an SQLite database", _TABLE_AS_CSV)),
+    (rb"Obj\x01", FileKind("an Avro table", _TABLE_AS_CSV)),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLD_OFFICE),
     (rb"PAR1", PARQUET),
     (rb"ARROW1\x00", ARROW),
+    (rb"\x80\x02\x8a\x0a", FileKind("a PyTorch file", _NETWORK_REMEDY)),
     (rb"\x80[\x02-\x05][^\x00]", FileKind("a Python pickle", "write its arrays as .npy; a pickle can run code")),
-    (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8", FileKind("a picture", "give the video that it is of, or its features")),
-    (_ONNX, FileKind("an ONNX file of a model", _MODEL_REMEDY)),
+    (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8", _PICTURE),
+    (_ONNX, ONNX),
     (rb"\x78[\x01\x5e\x9c\xda][^\x00]", FileKind("compressed by zlib", _NO_PROGRAM)),
+    (rb"([\t\n\r -~]\x00){8}|(\x00[\t\n\r -~]){8}", UTF16),
 )  # fmt: skip
 # Files that begin as text, whatever follows.
 _TEXT_KINDS: tuple[tuple[bytes, FileKind], ...] = (
@@ -96,6 +130,10 @@ _TEXT_KINDS: tuple[tuple[bytes, FileKind], ...] = (
     (rb"\xef?\xbb?\xbf?\s*<(!doctype html|html|head|\?xml|body)", FileKind(
         "a page of HTML or XML, which servers send in place of a missing file", "fetch the file again"
     )),
+    # This line alone is what a reader of lines has.
+    (rb"\x89HDF\r\n", FileKind("an HDF5 file, or weights of Keras", f"{_ARRAYS_AS_NPY}; {_NETWORK_REMEDY}")),
+    (rb"MATLAB [57]\.\d MAT-file", FileKind("a MATLAB file", _ARRAYS_AS_NPY)),
+    (rb"\s*\{\s*\"(cells|nbformat)\"\s*:", FileKind("a Jupyter notebook", "run it, or give a table that it writes")),
     (rb"version https://git-lfs", FileKind("a pointer of Git LFS", "fetch the file itself by git lfs pull")),
 )  # fmt: skip
 _RECORDS = rb".{4}\x00{4}.{4}\n"  # the length of the first record, its checksum, the first field of an Example
@@ -104,6 +142,7 @@ _RECORDS = rb".{4}\x00{4}.{4}\n"  # the length of the first record, its checksum
 _RECORD_KINDS = ((_RECORDS, RECORDS),)
 _LAST_CONTROL = 8  # the last of the control characters that no text has
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_SHORT = 8  # bytes; a file that begins with the mark of UTF-16 and has fewer says nothing
 SAMPLE_BYTES = 512  # as many first bytes are needed
 
 
@@ -121,6 +160,8 @@ def find_kind(start: bytes, may_be_records: bool = False) -> FileKind | None:
     """
     kinds = (*_TEXT_KINDS, *(() if may_be_text(start) else _KINDS), *(_RECORD_KINDS if may_be_records else ()))
     kind = next((kind for pattern, kind in kinds if _compiled(pattern).match(start)), None)
+    if kind is None and start[:2] in _UTF16_MARKS and len(start) > _SHORT:
+        return UTF16
     return TEXT if kind is None and is_text(start) else kind
 
 

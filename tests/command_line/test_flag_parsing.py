@@ -142,6 +142,28 @@ def test_an_empty_value_is_taken_where_it_is_one_of_the_choices():
         parse([*flags.values()], ["--out="])
 
 
+@pytest.mark.parametrize("word", ["true", "False", "yes", "off"])
+def test_a_word_for_on_or_off_is_no_path(word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=rf"^--out={word}: this may mean on or off, .* give its path, \./{word} if"):
+        parse(KNOWN, [f"--out={word}"])
+    assert parse(KNOWN, [f"--out=./{word}"]) == {"out": f"./{word}"}
+    (tmp_path / word).mkdir()
+    assert parse(KNOWN, [f"--out={word}"]) == {"out": word}
+
+
+def test_a_number_is_no_cache_but_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cache = Flag("cache", str, "", "auto: one in --cache_dir", "Data", is_path=True)
+    with pytest.raises(UsageError, match=r"^--cache=1: this may mean on or off, .* give --cache=auto, or its path, \./1"):
+        parse([cache], ["--cache=1"])
+    with pytest.raises(UsageError, match="or leave --cache out"):
+        parse([cache], ["--cache=0"])
+    for word in ("10", "auto", "c1"):
+        assert parse([cache], [f"--cache={word}"]) == {"cache": word}
+    assert parse(KNOWN, ["--out=1"]) == {"out": "1"}
+
+
 def test_an_alias_is_the_same_flag():
     known = [Flag("train_dir", str, "", "the run", "Flags", aliases=("run", "model"))]
     assert (

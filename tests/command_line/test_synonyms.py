@@ -193,6 +193,8 @@ def test_a_word_for_the_output_never_names_the_model(
         (["import", "x"], "import-checkpoint", "make-records?"),
         (["train", "--num_train_epochs=3"], "--num_epochs?", "train_dir"),
         (["train", "--metric_for_best_model=map"], "--best_metric?", "train_dir"),
+        (["predict", "--classes=a"], "vocabulary search TEXT", "--data"),
+        (["serve", "--class=a"], "--top_k=N", "--data"),
         (["add-classes", "--classes=a"], "--data?", "train_dir"),
     ],
 )

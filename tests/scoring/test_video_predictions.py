@@ -238,7 +238,7 @@ def takes(*extractors: Any) -> ModelInput:
 
 
 def test_models_without_extractors_need_names(world: World, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"does not name the extractors of its features mean_rgb"):
+    with pytest.raises(UsageError, match=r"does not say which extractors made mean_rgb"):
         video_features.for_model(takes(), {})
     with pytest.raises(UsageError, match=r"takes the feature mean_rgb, but the extractors compute only bands"):
         video_features.for_model(takes(), {}, ["own_extractors:Bands"])

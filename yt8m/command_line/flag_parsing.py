@@ -380,6 +380,7 @@ def _refuse_word_after_switch(name: str, remaining: Sequence[str], takes_files: 
 
 # Words, in small letters, that look like the value of a bool flag; absl accepts only the first six.
 _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
+_WORDS_OF_TRUTH = ("true", "false", "yes", "no", "on", "off")  # those that are rarely the name of a folder
 
 
 def _parse_value(flag: Flag, argument: _TypedFlag) -> Any:
@@ -395,12 +396,30 @@ def _parse_value(flag: Flag, argument: _TypedFlag) -> Any:
             f"--{flag.name}=-: name a file. Standard output is /dev/stdout, standard input /dev/stdin, and a file that "
             "has this name ./-"
         )
+    if flag.is_path:
+        _refuse_truth_as_path(flag, argument.text)
     if flag.is_path and flag.kind is not str:
         return tuple(storage.listed(argument.text))
     try:
         return _convert_text(flag.kind, argument.text)
     except ValueError as error:
         raise UsageError(f"--{flag.name}={argument.text}: expected {_EXPECTED[flag.kind]} ({flag.help}).") from error
+
+
+def _refuse_truth_as_path(flag: Flag, text: str) -> None:
+    """Refuses `--cache=true` and `--out=yes`, which may mean a switch: nothing of this name exists.
+
+    Folders are called 1 and 0 too, as in --train_dir=1, but whoever writes --cache=1 wants a cache.
+    """
+    name, word = flag.name, text.lower()
+    is_switch = word in _WORDS_OF_TRUTH or (word in ("1", "0") and name.endswith("cache"))
+    if is_switch and not storage.exists(text):
+        off = f", or leave --{name} out" if word in ("false", "no", "off", "0") else ""
+        automatic = f"--{name}=auto, or " if "auto:" in flag.help else ""
+        raise UsageError(
+            f"--{name}={text}: this may mean on or off, but --{name} names a file or folder; give {automatic}its "
+            f"path, ./{text} if it is called so{off}."
+        )
 
 
 def _convert_text(kind: Any, text: str) -> Any:

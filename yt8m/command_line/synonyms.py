@@ -46,8 +46,7 @@ _WORDS_FOR = {
     "eval_every_n_epochs": "eval_every eval_strategy evaluation_strategy check_val_every_n_epoch",
     "eval_every_n_steps": "eval_steps eval_interval val_interval val_check_interval",
     "seed": "random_state random_seed",
-    "num_classes data": "classes",
-    "num_classes": "nc num_labels",
+    "num_classes": "nc num_labels classes",
     "vocabulary": "class_names label_map",
     "model": "arch",
     "model extractors": "network backbone",
@@ -168,6 +167,10 @@ _LAYERS = ((_OF_TRAINING, "--model=NAME sets the layers; each model has options 
 _TAGS = ((_OF_TRAINING, "no flag is needed: thresholds are chosen by the videos held out, and by yt8m eval --report"),)
 _SPLIT = (("", "name the files of the split, such as --data='data/video/test/*.tfrecord'"),)
 _BATCH = (("", "no flag is needed: batches are as large as memory allows"),)
+_CLASSES = (
+    ("top_k", "--top_k=N shows the N best of all classes; yt8m vocabulary search TEXT --model=RUN finds one of them"),
+    ("data", "the classes are those of the data; did you mean --data?"),
+)
 _TABLE = "table"  # the flag that only commands which read a table have
 
 # {flag of other programs: (a flag, what to do in a command that has it) for each kind of command; "" stands for any}
@@ -247,6 +250,7 @@ _ADVICE = {
     **dict.fromkeys(("threshold", "thresholds", "thresh"), _TAGS),
     **dict.fromkeys(("batch", "batch_size", "bs"), _BATCH),
     **dict.fromkeys(("split", "subset"), _SPLIT),
+    **dict.fromkeys(("classes", "class", "class_names", "only_classes", "class_ids"), _CLASSES),
     "encoding": ((_TABLE, "no flag is needed: UTF-8, UTF-16 and cp1252 are told apart"),),
     "header": ((_TABLE, "no flag is needed: the header is found, and --columns names what it does not say"),),
     "sheet": ((_TABLE, "write the name of the sheet after the file: --table=FILE.xlsx#SHEET"),),

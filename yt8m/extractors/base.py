@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import options, storage
+from yt8m import file_kinds, options, storage
 from yt8m.errors import UsageError
 from yt8m.extractors import sampling_rules
 from yt8m.options import option
@@ -297,10 +297,23 @@ def split_name(name: str) -> tuple[type[Extractor], str]:
     takes_file = kind in _catalogue.names() and bool(file_field_of(_catalogue.get(kind)))
     if takes_file and not file:
         raise UsageError(f"extractor {name!r}: add the path of its file or folder, as in {kind}:PATH.")
+    _refuse_file(name)
     cls = _catalogue.get(kind if takes_file else name)
     if not (isinstance(cls, type) and issubclass(cls, Extractor)):
         raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {cls!r}.")
     return cls, file if takes_file else ""
+
+
+def _refuse_file(name: str) -> None:
+    """Refuses the path of a file or folder in place of a name, with the name that takes such a file."""
+    if ":" in name or name in _catalogue.names() or not storage.exists(name):
+        return
+    is_dir = storage.is_dir(name)
+    kind = storage.folder_kind(name) if is_dir else storage.kind_of(name)
+    written = {file_kinds.ONNX: "onnx", file_kinds.EXPORT: "saved_model"}.get(kind, "hf" if is_dir else "")
+    if written:
+        raise UsageError(f"extractor {name!r}: this is a {'folder' if is_dir else 'file'}; write {written}:{name}.")
+    raise UsageError(f"extractor {name!r}: {storage.why_no_folder(name)}; name an extractor.")
 
 
 def file_field_of(cls: type) -> str:

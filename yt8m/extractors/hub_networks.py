@@ -29,7 +29,7 @@ def import_transformers(name: str) -> Any:
         import torch  # noqa: F401
         import transformers
     except ImportError as error:
-        raise missing_extra(f"extractor {name}", "transformers and torch", "hf") from error
+        raise missing_extra(f"extractor {name}", "transformers with torch", "hf") from error
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     return transformers

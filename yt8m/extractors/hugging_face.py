@@ -84,6 +84,8 @@ class HuggingFaceNetwork(Extractor):
 
     def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
         """See `Extractor`; `hf_revision` becomes the commit that is found, empty for a folder that the user named."""
+        if storage.exists(path) and not storage.is_dir(path):
+            raise UsageError(f"{storage.why_no_folder(path)}; name the folder that save_pretrained wrote.")
         folder, commit = hub_networks.locate_network(path, self.hf_revision, with_code=self.trust_code)
         return folder, {"hf_revision": commit}
 

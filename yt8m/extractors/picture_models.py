@@ -240,6 +240,12 @@ class SavedModelOfPictures(PictureModel):
 
     saved_model_dir: str = weights("folder of the SavedModel, if DIR of the extractor saved_model:DIR is out of date")
 
+    def locate_weights(self, path: str) -> tuple[str, dict[str, Any]]:
+        """See `Extractor`."""
+        if not storage.is_dir(path):
+            raise UsageError(f"{storage.why_no_folder(path)}; name the folder of a SavedModel.")
+        return super().locate_weights(path)
+
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
         """See `Extractor`. A SavedModel can execute operations of any kind, so a warning is logged."""

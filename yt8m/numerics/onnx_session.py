@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from yt8m import file_kinds, storage
 from yt8m.errors import UsageError, first_line, missing_extra
 
 _ERRORS_ONLY = 3  # the level of onnxruntime's log that leaves out warnings
@@ -34,9 +35,9 @@ def open_session(model: str | bytes, path: str, purpose: str, *, cpu_only: bool 
         _read_signature(session.get_inputs(), session.get_outputs())
         return session
     except Exception as error:  # the exceptions of onnxruntime have no public base class
-        raise UsageError(
-            f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300].rstrip('.')}."
-        ) from error
+        kind = storage.kind_of(path)
+        problem = first_line(error)[:300].rstrip(".") if kind in (None, file_kinds.ONNX) else kind
+        raise UsageError(f"{path} is not an ONNX file that can be loaded: {problem}.") from error
 
 
 def _read_signature(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

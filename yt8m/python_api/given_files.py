@@ -29,6 +29,6 @@ def _remedy(kind: FileKind) -> str:
         return "predict_video(path) takes a video"
     if kind in (file_kinds.NPY, file_kinds.NPZ):
         return "give its arrays, numpy.load(path)"
-    if kind in (file_kinds.TEXT, file_kinds.PARQUET, file_kinds.ARROW, file_kinds.OFFICE):
+    if kind.is_text or kind in (file_kinds.PARQUET, file_kinds.ARROW, file_kinds.OFFICE, file_kinds.OLD_OFFICE):
         return "give the features in it as an array or a DataFrame"
     return kind.remedy

@@ -12,9 +12,14 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from yt8m import storage
+from yt8m.errors import UsageError
 from yt8m.storage import copies
+
+if TYPE_CHECKING:
+    from yt8m.tables.reading import ColumnTable
 
 _SAMPLE = 1 << 16
 _BINARY = re.compile(
@@ -25,21 +30,33 @@ _OTHER_DELIMITER = re.compile(rb"[^,]*[;\t|][^,]*")
 _OTHER_END = re.compile(rb'.*(,"[^"]*"|,,+)\s*', re.DOTALL)  # a quoted last cell, or empty columns
 
 
-def plain_copy(path: str, columns: Sequence[str], flag: str = "file") -> str:
-    """The path itself if the file is CSV as the published programs write it; else that of a copy which is."""
+def plain_copy(path: str, columns: Sequence[str], flag: str = "") -> str:
+    """The path itself if the file is CSV as the published programs write it; else that of a copy which is.
+
+    Args:
+      flag: the flag that names the file, for messages, without dashes; empty where it is unknown.
+    """
     if storage.is_special(path) or not _is_foreign(path, columns):
         return path
-    from yt8m.tables.reading import open_columns  # imports the readers of all kinds of tables
 
     name = hashlib.sha256(os.path.abspath(path).encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".csv"
     copy = os.path.join(copies.workspace(), name)
-    rows = open_columns(f"--{flag}", path, columns).rows()
+    rows = _open_table(path, columns, flag).rows()
     with storage.write_atomic(copy, "w") as file:
         file.write(",".join(columns) + "\n")
         for row in rows:
             first, *others = row.cells.values()
             file.write(",".join([_quoted(first), *others]) + "\n")
     return copy
+
+
+def _open_table(path: str, columns: Sequence[str], flag: str) -> ColumnTable:
+    from yt8m.tables.reading import open_columns  # imports the readers of all kinds of tables
+
+    try:
+        return open_columns(f"--{flag}", path, columns)
+    except UsageError as error:
+        raise UsageError(str(error).removeprefix("--=")) from error
 
 
 def _quoted(text: str) -> str:

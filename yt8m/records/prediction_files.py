@@ -96,7 +96,7 @@ def checked_line(path: str, number: int, text: bytes) -> TextLine:
     """
     line = TextLine(path, number, _without_marks(number, text))
     kind = file_kinds.find_kind(text[: file_kinds.SAMPLE_BYTES], may_be_records=True) if number == 1 else None
-    if kind and kind is not file_kinds.TEXT:
+    if kind and not kind.is_text:
         line.refuse(f"the file holds no lines of predictions: {kind}.")
     if not text.endswith(b"\n"):
         line.refuse(

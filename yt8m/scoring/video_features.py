@@ -177,9 +177,9 @@ def _choose_by_name(
     """Opens the extractors that the user names; the arguments and errors are those of `for_model`."""
     if not names:
         raise UsageError(
-            f"{takes.folder} does not name the extractors of its features {', '.join(takes.format.sizes())}, "
-            "because its records are not from `yt8m extract`. Name them by --extractors, such as "
-            "inception,vggish for features of YouTube-8M."
+            f"{takes.folder} does not say which extractors made {', '.join(takes.format.sizes())}, because its records "
+            "are not from `yt8m extract`. Name them by --extractors, such as inception,vggish for features of "
+            "YouTube-8M."
         )
     located = locate(choose(names, flags))
     settings = Settings(rule=_usual_rule(located))

@@ -185,7 +185,7 @@ def why_no_folder(path: Path) -> str:
     """Says, for an error message, why a path that is not a folder is none: it is a file, or does not exist."""
     if exists(path):
         kind = kind_of(path)
-        return f"this is {kind.description if kind else 'a file'}"
+        return f"this is {kind.description}; {kind.remedy}" if kind else "this is a file"
     return "this is a checkpoint in the folder of a run" if exists(f"{path}.index") else "there is no such folder"
 
 
@@ -244,7 +244,7 @@ def read_text(path: Path) -> str:
     """Reads a UTF-8 text file, with its line ends unchanged; raises `DamagedFileError` if it is not UTF-8."""
     content = read_bytes(path)
     kind = file_kinds.find_kind(content[: file_kinds.SAMPLE_BYTES], may_be_records=True)
-    hint = f": {kind}" if kind and kind is not file_kinds.TEXT else ""
+    hint = f": {kind}" if kind and not kind.is_text else ""
     with refusing(lambda error: DamagedFileError(f"{path} is damaged, or is not text in UTF-8{hint or f' ({error})'}")):
         return content.decode("utf-8")
 

@@ -31,6 +31,7 @@ ENDINGS = (
 # The ending that files have by their kind.
 _ENDING_OF = {
     file_kinds.OFFICE: ".xlsx",
+    file_kinds.OLD_OFFICE: ".xls",
     file_kinds.NPZ: ".npz",
     file_kinds.PARQUET: ".parquet",
     file_kinds.ARROW: ".arrow",
@@ -65,6 +66,8 @@ def open_source(flag: str, path: str, column_names: Sequence[str] = (), control:
                 return label_tracks.read(path, tracks, control)
         raise UsageError(f"{flag}={path} is a folder; name the table in it.")
     if ending in _UNSAFE:
+        if (kind := storage.kind_of(path)) and not kind.is_text:
+            raise UsageError(f"{flag}={path}: expected a table, but {kind}.")
         raise UsageError(f"{flag}={path}: {_EXPECTED}. Save the table as CSV, Parquet or JSON.")
     if ending in ENDINGS or storage.exists(path):
         refuse_unreadable(flag, path)
@@ -107,12 +110,13 @@ def _true_ending(flag: str, path: str, ending: str) -> str:
     """The ending that the first bytes of a file say: people rename files, and programs write CSV as .xls."""
     with open_bytes(path) as file:
         start = file.read(file_kinds.SAMPLE_BYTES)
-    is_text = file_kinds.may_be_text(start)
+    kind = file_kinds.find_kind(start, may_be_records=True)
+    is_text = file_kinds.may_be_text(start) or kind is file_kinds.UTF16
     if is_text and start.lstrip(_BLANKS).startswith(_JSON_STARTS):
         return ending if ending in json_source.ENDINGS else ".json"
     if is_text and (ending in workbook_source.ENDINGS or ending not in ENDINGS):
         return _text_under_other_name(flag, path, start)
-    kind = None if is_text else file_kinds.find_kind(start, may_be_records=True)
+    kind = None if is_text else kind
     true_ending = _ENDING_OF.get(kind, "") if kind else ""
     if kind and not true_ending and ending not in workbook_source.ENDINGS:
         raise UsageError(f"{flag}={path}: expected a table, but {kind}.")

@@ -208,3 +208,15 @@ def test_an_onnx_model_in_one_file_has_its_sha256(tmp_path: pathlib.Path) -> Non
     path = stand_ins.write_onnx(tmp_path / "clip.onnx")
     found = weights.find(extractors.create(f"onnx:{path}"), "onnx").sha256
     assert found == {"onnx_file": hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "problem", "message"),
+    [
+        ("onnx:a.onnx", "onnx_file", "there is no such file.", "extractor onnx:a.onnx: there is no such file."),
+        ("vggish", "vggish_pca", "there is no such file.", "extractor vggish, --vggish_pca=a.onnx: there is no such file."),
+        ("hf:a", "hf_model", "extractor hf:a needs torch.", "extractor hf:a needs torch."),
+    ],
+)
+def test_a_message_names_the_extractor_and_the_path_once(name: str, field: str, problem: str, message: str) -> None:
+    assert weights._of_extractor(name, field, "a.onnx", problem) == message

@@ -46,12 +46,19 @@ def find(extractor: Extractor, name: str) -> Weights:
             try:
                 paths[field], fixed = extractor.locate_weights(path)
             except (UsageError, RunError) as error:
-                raise type(error)(f"extractor {name}, --{field}={path}: {error}") from error
+                raise type(error)(_of_extractor(name, field, path, str(error))) from error
             settings |= fixed
             sums[field] = _sha256_of_files(extractor.files_of(paths[field]), name)
         elif source is not None:
             paths[field], sums[field] = _find_in_cache(source, f"extractor {name}", field)
     return Weights(paths, sums, settings)
+
+
+def _of_extractor(name: str, field: str, path: str, problem: str) -> str:
+    """A message about the weights of an extractor, which names it and its path once."""
+    if problem.startswith(f"extractor {name}"):
+        return problem
+    return f"extractor {name}: {problem}" if name.endswith(f":{path}") else f"extractor {name}, --{field}={path}: {problem}"
 
 
 def sha256_of(*paths: str) -> str:

@@ -147,7 +147,7 @@ def detect(path: str) -> Encoding:
 def _refuse_other_kind(start: bytes, path: str) -> None:
     """Raises `RunError` if the first bytes are those of a file without rows of text, such as a video."""
     kind = file_kinds.find_kind(start[: file_kinds.SAMPLE_BYTES], may_be_records=True)
-    if kind and kind is not file_kinds.TEXT:
+    if kind and not kind.is_text:
         raise RunError(f"{path} holds no rows of text: {kind}.")
 
 
