@@ -155,7 +155,9 @@ def test_a_word_for_on_or_off_is_no_path(word, tmp_path, monkeypatch):
 def test_a_number_is_no_cache_but_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cache = Flag("cache", str, "", "auto: one in --cache_dir", "Data", is_path=True)
-    with pytest.raises(UsageError, match=r"^--cache=1: this may mean on or off, .* give --cache=auto, or its path, \./1"):
+    with pytest.raises(
+        UsageError, match=r"^--cache=1: this may mean on or off, .* give --cache=auto, or its path, \./1"
+    ):
         parse([cache], ["--cache=1"])
     with pytest.raises(UsageError, match="or leave --cache out"):
         parse([cache], ["--cache=0"])

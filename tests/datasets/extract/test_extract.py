@@ -423,9 +423,7 @@ def test_missing_labels_are_reported_before_weights_are_sought(clips: pathlib.Pa
     with pytest.raises(UsageError, match="--labels=folder"):
         cli.call("extract", words)
     (tmp_path / "classes.txt").write_text("cat\ndog\n")
-    with pytest.raises(
-        UsageError, match=r"extractor onnx:missing.onnx: there is no such file"
-    ):
+    with pytest.raises(UsageError, match=r"extractor onnx:missing.onnx: there is no such file"):
         cli.call("extract", [*words, f"--vocabulary={tmp_path}/classes.txt"])
 
 

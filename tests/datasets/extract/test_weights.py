@@ -214,7 +214,12 @@ def test_an_onnx_model_in_one_file_has_its_sha256(tmp_path: pathlib.Path) -> Non
     ("name", "field", "problem", "message"),
     [
         ("onnx:a.onnx", "onnx_file", "there is no such file.", "extractor onnx:a.onnx: there is no such file."),
-        ("vggish", "vggish_pca", "there is no such file.", "extractor vggish, --vggish_pca=a.onnx: there is no such file."),
+        (
+            "vggish",
+            "vggish_pca",
+            "there is no such file.",
+            "extractor vggish, --vggish_pca=a.onnx: there is no such file.",
+        ),
         ("hf:a", "hf_model", "extractor hf:a needs torch.", "extractor hf:a needs torch."),
     ],
 )

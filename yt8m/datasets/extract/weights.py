@@ -58,7 +58,11 @@ def _of_extractor(name: str, field: str, path: str, problem: str) -> str:
     """A message about the weights of an extractor, which names it and its path once."""
     if problem.startswith(f"extractor {name}"):
         return problem
-    return f"extractor {name}: {problem}" if name.endswith(f":{path}") else f"extractor {name}, --{field}={path}: {problem}"
+    return (
+        f"extractor {name}: {problem}"
+        if name.endswith(f":{path}")
+        else f"extractor {name}, --{field}={path}: {problem}"
+    )
 
 
 def sha256_of(*paths: str) -> str:
