@@ -310,7 +310,7 @@ def _refuse_file(name: str) -> None:
         return
     is_dir = storage.is_dir(name)
     kind = storage.folder_kind(name) if is_dir else storage.kind_of(name)
-    written = {file_kinds.ONNX: "onnx", file_kinds.EXPORT: "saved_model"}.get(kind, "hf" if is_dir else "")
+    written = "onnx" if kind == file_kinds.ONNX else "saved_model" if kind == file_kinds.EXPORT else "hf" * is_dir
     if written:
         raise UsageError(f"extractor {name!r}: this is a {'folder' if is_dir else 'file'}; write {written}:{name}.")
     raise UsageError(f"extractor {name!r}: {storage.why_no_folder(name)}; name an extractor.")
