@@ -9,6 +9,8 @@ from golden_data import golden
 from yt8m import deploy, graph, losses, models, readers
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
+from yt8m.numerics import expected_rows
+from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler
 
 BOTH = ("global_step", "loss", "predictions", "input_batch_raw", "input_batch", "num_frames", "labels")
@@ -50,3 +52,24 @@ def test_every_published_name_holds_one_thing_of_a_step(mode: str) -> None:
     assert got["num_frames"].shape == got["video_id_batch"].shape == (rows,)
     summaries = {value.tag: value.simple_value for value in tf.Summary.FromString(got["summary_op"]).value}
     assert summaries["label_loss"] == pytest.approx(got["loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize(("mode", "rows"), [("train", 0), ("eval", 4), ("infer", 4)])
+def test_a_graph_that_scores_knows_how_many_examples_its_towers_get(
+    mode: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, modeler, deployment = parts(shuffle=mode == "train")
+    build, told = VideoModeler.build, []
+
+    def watched(self: VideoModeler, batch: Batch, is_training: bool) -> ModelOutput:
+        told.append(expected_rows.current())
+        return build(self, batch, is_training)
+
+    monkeypatch.setattr(VideoModeler, "build", watched)
+    with tf.Graph().as_default():
+        if mode == "train":
+            graph.build(queue, modeler, deployment, OptimizerConfig())
+        else:
+            graph.build_eval(queue, modeler, deployment, mode)
+    assert told == [rows, rows]
+    assert expected_rows.current() == 0

@@ -191,7 +191,9 @@ def build_eval(
         global_step = _global_step(deployment)
         read = read_shares(inputter, deployment, split=True)
         zero = tf.zeros([], tf.int64)
-        towers = build_towers(modeler, deployment, read.shares, mode=mode, seed=seed, step=zero)
+        towers = build_towers(
+            modeler, deployment, read.shares, mode=mode, seed=seed, step=zero, rows=inputter.batch_size
+        )
         loss = towers.mean("loss") if towers.outputs[0].loss is not None else None
         ops = EvalOps(
             global_step=global_step,

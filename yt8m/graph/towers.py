@@ -11,7 +11,7 @@ from yt8m.config.train_config import DeviceConfig
 from yt8m.graph.inputs import RowShare, reduce_reports, reduce_values
 from yt8m.graph.protocols import Modeler, Reduction, Report
 from yt8m.lazy import tf
-from yt8m.numerics import across_towers, precision, random_keys
+from yt8m.numerics import across_towers, expected_rows, precision, random_keys
 from yt8m.types import ModelOutput
 
 
@@ -81,6 +81,7 @@ def build_towers(
     seed: int,
     step: tf.Tensor,
     devices: DeviceConfig | None = None,
+    rows: int = 0,
 ) -> Towers:
     """Calls `modeler.build` and `modeler.reports` once for every tower, with the tower's share of the batch.
 
@@ -89,6 +90,7 @@ def build_towers(
       step: int64 scalar, the global step, on which random numbers depend too.
       devices: the precision and the batch norm of the towers in mode train; with `sync_batch_norm` the towers exchange
         statistics through `across_towers`. None, and the other modes: float32, and batch norm per tower.
+      rows: number of examples that a tower gets in nearly every step; 0: not known.
     """
     indexed_shares = iter(enumerate(shares))
     devices = devices if devices and mode == "train" else DeviceConfig()
@@ -101,6 +103,7 @@ def build_towers(
         with (
             random_keys.scope(seed, step, deployment.replica_id * deployment.num_clones + index),
             precision.scope(devices.precision),
+            expected_rows.scope(rows),
             exchange.tower(index, share.rows) if exchange else nullcontext(),
         ):
             output = modeler.build(batch, is_training=mode == "train")

@@ -21,12 +21,14 @@ from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.models.base import ClassifiedModel, register
 from yt8m.models.layers import Net
-from yt8m.numerics import precision
+from yt8m.numerics import expected_rows, precision
 from yt8m.numerics.compiled import custom_gradient, is_on_gpu
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
 LOOP, CUDNN = "loop", "cudnn"  # the values of the option `lstm_kernel`, see `lstm`
+# From this number of videos on, the products of an LSTM's loop are faster if its weights are not transposed before it.
+_MANY_ROWS = 128
 
 # preactivation(k, operand) -> [B, units]: the input at this time step times the k-th input weights of the layer, plus
 # the operand [B, cells] times its k-th recurrent weights. An LSTM has one pair of weights, a GRU two.
@@ -74,7 +76,8 @@ def lstm(
         memory = tf.sigmoid(forget_gate + 1.0) * memory + tf.sigmoid(input_gate) * tf.tanh(candidate)
         return memory, tf.sigmoid(output_gate) * tf.tanh(memory)
 
-    layout = _StateLayout(2, kept=2 if with_memory else 1, is_transposed=not net.is_training)
+    is_transposed = not net.is_training and expected_rows.current() < _MANY_ROWS
+    layout = _StateLayout(2, kept=2 if with_memory else 1, is_transposed=is_transposed)
     return _run_over_time(step, [products], [weights], mask, cells, layout)
 
 
