@@ -48,6 +48,26 @@ def test_writers_side_by_side_lose_nothing_and_the_oldest_go(
     assert all(own_runs.is_noted(str(number)) for number in range(40, 50))
 
 
+def test_few_notes_look_at_the_others(notes: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at ten thousand takes a fifteenth of a second, and a start of a training makes two notes."""
+    monkeypatch.setattr(own_runs, "MAX_RECORDS", 100)
+    original, looks = os.lstat, []
+
+    def watched(path: str) -> os.stat_result:
+        looks.append(path)
+        return original(path)
+
+    monkeypatch.setattr(os, "lstat", watched)
+    for number in range(100):
+        own_runs.note(str(number))
+    assert len(looks) == 100  # each note looks at the folder
+    for number in range(100, 104):
+        own_runs.note(str(number))
+    assert len(looks) == 104 + 2 * 101  # two of the four looked at all
+    assert len(list(notes.iterdir())) == 98
+    assert all(own_runs.is_noted(str(number)) for number in range(99, 104))
+
+
 def test_a_note_that_another_process_has_just_removed_does_not_keep_the_others(
     notes: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,14 +83,20 @@ def _is_private(path: str) -> bool:
 
 
 def _drop_oldest(folder: str, newest_note: str) -> None:
-    """Removes the oldest records until `MAX_RECORDS` are left, but not the record `newest_note`.
+    """If there are more than `MAX_RECORDS` records, removes the oldest ones, but not the record `newest_note`.
 
-    Other processes may do the same at the same time.
+    A fiftieth more than necessary are removed, because to know the oldest one takes a look at each, and every start of
+    a training makes records. Other processes may do the same at the same time.
     """
+    names = os.listdir(folder)
+    if len(names) <= MAX_RECORDS:
+        return
     notes: list[tuple[float, str]] = []
-    for entry in os.scandir(folder):
+    for path in (os.path.join(folder, name) for name in names):
         with contextlib.suppress(FileNotFoundError):
-            notes.append((entry.stat(follow_symlinks=False).st_mtime, entry.path))
-    for path in [path for _, path in sorted(notes) if path != newest_note][: max(len(notes) - MAX_RECORDS, 0)]:
+            notes.append((os.lstat(path).st_mtime, path))
+    excess = len(notes) - MAX_RECORDS
+    too_many = excess + MAX_RECORDS // 50 if excess > 0 else 0
+    for path in [path for _, path in sorted(notes) if path != newest_note][:too_many]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
