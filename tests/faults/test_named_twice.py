@@ -11,6 +11,7 @@ import fault_shards
 import pytest
 
 from yt8m import read_records, storage
+from yt8m.bulk.bulk_config import InferBulk, with_absolute_paths
 from yt8m.command_line.cli import main
 from yt8m.config.data_config import DataConfig
 from yt8m.readers.input_check import check_input
@@ -37,12 +38,23 @@ SPELLINGS = {
     "dot": "a/*.tfrecord,./a/x.tfrecord",
     "absolute": "a/*.tfrecord,{folder}/a/x.tfrecord",
     "up": "a/*.tfrecord,a/../a/x.tfrecord",
+    "again": "a/x.tfrecord,a/y.tfrecord,a/x.tfrecord",
+    "patterns": "a/*.tfrecord,a/x*",
     "links": "a/*.tfrecord,links/*.tfrecord",
     "folder": "a/*.tfrecord,b/*.tfrecord",
 }
+
+
+def bulk_data(pattern: str) -> str:
+    """The pattern of a bulk job, whose workers may run in another folder."""
+    return with_absolute_paths(InferBulk(model="m", data=pattern, out="o")).data
+
+
 READERS: dict[str, Callable[[str], int]] = {
     "open_data": lambda pattern: sum(map(manifest.count_records, open_data(pattern).files)),
     "glob": lambda pattern: sum(map(manifest.count_records, storage.glob(pattern))),
+    "named_files": lambda pattern: sum(map(manifest.count_records, storage.named_files(pattern))),
+    "bulk": lambda pattern: sum(map(manifest.count_records, open_data(bulk_data(pattern)).files)),
     "queue": lambda pattern: len(fault_shards.ids_read(fault_shards.queue("video", pattern, num_epochs=1))),
     "read_records": lambda pattern: sum(len(batch.ids) for batch in read_records(pattern)),
 }

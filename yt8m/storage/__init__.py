@@ -72,7 +72,9 @@ def glob(pattern: str) -> list[str]:
         `~` is the home folder. A name that begins with a dot matches only a pattern that begins with a dot. An existing
         path matches itself, even if it contains such characters or commas.
     """
-    return identity.each_once(sorted({path for _, paths in paths_by_pattern(pattern) for path in paths}))
+    named = sorted(path for _, paths in paths_by_pattern(pattern) for path in paths)
+    identity.warn_of_repeats(named)
+    return identity.each_once(list(dict.fromkeys(named)))
 
 
 def pattern_in(folder: str, *names: str) -> str:
@@ -143,22 +145,25 @@ def named_files(
 ) -> list[str]:
     """The files that match the patterns of a user, each once: in the order of the patterns, those of a pattern sorted.
 
-    A local file that is named in two ways, such as `a/b` and `./a/b`, or by a link to it, counts once too; the log
-    warns of it.
+    A local file that is named twice, such as `a/b` and `./a/b`, or by a link to it, counts once too; the log warns of
+    it.
 
     Args:
       patterns: one or several patterns with commas between them, or a list of such texts.
       choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
     """
-    unique_files: dict[str, None] = {}
+    named = list[str]()
     for pattern, paths in itertools.chain.from_iterable(map(paths_by_pattern, pattern_texts(patterns, kind))):
         files = choose(paths)
         if not files:
             raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern in the shell.")
-        unique_files.update(dict.fromkeys(files))
-    if not unique_files:
+        named += dict.fromkeys(files)
+    if not named:
         raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
-    return list(unique_files) if by_name else identity.each_once(list(unique_files))
+    if by_name:
+        return list(dict.fromkeys(named))
+    identity.warn_of_repeats(named)
+    return identity.each_once(list(dict.fromkeys(named)))
 
 
 def exists(path: Path) -> bool:

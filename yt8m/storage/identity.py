@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -64,6 +65,15 @@ def each_once(paths: Sequence[str]) -> list[str]:
         count = f"{len(unheard)} of the {len(paths)} files are named twice, such as " if len(unheard) > 1 else ""
         logging.warning("%s%s is the file %s: each file is read once", count, path, first)
     return [path for path in paths if path not in repeated]
+
+
+def warn_of_repeats(paths: Iterable[str]) -> None:
+    """Logs a warning, once, if a path is there twice, as two patterns that match one file give it."""
+    repeated = [path for path, count in Counter(paths).items() if count > 1 and path not in _told]
+    _told.update(repeated)
+    if repeated:
+        text = f"{len(repeated)} files are" if len(repeated) > 1 else "a file is"
+        logging.warning("%s named twice, %s: each file is read once", text, repeated[0])
 
 
 def named_twice(paths: Sequence[str]) -> dict[str, str]:
