@@ -32,6 +32,10 @@ from yt8m.storage import sending
 
 _VERSION = 3  # of what is written
 _OF_WHOLE = "the records have no cells of spans, as their manifest says; name those that have"
+_OF_SEGMENTS = (
+    "in the records single classes of segments were rated, as in YouTube-8M; relabel adds no class to a segment, nor "
+    "takes one from it; make the records of a table of spans (yt8m make-records --rows=spans)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +87,8 @@ class _Relabelling:
         _refuse_own_folder(self.data, config.out)
         self._splits = splits_of(self.data)
         self._classes = _classes_of(self.data, config.out)
-        self._corrections.check(self._classes, are_spans=self._grid is not None, of_whole=_OF_WHOLE)
+        of_whole = _OF_SEGMENTS if self.data.format and self.data.format.format.segment_labels else _OF_WHOLE
+        self._corrections.check(self._classes, are_spans=self._grid is not None, of_whole=of_whole)
         self._relabeller = Relabeller(self._corrections, self._classes, self._grid)
 
     @cached_property
