@@ -72,9 +72,9 @@ def glob(pattern: str) -> list[str]:
         `~` is the home folder. A name that begins with a dot matches only a pattern that begins with a dot. An existing
         path matches itself, even if it contains such characters or commas.
     """
-    named = sorted(path for _, paths in paths_by_pattern(pattern) for path in paths)
-    identity.warn_of_repeats(named)
-    return identity.each_once(list(dict.fromkeys(named)))
+    matches = sorted(path for _, paths in paths_by_pattern(pattern) for path in paths)
+    identity.warn_of_repeats(matches)
+    return identity.each_once(list(dict.fromkeys(matches)))
 
 
 def pattern_in(folder: str, *names: str) -> str:
@@ -152,18 +152,18 @@ def named_files(
       patterns: one or several patterns with commas between them, or a list of such texts.
       choose: returns the files to use, given the paths that match a pattern; by default all of these paths.
     """
-    named = list[str]()
+    matches = list[str]()
     for pattern, paths in itertools.chain.from_iterable(map(paths_by_pattern, pattern_texts(patterns, kind))):
         files = choose(paths)
         if not files:
             raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern in the shell.")
-        named += dict.fromkeys(files)
-    if not named:
+        matches += dict.fromkeys(files)
+    if not matches:
         raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
     if by_name:
-        return list(dict.fromkeys(named))
-    identity.warn_of_repeats(named)
-    return identity.each_once(list(dict.fromkeys(named)))
+        return list(dict.fromkeys(matches))
+    identity.warn_of_repeats(matches)
+    return identity.each_once(list(dict.fromkeys(matches)))
 
 
 def exists(path: Path) -> bool:
