@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
-from yt8m.labels.batch_selection import SelectConfig
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 
+if TYPE_CHECKING:
+    from yt8m.labels.batch_selection import SelectConfig  # which calls `for_videos`
+
 _EXPORT = "EXPORT.json"
+
+
+def for_videos(config: SelectConfig) -> list[str]:
+    """The lines for whole videos: tasks get labels; none for a table, which people only read."""
+    if config.format == "csv":
+        return []
+    return [
+        f"Label the tasks in Label Studio, and export them as JSON, {_EXPORT}; then put the answers into records by",
+        f"  yt8m relabel --data={shlex.quote(config.data)} --labels={_EXPORT} --out=FOLDER",
+    ]
 
 
 def for_parts(config: SelectConfig, data: OpenedData, cells: Cells) -> list[str]:

@@ -39,6 +39,7 @@ from yt8m.datasets.make_records import human_labels
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
+from yt8m.labels import after_selection
 from yt8m.labels.findings import class_text
 from yt8m.options import Checked, option, path_option
 from yt8m.records import label_check
@@ -188,7 +189,7 @@ def choose(config: SelectConfig) -> Chosen:
     selection = select(unlabelled, labelled, config)
     write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
     left_out = len(candidates.ids) - len(unlabelled.ids)
-    lines = [describe_selection(unlabelled, selection, names, config)]
+    lines = [describe_selection(unlabelled, selection, names, config), *after_selection.for_videos(config)]
     if left_out:
         lines.append(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
     figures = {"out": config.out, "candidates": len(unlabelled.ids), "left_out": left_out}

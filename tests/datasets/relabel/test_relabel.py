@@ -6,50 +6,20 @@ import json
 import pathlib
 from typing import Any
 
-import numpy as np
 import pytest
-from own_clips import read, write_table
+from own_clips import read
+from relabelled_data import clips, decide, films
 
 from yt8m.command_line import cli
 from yt8m.datasets.relabel import shard_labels
 from yt8m.errors import RunError, UsageError
 from yt8m.records import groups, manifest, shards, vocabulary, wire
 
-HEADER = "rank,video,class,kind,chance,start,end,decision"
 WHOLE = ("1,v1,cut,missing,.9,,,yes", "2,v2,cut,wrong,.9,,,yes", "3,v3,weld,wrong,.8,,,no", "4,v0,weld,missing,.7,,,")
 SPANS = (
     "1,a,weld,wrong,.9,15,0:25,yes", "2,a,cut,missing,.8,40,50,yes", "3,b,cut,wrong,.7,,,yes",
     "4,b,weld,missing,.7,0,5,no",
 )  # fmt: skip
-
-
-def decide(folder: pathlib.Path, *rows: str) -> str:
-    (folder / "decisions.csv").write_text("\n".join([HEADER, *rows]) + "\n")
-    return str(folder / "decisions.csv")
-
-
-def clips(folder: pathlib.Path, level: str, *flags: str) -> pathlib.Path:
-    """Records of eight videos, of 3 to 10 frames, in two splits; returns the folder of the level."""
-    rows = []
-    for number in range(8):
-        np.save(folder / f"{number}.npy", np.random.default_rng(number).normal(size=(3 + number, 4)).astype(np.float32))
-        label = ("weld", "weld", "cut;weld")[number % 3]
-        rows.append((f"v{number}", f"{number}.npy", label, "train" if number < 6 else "test"))
-    table = write_table(folder / "clips.csv", rows, "id,path,labels,split")
-    words = [f"--table={table}", f"--out={folder}/data", f"--level={level}", "--shards=2", *flags]
-    assert cli.call("make-records", words) == 0
-    return folder / "data" / level
-
-
-def films(folder: pathlib.Path, *flags: str) -> str:
-    """A table of spans in two videos of 60 frames, and flags that make records of it."""
-    for name in "ab":
-        np.save(folder / f"{name}.npy", np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32))
-    rows = [("a", "a.npy", "weld", 10, 30, "train"), ("b", "b.npy", "cut", 0, 20, "train")]
-    table = write_table(folder / "spans.csv", rows, "video,path,label,start,end,split")
-    words = [f"--table={table}", f"--out={folder}/data", "--level=frame", "--shards=1", "--rows=spans", *flags]
-    assert cli.call("make-records", words) == 0
-    return table
 
 
 def relabel(data: pathlib.Path, decisions: str, out: pathlib.Path, *flags: str) -> int:

@@ -15,11 +15,12 @@ from typing import Any
 
 from yt8m import options, storage, terminal
 from yt8m.datasets.make_records.classes import WHOLE, Classes
-from yt8m.datasets.make_records.human_labels import Corrections
+from yt8m.datasets.make_records.human_labels import ADDED, REMOVED, Corrections
 from yt8m.datasets.make_records.output import SUMMARY, WITHOUT_VIDEO, making_folder
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
 from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.datasets.make_records.summary_text import absent_lines, training_command
+from yt8m.datasets.relabel.given_answers import GivenAnswers
 from yt8m.datasets.relabel.relabelled_output import RelabelledOutput, splits_of
 from yt8m.datasets.relabel.shard_labels import Changes, Relabeller
 from yt8m.errors import UsageError
@@ -44,9 +45,9 @@ class RelabelConfig(options.Checked):
 
     data: str = path_option("records of one level, with all of their splits: files, or their folder", is_required=True)
     corrections: str = path_option(
-        "CSV file, as yt8m audit writes it, with decisions on labels, or spans, that may be wrong or missing",
-        is_required=True,
+        "CSV file, as yt8m audit writes it, with decisions on labels, or spans, that may be wrong or missing"
     )
+    labels: str = path_option("JSON export of Label Studio; its labels replace those of the same videos")
     out: str = path_option(
         "folder of the new data set; the shards are OUT/<level>/<split>/, with the names that they have",
         is_required=True,
@@ -54,6 +55,19 @@ class RelabelConfig(options.Checked):
     dry_run: bool = option(False, "say what would change, and write nothing")
     overwrite: bool = option(False, "replace records made from other records or by other decisions")
     json: bool = option(False, terminal.JSON_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.corrections and not self.labels:
+            raise UsageError(
+                "--corrections or --labels is missing: name a table of decisions, as yt8m audit writes it, or the JSON "
+                "export of tasks that were answered in Label Studio."
+            )
+
+    @property
+    def named_files(self) -> list[str]:
+        """The files that determine the labels."""
+        return list(filter(None, (self.corrections, self.labels)))
 
 
 def run(config: RelabelConfig) -> int:
@@ -81,7 +95,8 @@ class _Relabelling:
     def __init__(self, config: RelabelConfig) -> None:
         self._config = config
         self._corrections = Corrections(config.corrections)
-        self._corrections.refuse_undecided()
+        if config.corrections:
+            self._corrections.refuse_undecided()
         self.data = open_data(config.data, flag="data", whole_folders=True)
         self._level = _level_of(self.data)
         _refuse_own_folder(self.data, config.out)
@@ -89,7 +104,10 @@ class _Relabelling:
         self._classes = _classes_of(self.data, config.out)
         of_whole = _OF_SEGMENTS if self.data.format and self.data.format.format.segment_labels else _OF_WHOLE
         self._corrections.check(self._classes, are_spans=self._grid is not None, of_whole=of_whole)
-        self._relabeller = Relabeller(self._corrections, self._classes, self._grid)
+        self._answers = GivenAnswers(config.labels, self._classes)
+        if self._grid is not None:
+            self._answers.refuse_spans()
+        self._relabeller = Relabeller(self._corrections, self._answers, self._classes, self._grid)
 
     @cached_property
     def _grid(self) -> Grid | None:
@@ -113,7 +131,7 @@ class _Relabelling:
         """Writes the records that an earlier start with the same inputs has not written; returns the summary."""
         counts = {name: split.count_videos() for name, split in self._splits.items()}
         output = RelabelledOutput(self._config.out, self._level, counts, self._splits, local_folder)
-        inputs, files = self._hash_inputs(), FileVersions.of_arrays([], [self._config.corrections])
+        inputs, files = self._hash_inputs(), FileVersions.of_arrays([], self._config.named_files)
         try:
             state = output.resume(inputs, self._config.overwrite, files)
             if state == "made":
@@ -145,11 +163,19 @@ class _Relabelling:
             progress.corrected[name] = [changes[name].added, changes[name].removed]
         output.content = self._summary(changes, progress.shards)
         groups_of_data = groups.find(self.data.files)
-        entry = self._corrections.manifest_entry
+        self._answers.write(self._config.out)
         output.finish(
-            self._classes, {}, corrections=entry, groups=groups_of_data if len(groups_of_data.videos) else None
+            self._classes,
+            {},
+            corrections=self._manifest_entry,
+            groups=groups_of_data if len(groups_of_data.videos) else None,
         )
         return output.content
+
+    def _manifest_entry(self, added: int, removed: int) -> dict[str, Any]:
+        """What the manifest of a split says of the files by which its labels were corrected."""
+        of_decisions = self._corrections.manifest_entry(added, removed) or {ADDED: added, REMOVED: removed}
+        return {**of_decisions, **self._answers.manifest_entry()}
 
     def _hash_inputs(self) -> str:
         """A hash of all that determines the records, except the table of decisions."""
@@ -157,7 +183,8 @@ class _Relabelling:
         names = self._classes.vocabulary.names if self._classes.vocabulary else []
         layout = [(name, split.files) for name, split in self._splits.items()]
         versions = manifest.versions(self.data.files)
-        return hash_inputs(["relabel", _VERSION], versions, layout, described, self._classes.size, list(names))
+        others = ["labels"] if self._config.labels else []
+        return hash_inputs(["relabel", _VERSION, *others], versions, layout, described, self._classes.size, list(names))
 
     def _find_changes(self) -> dict[str, Changes]:
         """What the decisions change in each split; refuses decisions on videos that the data do not have."""
@@ -167,7 +194,9 @@ class _Relabelling:
             for path in terminal.with_bar(iter(split.files), f"reading {name}"):
                 for _ in self._relabeller.records(path, changes[name]):
                     pass
-        unknown = set(self._corrections.videos).difference(*(each.seen for each in changes.values()))
+        seen = set[bytes]().union(*(each.seen for each in changes.values()))
+        self._answers.check_videos(seen, self.data.pattern)
+        unknown = set(self._corrections.videos).difference(seen)
         if unknown:
             decisions = [each for video in unknown for each in self._corrections.changes_of(video)]
             first = min(decisions)
@@ -201,6 +230,7 @@ class _Relabelling:
             },
             "decisions": self._corrections.count,
             "decisions that changed nothing": len(self._corrections.idle),
+            **({"answers": len(self._answers)} if len(self._answers) else {}),
         }
 
 
@@ -256,10 +286,9 @@ def _lines(summary: Mapping[str, Any], config: RelabelConfig, data: OpenedData) 
     """Yields what people are told of a summary."""
     folder = storage.join(config.out, summary["level"])
     used = summary["decisions"] - summary["decisions that changed nothing"]
-    yield (
-        f"{folder} {'would have' if config.dry_run else 'has'} the features of {config.data}; "
-        f"{used} of {summary['decisions']} decisions change labels"
-    )
+    parts = [f"{summary['answers']} videos were answered in {config.labels}"] if config.labels else []
+    parts += [f"{used} of {summary['decisions']} decisions change labels"] if config.corrections else []
+    yield f"{folder} {'would have' if config.dry_run else 'has'} the features of {config.data}; {', '.join(parts)}"
     for name, split in summary["splits"].items():
         yield (
             f"  {name}: {split['videos']} videos, {split['labels']} labels ({split['labels added']} added, "

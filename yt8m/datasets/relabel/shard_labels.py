@@ -13,6 +13,7 @@ from yt8m.datasets.make_records.human_labels import MISSING, WRONG, Corrections,
 from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.datasets.relabel import cell_labels
 from yt8m.datasets.relabel.cell_labels import CorrectedRecord
+from yt8m.datasets.relabel.given_answers import GivenAnswers
 from yt8m.records import shards, wire
 from yt8m.records.shards import DamagedError
 
@@ -25,7 +26,7 @@ class Changes:
       positives: int64 [C], the number of videos of each class.
       added, removed: numbers of labels, or of spans.
       without_segment: number of those added that no segment shows, though some segments are rated.
-      seen: the ids of the videos for which there are decisions.
+      seen: the ids of the videos for which there are decisions or answers.
     """
 
     positives: NDArray[np.int64]
@@ -47,14 +48,14 @@ class Changes:
 
 
 class Relabeller:
-    """Applies decisions to records.
+    """Applies answers, then decisions, to records.
 
     Args:
       grid: the grid of the cells of the records; None for records whose labels have no times.
     """
 
-    def __init__(self, corrections: Corrections, classes: Classes, grid: Grid | None) -> None:
-        self._corrections, self._classes, self._grid = corrections, classes, grid
+    def __init__(self, corrections: Corrections, answers: GivenAnswers, classes: Classes, grid: Grid | None) -> None:
+        self._corrections, self._answers, self._classes, self._grid = corrections, answers, classes, grid
         self._class_of = class_lookup(classes)
 
     def no_changes(self) -> Changes:
@@ -67,7 +68,9 @@ class Relabeller:
             try:
                 video, labels = _read_head(record)
                 decisions = self._corrections.changes_of(video)
-                corrected = self._correct(record, labels, decisions) if decisions else None
+                answer = self._answers.classes_of(video)
+                is_changed = decisions or answer is not None
+                corrected = self._correct(record, labels, answer, decisions) if is_changed else None
             except ValueError as error:
                 raise DamagedError(path, number, f"{shards.NO_PROTO}: {error}") from error
             if corrected:
@@ -86,18 +89,21 @@ class Relabeller:
         self._corrections.idle.update(corrected.idle)
         self._corrections.without_cell.update(corrected.without_cell)
 
-    def _correct(self, record: bytes, labels: Sequence[int], decisions: Sequence[Decision]) -> CorrectedRecord:
-        """What decisions make of a serialized record with these labels."""
+    def _correct(
+        self, record: bytes, labels: Sequence[int], answer: Sequence[int] | None, decisions: Sequence[Decision]
+    ) -> CorrectedRecord:
+        """What an answer, if there is one, and decisions make of a serialized record with these labels."""
         if self._grid:
             return cell_labels.correct(shards.parse(record), self._grid, decisions, self._class_of)
         parsed = shards.parse(record, with_lists=False)
         ratings = [parsed.values(name) for name in shards.RATING_LISTS]
         rated = {number for _, number, score in zip(*ratings, strict=True) if score > 0.5}
-        before, after = {*labels}, {*labels}
+        before, after = {*labels}, {*(labels if answer is None else answer)}
         for decision in decisions:
             change = after.add if decision.kind == MISSING else after.discard
             change(self._class_of(decision.label))
         wrong = {self._class_of(each.label) for each in decisions if each.kind == WRONG}
+        wrong |= set() if answer is None else rated - after
         changed = (before ^ after) | (rated & wrong)
         idle = tuple(each for each in decisions if self._class_of(each.label) not in changed)
         features = {} if after == before else {"labels": shards.int64_feature(sorted(after))}
