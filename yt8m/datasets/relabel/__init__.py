@@ -286,9 +286,9 @@ def _lines(summary: Mapping[str, Any], config: RelabelConfig, data: OpenedData) 
     """Yields what people are told of a summary."""
     folder = storage.join(config.out, summary["level"])
     used = summary["decisions"] - summary["decisions that changed nothing"]
-    parts = [f"{summary['answers']} videos were answered in {config.labels}"] if config.labels else []
-    parts += [f"{used} of {summary['decisions']} decisions change labels"] if config.corrections else []
-    yield f"{folder} {'would have' if config.dry_run else 'has'} the features of {config.data}; {', '.join(parts)}"
+    counts = [f"{summary['answers']} videos were answered in {config.labels}"] if config.labels else []
+    counts += [f"{used} of {summary['decisions']} decisions change labels"] if config.corrections else []
+    yield f"{folder} {'would have' if config.dry_run else 'has'} the features of {config.data}; {', '.join(counts)}"
     for name, split in summary["splits"].items():
         yield (
             f"  {name}: {split['videos']} videos, {split['labels']} labels ({split['labels added']} added, "

@@ -38,10 +38,10 @@ class GivenAnswers:
             self._classes[_as_bytes(video)] = tuple(sorted(set(map(class_of, names))))
 
     def _refuse(self, name: str, video: str, classes: Classes) -> None:
-        known = classes.vocabulary.names if classes.vocabulary else classes.number
+        names = classes.vocabulary.names if classes.vocabulary else classes.number
         raise UsageError(
             f"--labels={self._path}: {name[:60]!r}, an answer on {id_text(_as_bytes(video))[:60]!r}, is not one of the "
-            f"{classes.size} classes{suggestion(name, known)}; relabel adds no class to records."
+            f"{classes.size} classes{suggestion(name, names)}; relabel adds no class to records."
         )
 
     def __len__(self) -> int:
