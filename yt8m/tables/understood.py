@@ -22,7 +22,7 @@ from yt8m.tables.columns.roles import RoleFinder, Roles
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.opening import open_source
-from yt8m.tables.shapes import ends_alone, span_ranges, span_shapes, turned
+from yt8m.tables.shapes import ava, ends_alone, span_ranges, span_shapes, turned
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.arrow_source import as_arrays
 from yt8m.tables.sources.csv_source import CsvSource
@@ -53,6 +53,7 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
 def _understand(flag: str, path: str, source: Source, flags: TableFlags, control: str) -> UnderstoodTable:
     if not flags.rows and flags.can_have_spans and getattr(source, "means_spans", False):
         flags = dataclasses.replace(flags, rows=SPANS)
+    source = ava.without_boxes(source, flags.rows == SPANS) if not flags.columns else source
     source = label_studio_spans.by_spans(source, flags.rows == SPANS, flags.frame_rate)
     names_control = control and "labels" in source.hints
     words = [word for word in flags.columns if not (names_control and word.startswith("labels="))]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from table_files import read, write, write_json
@@ -61,3 +63,22 @@ def test_lines_that_name_each_value(line: str, tmp_path: pathlib.Path) -> None:
 def test_ids_with_a_prefix_are_ids(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.txt").write_text("".join(f"yt:v{n}\t{['cat', 'dog'][n % 2]}\n" for n in range(20)))
     assert read(tmp_path / "t.txt")["yt:v1"] == ["dog"]
+
+
+@pytest.mark.parametrize(
+    "form", ["{}|{} ", "{}@{} ", "{}/{};", "red {}|{}, ", "{}|{}|", "{},{},", "{}; {}; ", "{}|{:.0%} ", "{}:{}, "]
+)
+@pytest.mark.parametrize("flags", [{}, {"vocabulary": {"cat": 0, "dog": 1, "otter": 2}}])
+def test_labels_with_scores_are_refused(form: str, flags: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    shown = [["cat"], ["cat", "dog"], ["otter"], ["dog", "otter"], ["dog"]]
+    cells = ["".join(form.format(name, 0.5 + n % 5 / 10) for name in shown[n % 5]).strip(" ,;|") for n in range(20)]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
+    with pytest.raises(UsageError, match="has a score or a count, such as"):
+        read(path, **flags)
+
+
+@pytest.mark.parametrize("names", [("f/1.8", "f/1.4", "f/2"), ("mp3@320", "4/4", "v1.2"), ("user@0", "cat")])
+def test_names_with_signs_and_numbers_are_names(names: Sequence[str], tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{n}", ";".join(names[: 1 + n % 2])) for n in range(8)] + [("w", names[-1])]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *rows])
+    assert read(path) == {video: sorted(cell.split(";")) for video, cell in rows}

@@ -88,6 +88,7 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
         return LabelForm("as hashtags", _hashtags)
     if texts and all(map(_PAIRS_WITH_SCORES.fullmatch, texts)):
         odd_labels.refuse_scores(texts, source, always=True)
+    odd_labels.refuse_scores_beside(texts, known_names, source)
     odd_labels.refuse_negations(texts, known_names, source)
     pieces_of_all = {part.strip(" {}[]") for text in texts for part in re.split(r"[,;|\n]", text) if part.strip()}
     odd_labels.refuse_scores(pieces_of_all, source)

@@ -18,6 +18,12 @@ from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 _SCORED = re.compile(
     r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=[(:=])\d+)\)?", re.ASCII
 )  # as in `cat:0.9`, `cat (95%)`, `cat x3`, `cat (3)`
+_SCORED_BY_SIGN = re.compile(
+    r"(?:[^|@/\s]*[^\W\d][^|@/]*[|@]|[^|@/\s]+[^\W\d][^|@/]*/)\s?(?:[01]?\.\d+|\d{1,3}(?:\.\d+)? ?%)"
+)
+_BETWEEN_SCORED = (re.compile(r"[\s,;]+"), re.compile(r"[,;\n]+"))
+# Labels and scores in turn, with one sign between all of them.
+_ALTERNATING = re.compile(r"[^,;|]*[^\W\d][^,;|]*([,;|])\s*[01]?\.\d+(?:\1[^,;|]*[^\W\d][^,;|]*\1\s*[01]?\.\d+)*")
 _NEGATIVE = re.compile(r"[-!~\u00ac\u2212]\s*|(?:no|not|non)[ _-]", re.IGNORECASE)
 _DOUBTFUL = re.compile(
     r"(.+?)\s*(?:\?+|\(\s*(?:\?+|maybe|unsure|uncertain|possibly|probably)\s*\))|"
@@ -107,6 +113,18 @@ def refuse_scores(names: Collection[str], source: str, always: bool = False) -> 
             f"video has the class. Keep only the labels that count, without scores, or choose "
             f"--label_separator={separators.NONE} if these are names."
         )
+
+
+def refuse_scores_beside(texts: Collection[str], known_names: Collection[str], source: str) -> None:
+    """Refuses cells each of whose labels has a score after a sign, as in `cat|0.9 dog|0.1` and `cat,0.9,dog,0.1`."""
+    if not texts:
+        return
+    for pattern in _BETWEEN_SCORED:
+        pieces = {part.strip() for text in texts for part in pattern.split(text) if part.strip()}
+        if pieces.isdisjoint(known_names) and all(map(_SCORED_BY_SIGN.fullmatch, pieces)):
+            refuse_scores(pieces, source, always=True)
+    if all(map(_ALTERNATING.fullmatch, texts)):
+        refuse_scores(texts, source, always=True)
 
 
 def refuse_counts(names: Collection[str], known_names: Collection[str], source: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows
-from yt8m.tables.words import normalized
+from yt8m.tables.words import forms, normalized
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, is_nothing
 from yt8m.tables.words.meanings import is_label_word
 
@@ -46,6 +46,8 @@ def class_names(columns: Sequence[str], others: Collection[str] = ()) -> dict[st
     if len(questions) == 1 < len(columns) and not questions.isdisjoint(others):
         (question,) = questions
         return {name: name[len(question) + 1 :].strip() for name in columns}
+    if len(columns) > 1 and (answers_to_forms := forms.choices_of_question(columns, others)):
+        return answers_to_forms
     starts = [re.match(r"([A-Za-z]+)[ _.:=/\-]+(?=.)", name) for name in columns]
     choices = [match for name in columns if (match := _CHOICE.fullmatch(name))]
     if len(choices) == len(columns) and len({match[1] for match in choices}) == 1:

@@ -225,7 +225,7 @@ class RoleFinder:
             return self._chosen["path"]
         if candidates := self._columns.with_meaning("path"):
             return candidates[0]
-        candidates = self._columns.with_meaning("id") + self._columns.invented()
+        candidates = self._columns.with_meaning("id") + self._columns.invented() + self._named_names()
         return next((name for name in candidates if self._holds_files(name)), "")
 
     def _holds_files(self, name: str) -> bool:
@@ -258,9 +258,10 @@ class RoleFinder:
 
     def _column_of_names(self) -> str:
         """A column `name` or `title` of each row; less sure than others, since a class has a name too."""
-        free = filter(self._columns.is_free, self._names)
-        columns = [name for name in free if normalized(name) in ("name", "title")]
-        return next((name for name in columns if self._facts[name].is_unique), "")
+        return next((name for name in self._named_names() if self._facts[name].is_unique), "")
+
+    def _named_names(self) -> list[str]:
+        return [name for name in self._names if normalized(name) in ("name", "title") and self._columns.is_free(name)]
 
     def _id_by_cells(self) -> str:
         """The id of a table without a header, or whose first column R or pandas has left without a name."""

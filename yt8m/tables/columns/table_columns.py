@@ -9,7 +9,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.sources.source import Source
-from yt8m.tables.words import normalized, word_set
+from yt8m.tables.words import forms, normalized, word_set
 from yt8m.tables.words.meanings import INVENTED, JOIN, meaning_of
 from yt8m.tables.words.time_columns import is_length_of_video, says_length
 
@@ -40,10 +40,12 @@ class TableColumns:
     ) -> None:
         self.source, self.facts, self.chosen = source, facts, {**source.hints, **chosen}
         self.names, self.path = source.columns, source.path
+        self._sign_of_groups = forms.sign_of_groups(self.names)
         self._reserved, self.known_names = set(reserved), known_names
         unused = self.chosen.get("unused", "")
         self.set_aside = [unused] if unused in self.names else [name for name in unused.split(JOIN) if name]
         self.taken: set[str] = set()
+        self.set_aside += self._submissions()
 
     def facts_of(self, name: str) -> Facts:
         """What is known of a column; of one that was not looked at, what is known of a column without cells."""
@@ -57,10 +59,16 @@ class TableColumns:
         """The free columns with a meaning by their names, the surest first."""
         ranked = []
         for place, name in enumerate(self.names):
-            meaning_and_rank = meaning_of(name)
+            meaning_and_rank = meaning_of(name) or meaning_of(forms.question_of(name, self._sign_of_groups))
             if meaning_and_rank and meaning_and_rank[0] == meaning and self.is_free(name):
                 ranked.append((meaning_and_rank[1], place, name))
         return [name for _, _, name in sorted(ranked)]
+
+    def _submissions(self) -> list[str]:
+        """The columns that name the answers to a form beside the videos: of a video there may be several."""
+        columns = [name for name in self.names if name in forms.SUBMISSIONS and name not in self.chosen.values()]
+        has_others = not forms.SUBMISSIONS.issuperset(self.with_meaning("id")) or "id" in self.chosen
+        return columns if self._sign_of_groups and has_others else []
 
     def invented(self) -> list[str]:
         """The columns of a table without a header."""

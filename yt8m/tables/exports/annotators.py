@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables.exports import json_names, label_programs
+from yt8m.tables.exports import json_names, label_programs, labeling_services
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.encodings import parse_xml
 from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Source, source_of_spans
@@ -23,8 +23,11 @@ def from_object(path: str, value: Mapping[str, Any], control: str = "") -> Memor
     """The rows of a JSON object: COCO, COIN, ActivityNet, Datumaro, VoTT, FiftyOne, VIA, LabelMe; None for others.
 
     Args:
-      control: the attribute of VIA 3 that has the classes; empty if there is only one.
+      control: the attribute of VIA 3, or the kind of labels of Hasty, that has the classes; empty if there is only one.
     """
+    with refusing(functools.partial(_refusal, path, "Hasty's")):
+        if labelled := labeling_services.read_hasty(path, value, control):
+            return _of_service(path, labelled)
     for reader in (_coco, _coin, _activitynet, _datumaro, _vott, _fiftyone, _fiftyone_samples, _via3, _via, _single):
         with refusing(functools.partial(_refusal, path, reader.__name__.strip("_"))):
             source = _via3(path, value, control) if reader is _via3 else reader(path, value)
@@ -33,9 +36,11 @@ def from_object(path: str, value: Mapping[str, Any], control: str = "") -> Memor
     return None
 
 
-def from_records(path: str, values: Sequence[Mapping[str, Any]]) -> MemorySource | None:
-    """The rows of a list of JSON objects: Vertex AI, Labelbox and `label_programs`; None if it has another shape."""
+def from_records(path: str, values: Sequence[Mapping[str, Any]], control: str = "") -> MemorySource | None:
+    """The rows of a list of JSON objects: Vertex AI, Labelbox, `label_programs` and `labeling_services`; else None."""
     with refusing(functools.partial(_refusal, path, "an annotation program's")):
+        if labelled := labeling_services.read_services(path, values, control):
+            return _of_service(path, labelled)
         if export := label_programs.read_tasks(path, values):
             return _with_spans(_source(path, *export), label_programs.spans_of_prodigy(values))
         if vertex := _vertex(path, values):
@@ -60,6 +65,10 @@ def _source(path: str, form: str, labels: Mapping[str, Iterable[str]], **others:
     return MemorySource(path, {"id": ids, "labels": lists, **others}, form, _HINTS)
 
 
+def _of_service(path: str, labelled: labeling_services.Labelled) -> MemorySource:
+    return _source(path, labelled.program + labelled.remark, labelled.labels)
+
+
 def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     """COCO: images or videos, categories, and annotations that join them. The name of the file is the id."""
     kind = next((kind for kind in ("videos", "images") if isinstance(value.get(kind), list)), "")
@@ -80,7 +89,18 @@ def _coco(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     files = {item["id"]: str(item.get("file_name") or item.get("name") or item["id"]) for item in value[kind]}
     if len(set(files.values())) < len(files):
         raise UsageError(f"{path}: two of the {kind} have the same file name; give each its own.")
-    return _source(path, "COCO", {files[number]: names for number, names in labels.items()})
+    form = f"COCO{_federated(value[kind])}"
+    return _source(path, form, {files[number]: names for number, names in labels.items()})
+
+
+def _federated(items: Sequence[Mapping[str, Any]]) -> str:
+    """What is said of data in which each picture was searched for some classes alone, as LVIS has it; else empty."""
+    if not any("neg_category_ids" in item or "not_exhaustive_category_ids" in item for item in items):
+        return ""
+    return (
+        ' in which each picture was searched for some classes alone ("neg_category_ids" has those that were not seen), '
+        "but here a class without an annotation is absent"
+    )
 
 
 def _refuse_scores(path: str, annotations: Sequence[Mapping[str, Any]]) -> None:

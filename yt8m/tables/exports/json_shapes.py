@@ -21,7 +21,7 @@ _TOTALS = word_set(
 _VAGUE_TOTALS = word_set("count total")
 _NEXT = word_set(
     "next next_page next_url next_link next_page_token next_token next_cursor has_more has_next has_next_page "
-    "last_evaluated_key"
+    "last_evaluated_key truncated"
 )
 _OF_PAGES = _NEXT | word_set("previous prev page offset limit per_page page_size skip cursor")
 # How DynamoDB writes the types of values, and how MongoDB writes ids, dates and numbers.

@@ -9,7 +9,7 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.tables.exports import annotators, json_names, json_shapes, label_studio_tasks, nested_spans
+from yt8m.tables.exports import annotators, json_names, json_shapes, label_studio_tasks, named_rows, nested_spans
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.source import MemorySource
 from yt8m.tables.words.meanings import count_known, is_of_labels, meaning_of
@@ -110,7 +110,9 @@ def _from_list(path: str, values: Sequence[Any], control: str, lines: Sequence[i
     if values and all(isinstance(value, dict) for value in values):
         if pairs := _pairs_of(values):
             return _from_value(path, pairs, control)
-        if export := label_studio_tasks.read_tasks(path, values, control) or annotators.from_records(path, values):
+        if export := label_studio_tasks.read_tasks(path, values, control) or annotators.from_records(
+            path, values, control
+        ):
             return export
         if spans := nested_spans.from_videos(path, values):
             return spans
@@ -182,7 +184,7 @@ def _from_object(path: str, value: dict[str, Any], control: str) -> MemorySource
         return spans
     if inner := json_shapes.inside(value, _LIST_NAMES):
         return _from_value(path, inner, control)
-    if table := _from_pandas(path, value):
+    if table := named_rows.read_named_rows(path, value) or _from_pandas(path, value):
         return table
     if rows := json_shapes.table_in(value):
         return _from_lists(path, rows, "JSON", ())
@@ -215,14 +217,7 @@ def _by_split(path: str, value: dict[str, Any], control: str) -> MemorySource | 
 
 
 def _from_pandas(path: str, value: dict[str, Any]) -> MemorySource | None:
-    """The columns of a data frame as pandas writes it: {column: {row: cell}}, {column: [cells]}, or split in parts."""
-    if isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
-        cells = zip(*value["data"], strict=True)
-        columns = dict(zip(value["columns"], map(list, cells), strict=True))
-        index = value.get("index")
-        if isinstance(index, list) and all(isinstance(name, str) for name in index) and "id" not in columns:
-            columns = {"id": index, **columns}
-        return MemorySource(path, columns, "JSON of pandas")
+    """The columns of a data frame as pandas writes it: {column: {row: cell}}, or {column: [cells]}."""
     if len(value) < 2 or count_known(list(value)) < 2:
         return None
     columns_of_rows = list(value.values())

@@ -1,0 +1,44 @@
+"""Tables of answers to forms, as KoBo and ODK export them: names of columns with their groups, and of submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from yt8m.tables.words import word_set
+
+# Columns that the programs add to the answers: several stand in a table, one of which no other program has.
+_OF_KOBO = word_set("_id _uuid _submission_time _validation_status _submitted_by _index __version__ _status")
+_KOBO_ALONE = word_set("_uuid _submission_time _validation_status _submitted_by")
+_OF_ODK = word_set(
+    "KEY SubmissionDate meta-instanceID instanceID meta-instanceName SubmitterID SubmitterName FormVersion "
+    "AttachmentsPresent AttachmentsExpected ReviewState DeviceID"
+)
+_FEWEST = 2
+# Columns that number the submissions: of the same video there may be several.
+SUBMISSIONS = frozenset(("_id", "_uuid", "_index", "KEY", "meta-instanceID", "instanceID", "meta/instanceID"))
+
+
+def sign_of_groups(columns: Collection[str]) -> str:
+    """The sign between a group and a question in the names of columns of answers to forms; empty for other tables."""
+    if len(_OF_KOBO.intersection(columns)) >= _FEWEST and not _KOBO_ALONE.isdisjoint(columns):
+        return "/"
+    return "-" if len(_OF_ODK.intersection(columns)) >= _FEWEST else ""
+
+
+def question_of(column: str, sign: str) -> str:
+    """The name of a column without its groups."""
+    return column.rpartition(sign)[2] if sign else column
+
+
+def choices_of_question(columns: Sequence[str], others: Collection[str]) -> dict[str, str]:
+    """{column: choice} of columns such as `g1/seen/cat` and `g1-seen-cat`; empty if they are not of one question.
+
+    Choices may have the sign `-` in their names, so that the question of these must have a column too.
+    """
+    sign = sign_of_groups(others)
+    for mark in (sign, "/") if sign else ():
+        questions = [other for other in others if all(name.startswith(other + mark) for name in columns)]
+        question = max(questions, key=len, default="" if mark == "-" else columns[0].rpartition(mark)[0])
+        if question and all(name.startswith(question + mark) for name in columns):
+            return {name: name[len(question) + 1 :].strip() for name in columns}
+    return {}
