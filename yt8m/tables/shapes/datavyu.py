@@ -19,8 +19,8 @@ from yt8m.tables.words.meanings import JOIN, columns_flag
 from yt8m.tables.words.time_columns import END, START
 from yt8m.tables.words.times import is_empty
 
-_LABEL, _ONSET, _OFFSET = "label", "onset", "offset"
-_PARTS = ("ordinal", _ONSET, _OFFSET)
+_LABEL, _ORDINAL, _ONSET, _OFFSET = "label", "ordinal", "onset", "offset"
+_PARTS = (_ORDINAL, _ONSET, _OFFSET)
 _COLUMN = re.compile(r"(.+)[._](\w+)")
 _LARGE = 1000  # whole numbers from which on times may be milliseconds
 
@@ -80,7 +80,13 @@ def _columns(names: Sequence[str]) -> list[_Column]:
         if match := _COLUMN.fullmatch(name):
             groups.setdefault(match[1], {})[match[2].lower()] = name
     return [
-        _Column(name, *(parts[part] for part in _PARTS), [text for part, text in parts.items() if part not in _PARTS])
+        _Column(
+            name,
+            parts[_ORDINAL],
+            parts[_ONSET],
+            parts[_OFFSET],
+            [text for part, text in parts.items() if part not in _PARTS],
+        )
         for name, parts in groups.items()
         if parts.keys() >= set(_PARTS)
     ]
