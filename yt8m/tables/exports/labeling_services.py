@@ -152,12 +152,12 @@ def _chosen(
     repeated, count = next(iter(Counter(names).most_common(1)), ("", 0))
     if count > 1:
         raise UsageError(f"{path}: two videos of {program} are called {repeated[:60]!r}; give each a name of its own.")
-    questions = list(dict.fromkeys(question for answer in answers for question, found in answer.items() if found))
+    questions = list(dict.fromkeys(question for answer in answers for question, labels in answer.items() if labels))
     if control:
-        known = dict.fromkeys(question for answer in answers for question in answer)
-        chosen = [control] if control in known else control.split(JOIN)
-        if missing := [name for name in chosen if name not in known]:
-            raise UsageError(f"{path}: {program} has no {missing[0]!r} here; it has: {', '.join(known)[:200]}.")
+        answered = dict.fromkeys(question for answer in answers for question in answer)
+        chosen = [control] if control in answered else control.split(JOIN)
+        if missing := [name for name in chosen if name not in answered]:
+            raise UsageError(f"{path}: {program} has no {missing[0]!r} here; it has: {', '.join(answered)[:200]}.")
         questions = chosen
     elif len(questions) > 1:
         choices = " or ".join(columns_flag("labels", [question]) for question in questions[:4])

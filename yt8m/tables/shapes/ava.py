@@ -52,7 +52,7 @@ def _columns_of(source: Source) -> Sequence[str]:
         has_shape = len(source.columns) in (len(_HEADER) - 1, len(_HEADER)) and _have_shape(source)
         return source.columns if has_shape else ()
     names = {normalized(name): name for name in source.columns}
-    (ids, actions) = ([name for word, name in names.items() if word in known] for known in (_IDS, _ACTIONS))
+    (ids, actions) = ([name for word, name in names.items() if word in usual] for usual in (_IDS, _ACTIONS))
     middle = [names.get(word, "") for word in _HEADER[1:6]]
     is_whole = len(ids) == len(actions) == 1 and all(middle)
     return [ids[0], *middle, actions[0]] if is_whole else ()

@@ -82,20 +82,20 @@ def _columns(names: Sequence[str]) -> list[_Column]:
     return [
         _Column(
             name,
-            parts[_ORDINAL],
-            parts[_ONSET],
-            parts[_OFFSET],
-            [text for part, text in parts.items() if part not in _PARTS],
+            columns[_ORDINAL],
+            columns[_ONSET],
+            columns[_OFFSET],
+            [text for part, text in columns.items() if part not in _PARTS],
         )
-        for name, parts in groups.items()
-        if parts.keys() >= set(_PARTS)
+        for name, columns in groups.items()
+        if columns.keys() >= set(_PARTS)
     ]
 
 
 def _with_codes(source: Source, column: _Column, chosen: Mapping[str, str]) -> _Column:
     """A column with the only codes that are filled, or those that the user names."""
-    named = chosen.get("labels", "").split(JOIN)
-    if codes := [code for code in column.codes if code in named]:
+    names = chosen.get("labels", "").split(JOIN)
+    if codes := [code for code in column.codes if code in names]:
         return column._replace(codes=codes[:1])
     filled = [code for code in column.codes if _is_filled(source, code)]
     if len(filled) > 1 and "labels" not in chosen:
