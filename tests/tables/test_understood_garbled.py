@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -107,6 +108,21 @@ def test_garbled_ids_are_refused(form: str, words: str, kind: str, tmp_path: pat
         read(path)
     assert words in str(refusal.value)
     assert '"id"' in str(refusal.value)
+
+
+@pytest.mark.parametrize("form", ["1.2{:02}E+11", "b'v{:02}'", "UUID('{}')", "v\x00{}"])
+def test_ids_that_are_garbled_after_many_others_are_refused(form: str, tmp_path: pathlib.Path) -> None:
+    ids = [*(f"a_long_id_of_a_video_{number}" for number in range(40_000)), form.format(7)]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((name, SHORT[n % 2]) for n, name in enumerate(ids))])
+    table = understand("--table", str(path), TableFlags())
+    with pytest.raises(UsageError, match=re.escape(repr(form.format(7)))):
+        list(table.batches(8192))
+
+
+def test_many_ids_with_usual_signs_are_taken(tmp_path: pathlib.Path) -> None:
+    ids = [f"{name}{number}" for number in range(8000) for name in ("é", "E+", "b'", "a\u00a0b", "x (1E+", "UUID ")]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((name, SHORT[n % 2]) for n, name in enumerate(ids))])
+    assert sum(rows.size for rows in understand("--table", str(path), TableFlags()).batches(8192)) == len(ids)
 
 
 def test_ids_in_bytes_are_refused(tmp_path: pathlib.Path) -> None:

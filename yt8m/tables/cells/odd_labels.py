@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Sequence
 
 from yt8m.errors import UsageError
-from yt8m.tables.cells import separators
+from yt8m.tables.cells import misread, separators
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 
 _SCORED = re.compile(
@@ -68,7 +68,6 @@ _MOST_OF = 0.5  # share of the labels that are answers, if they are no names
 _MEMBER = re.compile(r"<?[A-Za-z_]\w*\.[A-Za-z_]\w*: (?:\d+|'[^']*'|\"[^\"]*\")>?")
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _ESCAPED = re.compile(r"(?:[^%]*[^%\d])?(?:%[0-9A-Fa-f]{2}(?:[^%]*[^%\d])?)+")
-_READ_TWICE = re.compile("[\u00c2\u00c3\u00d0\u00d1\u00e2][^\x00-\x7f]")  # how letters in UTF-8 begin in cp1252
 
 
 def refuse_garbled(names: Collection[str], known_names: Collection[str], source: str) -> None:
@@ -90,19 +89,9 @@ def _garbled(name: str) -> str:
         with contextlib.suppress(UnicodeDecodeError):
             plain = urllib.parse.unquote(name, errors="strict")
             return f"is escaped as in addresses, and means {plain[:60]!r}: save the table without escapes"
-    if original := once_decoded(name):
+    if original := misread.original_of(name):
         return f"is {original[:60]!r} in UTF-8 which was read in another encoding: save the table again from its origin"
     return ""
-
-
-def once_decoded(text: str) -> str:
-    """The text whose UTF-8 was read as cp1252; empty if this one was not made so."""
-    if not _READ_TWICE.search(text):
-        return ""
-    try:
-        return text.encode("cp1252").decode("utf-8")
-    except UnicodeError:
-        return ""
 
 
 def refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:

@@ -11,6 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.tables.cells.splitting import hashable
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.source import ROWS_AT_ONCE, Source
+from yt8m.tables.sources.text_columns import TextColumn
 from yt8m.tables.words import word_set
 from yt8m.tables.words.class_names import (
     CIRCLES,
@@ -64,6 +65,11 @@ class Facts:
         is_plain = not {list, dict, tuple} & set(map(type, cells))
         self.counts.update(cells if is_plain else map(hashable, cells))
         self.rows += len(cells)
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the values of all rows are known."""
+        return len(self.counts) <= _MOST_VALUES and self.rows <= MOST_ROWS
 
     @property
     def filled(self) -> list[Any]:
@@ -170,12 +176,14 @@ def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) 
 # Numbers that a spreadsheet rounded, and values as Python and MongoDB print them.
 _ROUNDED = re.compile(r"\d[.,]\d+E\+(?:09|[1-9]\d)")
 _PRINTED = re.compile(r"b'.*'|b\".*\"|(?:ObjectId|UUID)\(.*\)")
+_MAY_BE_GARBLED = r"E\+|^b['\"]|^(?:ObjectId|UUID)"
+_MAY_BE_GARBLED_TEXT = re.compile(_MAY_BE_GARBLED, re.MULTILINE)
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 
 
-def refuse_garbled_ids(path: str, name: str, facts: Mapping[str, Facts]) -> None:
+def refuse_garbled_ids(path: str, name: str, ids: Iterable[Any]) -> None:
     """Raises `UsageError` if ids are not those of the videos any more, because a program rounded or printed them."""
-    for value in facts[name].counts if name in facts else ():
+    for value in ids:
         text, reason = str(value), ""
         if _ROUNDED.fullmatch(text):
             reason = "was rounded by a spreadsheet: give the column the type text, and fill it again from its origin"
@@ -185,6 +193,14 @@ def refuse_garbled_ids(path: str, name: str, facts: Mapping[str, Facts]) -> None
             reason = "has signs that cannot be printed, as an id in bytes has: save ids as text, such as str(uuid)"
         if reason:
             raise UsageError(f'{path}: the id {text[:60]!r} in "{name}" {reason}.')
+
+
+def may_be_garbled(ids: Sequence[Any]) -> bool:
+    """Whether some of many ids may be garbled, as a quick look says."""
+    if isinstance(ids, TextColumn):
+        return ids.matches(_MAY_BE_GARBLED) or not ids.is_printable()
+    text = "\n".join(map(str, ids))
+    return _MAY_BE_GARBLED_TEXT.search(text) is not None or not text.replace("\n", "").isprintable()
 
 
 def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:

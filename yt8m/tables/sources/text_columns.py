@@ -43,6 +43,18 @@ class TextColumn(Sequence[str]):
 
         return bool(pyarrow.compute.any(pyarrow.compute.equal(self._column, text)).as_py())
 
+    def matches(self, pattern: str) -> bool:
+        """Whether a regular expression matches a part of a text."""
+        import pyarrow.compute
+
+        return bool(pyarrow.compute.any(pyarrow.compute.match_substring_regex(self._column, pattern)).as_py())
+
+    def is_printable(self) -> bool:
+        """Whether all texts have signs alone that can be printed."""
+        import pyarrow.compute
+
+        return bool(pyarrow.compute.all(pyarrow.compute.utf8_is_printable(self._column)).as_py())
+
     def encoded(self) -> list[bytes]:
         """The texts in UTF-8."""
         texts: list[bytes] = self._column.cast("binary").to_numpy(zero_copy_only=False).tolist()

@@ -7,7 +7,7 @@ import html
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
@@ -22,7 +22,11 @@ ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 # python-calamine makes a rectangle of all cells of a sheet, and ends the process if the memory does not suffice.
 _MOST_CELLS = 50_000_000
 _CELL = re.compile(rb'<c\b[^>]{0,200}?\br="([A-Z]{1,9})([0-9]{1,12})"')
+_HIDDEN_ROW = re.compile(
+    rb'<row\b(?=[^>]{0,300}\bhidden="(?:1|true)")[^>]{0,300}?\br="([0-9]{1,12})"'
+)  # by a filter, or by hand
 _PIECE, _LONGEST_CELL = 1 << 20, 300  # bytes that are read at a time, and of what begins a cell
+_LONGEST_ROW_TAG = 700
 # A cell with a formula and without its value; an empty text as the value of a formula has the type `str`.
 _WITHOUT_VALUE = re.compile(
     rb'<c\b(?![^>]*\bt="str")[^>]*?\br="([A-Z]+[0-9]+)"[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*'
@@ -36,8 +40,10 @@ _ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
     """Reads the table of a workbook: the only sheet that has cells, or the one that is named."""
-    sheets = _read_sheets(path)
+    sheets, hidden = _read_sheets(path)
     filled = {name: rows for name, rows in sheets.items() if any(map(any, rows))}
+    if not sheet and len(shown := [name for name in filled if name not in hidden]) == 1:
+        sheet = shown[0]
     if sheet and sheet not in filled:
         raise UsageError(f"{path} has no sheet {sheet!r} with cells; it has: {', '.join(filled) or 'none'}.")
     if not sheet and len(filled) != 1:
@@ -51,7 +57,8 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
     header = list(with_numbers([text.strip() for text in header], is_of_labels))
     refuse_repeated_columns(path, header)
     cells = {column: [row[index] for _, row in numbered[skipped:]] for index, column in enumerate(header) if column}
-    source = MemorySource(path, cells, f'the sheet "{name}"', lines=[number for number, _ in numbered[skipped:]])
+    described = _describe(path, name, [number for number, _ in numbered[skipped:]], hidden)
+    source = MemorySource(path, cells, described, lines=[number for number, _ in numbered[skipped:]])
     unnamed = [place for place, column in enumerate(header) if place and not column]
     texts = {place + 1: {row[place] for _, row in numbered[skipped:] if row[place]} for place in unnamed}
     source.cells_without_name = lambda: texts
@@ -59,7 +66,40 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
     return source
 
 
-def _read_sheets(path: str) -> dict[str, list[list[str]]]:
+def _describe(path: str, name: str, numbers: Sequence[int], hidden: Collection[str]) -> str:
+    """What is said of a sheet, and of what Excel does not show of the workbook.
+
+    Args:
+      numbers: those of the rows of data.
+    """
+    count = len(_hidden_rows(path, name).intersection(numbers))
+    remarks = ["which is hidden"] if name in hidden else []
+    if count:
+        remarks.append(f"{count} of whose {len(numbers)} rows Excel hides, as by a filter; they are read too")
+    others = [f'"{other}"' for other in hidden if other != name]
+    passed_over = f"; passed over, because hidden: {', '.join(others[:4])}" if others else ""
+    return ", ".join([f'the sheet "{name}"', *remarks]) + passed_over
+
+
+def _hidden_rows(path: str, name: str) -> set[int]:
+    """The numbers of the rows of a sheet of an .xlsx that Excel does not show."""
+    rows, tail = set[int](), b""
+    try:
+        with (
+            open_bytes(path) as file,
+            zipfile.ZipFile(file) as archive,
+            archive.open(_member_of(archive, name)) as sheet,
+        ):
+            while piece := sheet.read(_PIECE):
+                rows.update(int(number) for number in _HIDDEN_ROW.findall(tail + piece))
+                tail = piece[-_LONGEST_ROW_TAG:]
+    except (zipfile.BadZipFile, KeyError, NotImplementedError):
+        return set()  # another kind of workbook
+    return rows
+
+
+def _read_sheets(path: str) -> tuple[dict[str, list[list[str]]], list[str]]:
+    """({sheet: its rows}, the sheets with cells that a program hides)."""
     try:
         import python_calamine
     except ImportError as error:
@@ -74,7 +114,9 @@ def _read_sheets(path: str) -> dict[str, list[list[str]]]:
             }
         except (python_calamine.CalamineError, OSError, ValueError) as error:
             raise RunError(f"{path} is not a workbook that can be read: {first_line(error)}") from error
-    return {name: [list(map(_text, row)) for row in rows] for name, rows in sheets.items()}
+    shown = python_calamine.SheetVisibleEnum.Visible
+    hidden = [sheet.name for sheet in workbook.sheets_metadata if sheet.visible != shown and any(sheets[sheet.name])]
+    return {name: [list(map(_text, row)) for row in rows] for name, rows in sheets.items()}, hidden
 
 
 def _refuse_far_cells(path: str, file: BinaryIO) -> None:
