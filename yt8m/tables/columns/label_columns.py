@@ -15,7 +15,16 @@ from yt8m.tables.columns.table_columns import FEATURE_NAMES, TableColumns
 from yt8m.tables.sources.source import ROWS_AT_ONCE
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
-from yt8m.tables.words.meanings import JOIN, NUMBERED, SPLIT_WORDS, VAGUE_RANK, columns_flag, is_remark, meaning_of
+from yt8m.tables.words.meanings import (
+    JOIN,
+    NUMBERED,
+    SPECIES_NAMES,
+    SPLIT_WORDS,
+    VAGUE_RANK,
+    columns_flag,
+    is_remark,
+    meaning_of,
+)
 from yt8m.tables.words.side_words import BOOKKEEPING, NO_VOTES, is_of_program
 
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
@@ -54,7 +63,7 @@ class LabelFinder:
             names = [text] if text in self._names else [name for name in text.split(JOIN) if name]
             return self._as_classes(names)
         candidates = [name for name in self._columns.with_meaning("labels") if not self._is_feature(name)]
-        candidates = side_columns.filled_candidates(self._columns, candidates)
+        candidates = side_columns.filled_candidates(self._columns, candidates or self._species())
         binary = [name for name in candidates if name in self._facts and self._facts[name].is_binary]
         if candidates and len(binary) == len(candidates) and len(columns := self._class_columns()) > 1:
             sure = [name for name in candidates if normalized(name) in _SURE_NAMES]
@@ -80,6 +89,10 @@ class LabelFinder:
         if len(columns) > 1:
             return LabelColumns(tuple(columns))
         return self._as_classes(self._by_cells()) if is_needed else LabelColumns()
+
+    def _species(self) -> list[str]:
+        """The free columns with the names of species, as exports of camera traps and recordings have them."""
+        return [name for name in self._names if normalized(name) in SPECIES_NAMES and self._columns.is_free(name)]
 
     def _refuse_revised(self, candidates: Sequence[str]) -> None:
         """Refuses a column of labels beside one such as `labels_corrected`, whose cells are other labels."""
@@ -215,7 +228,7 @@ class LabelFinder:
             return filled
         if self._say_the_same(filled):
             return [(texts or filled)[0]]
-        ranks = [(meaning_of(name) or ("", 0))[1] for name in filled]
+        ranks = [(meaning_of(name) or ("", VAGUE_RANK))[1] for name in filled]
         exact = [name for name, rank in zip(filled, ranks, strict=True) if rank < 2]
         kinds = {self._facts[name].is_binary for name in filled}  # a 0/1 beside names may say whether they count
         others_are_vague = all(rank < 2 or rank >= VAGUE_RANK for rank in ranks)  # such as `true_label`

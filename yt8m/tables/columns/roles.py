@@ -21,7 +21,7 @@ from yt8m.tables.words.meanings import (
     is_of_labels,
     meaning_of,
 )
-from yt8m.tables.words.side_words import VALUE_NAMES
+from yt8m.tables.words.side_words import BOOKKEEPING, OF_PROGRAMS, PEOPLE, VALUE_NAMES, is_place
 from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
 
@@ -37,6 +37,8 @@ _NO_NAME = re.compile(
     r"\s|\d:\d\d|^\d+[-/.]\d+[-/.]\d+|[;,|]"
 )  # what names of files hardly hold, but times and lists do
 _KIND_OF_LABEL = "label_type"
+_OBSERVATION = "observation_id"
+_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")  # the ending of a file
 _CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
 
 
@@ -238,10 +240,12 @@ class RoleFinder:
         candidates = [name for name in self._columns.with_meaning("id") if name in self._facts]
         texts = [name for name in candidates if not self._facts[name].has_lists]
         candidates = texts or candidates
+        repeated = [name for name in candidates if not self._facts[name].is_unique]
+        if repeated:  # a video may have several observations, each with an id of its own
+            candidates = [n for n in candidates if normalized(n) != _OBSERVATION or n in repeated]
         unique = [name for name in candidates if self._facts[name].is_unique]
         names = [name for name in unique if not self._facts[name].is_counter]
         first = next(iter(names or unique or candidates), "")
-        repeated = [name for name in candidates if name not in unique]
         if self._are_spans and repeated:  # a column of unique ids, beside one of repeated ids, names the spans
             first, unique = repeated[0], []
         if candidates and candidates[0] in unique and not self._facts[candidates[0]].is_counter:
@@ -258,7 +262,21 @@ class RoleFinder:
 
     def _column_of_names(self) -> str:
         """A column `name` or `title` of each row; less sure than others, since a class has a name too."""
-        return next((name for name in self._named_names() if self._facts[name].is_unique), "")
+        name = next((name for name in self._named_names() if self._facts[name].is_unique), "")
+        if name and not all(map(_FILE.search, map(str, self._facts[name].filled))):
+            self._refuse_numbered(name)
+        return name
+
+    def _refuse_numbered(self, name: str) -> None:
+        """Refuses titles beside a column such as `Evidence ID`, which may name the videos as well."""
+        for other in self._names:
+            facts, word = self._facts.get(other), normalized(other)
+            is_id = word.endswith("_id") and not (word in BOOKKEEPING | PEOPLE | OF_PROGRAMS or is_place(word[:-3]))
+            if facts and is_id and self._columns.is_free(other) and facts.is_unique and not facts.is_counter:
+                raise UsageError(
+                    f'{self._path}: "{name}" may name the videos, or "{other}": each cell of both differs from the '
+                    f"others. Choose by {columns_flag('id', [name])} or {columns_flag('id', [other])}."
+                )
 
     def _named_names(self) -> list[str]:
         return [name for name in self._names if normalized(name) in ("name", "title") and self._columns.is_free(name)]

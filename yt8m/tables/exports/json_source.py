@@ -157,16 +157,24 @@ def _say_yes_or_no(values: Sequence[Any]) -> bool:
     return all(isinstance(item, bool | int | float) and item in (0, 1) for value in values for item in value.values())
 
 
+def _keys_of_objects(values: Sequence[Any]) -> list[str]:
+    """The keys that all values have, if they are objects, or also those that some lack, if labels are among them."""
+    if not values or not all(isinstance(value, dict) for value in values):
+        return []
+    keys = list(dict.fromkeys(key for value in values for key in value))
+    are_equal = all(value.keys() == values[0].keys() for value in values)
+    return keys if are_equal or any(map(is_of_labels, keys)) else []
+
+
 def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """The columns with those of objects inside of them, such as `snippet.tags`, if an id or the labels are missing."""
     if {"id", "labels"} <= {meaning[0] for meaning in map(meaning_of, cells) if meaning}:
         return cells
     columns: dict[str, list[Any]] = {}
     for name, values in cells.items():
-        keys = values[0].keys() if isinstance(values[0], dict) else ()
-        is_label = is_of_labels(name)
-        if keys and not is_label and all(isinstance(value, dict) and value.keys() == keys for value in values):
-            columns |= {_flattened_name(name, key, values, cells): [value[key] for value in values] for key in keys}
+        keys = () if is_of_labels(name) else _keys_of_objects(values)
+        if keys:
+            columns |= {_flattened_name(name, key, values, cells): [value.get(key) for value in values] for key in keys}
         else:
             columns[name] = values
     return columns

@@ -34,6 +34,7 @@ WORD_PAIRS = tuple(
     for pair in words(
         "true/false yes/no y/n t/f positive/negative pos/neg present/absent checked/unchecked on/off "
         "visible/not_visible selected/not_selected mentioned/not_mentioned quoted/not_quoted chosen/not_chosen "
+        "met/not_met "
         "genannt/nicht_genannt ja/nein ja/nee ja/nej ja/nei j/n wahr/falsch oui/non vrai/faux sí/no si/no sì/no "
         "verdadero/falso vero/falso sim/não já/nei jah/ei kyllä/ei taip/ne jā/nē ano/ne áno/nie tak/nie da/ne da/nu "
         "да/не да/нет так/ні igen/nem evet/hayir evet/hay\u0131r \u03bd\u03b1\u03b9/όχι ya/tidak có/không हाँ/नहीं "

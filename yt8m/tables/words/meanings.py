@@ -37,8 +37,10 @@ _ID_NAMES = words(
     "input_video_url input_image_url input_audio_url imdb_id imdbid tmdb_id tmdbid "
     "datei dateiname vidéo vídeo bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл "
     "видео 文件 文件名 视频 ファイル ファイル名 動画 파일 "
-    "video_uid video_uuid video_guid clip_uid clip_uuid issue_key card_id"
+    "video_uid video_uuid video_guid clip_uid clip_uuid issue_key card_id begin_file dc_identifier dc_identifier_uri"
 )
+# What biologists call the classes of animals and plants, in tables without another column of labels.
+SPECIES_NAMES = word_set("scientific_name common_name vernacular_name taxon taxon_name")
 _PATH_NAMES = words(
     "path feature_path features_path feat_path filepath file_path feature_file features_file npy npy_path "
     "npy_file embedding_path video_path audio_path image_path rel_path relpath"
@@ -54,7 +56,7 @@ _LABELS_NAMES = words(
     "schlagwort schlagwörter schlagworte klasse klassen kategorie kategorien etikett etiketten "
     "étiquette étiquettes etiquette etiquettes classe mot_clé mots_clés catégorie catégories étiqueta etiqueta "
     "etiquetas clase clases categoría categorías rótulo rótulos etichetta etichette categoria categorie "
-    "метка метки теги класс 标签 类别 ラベル タグ 라벨"
+    "метка метки теги класс 标签 类别 ラベル タグ 라벨 dc_subject dc_subject_en dcterms_subject"
 )
 _SPLIT_NAMES = words(
     "split subset is_valid is_validation valid is_val is_test is_train in_valid in_validation in_val in_test in_train "

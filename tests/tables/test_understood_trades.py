@@ -1,0 +1,119 @@
+"""Tables as people of different trades have them: camera traps, recordings, museums, archives, YouTube, courses."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from table_files import SHORT, read, text_of, truth, write, write_json
+
+from yt8m.errors import UsageError
+
+MADE = truth(SHORT)
+SORTED = {video: sorted(labels) for video, labels in MADE.items()}
+LATIN = {
+    "cat": "Felis catus",
+    "dog": "Canis lupus",
+    "bird": "Parus major",
+    "fox": "Vulpes vulpes",
+    "otter": "Lutra lutra",
+}
+ROWS = [(n, k, video, label) for n, (video, labels) in enumerate(MADE.items()) for k, label in enumerate(labels)]
+
+
+def test_camera_traps_name_media_and_species(tmp_path: pathlib.Path) -> None:
+    header = ("observationID", "deploymentID", "mediaID", "observationType", "scientificName", "count")
+    rows = [(f"o{n}{k}", f"d{n % 3}", video, "animal", LATIN[label], 1) for n, k, video, label in ROWS]
+    expected = {video: sorted(LATIN[label] for label in labels) for video, labels in MADE.items()}
+    assert read(write(tmp_path / "observations.csv", [header, *rows])) == expected
+
+
+def test_an_observation_alone_is_the_id(tmp_path: pathlib.Path) -> None:
+    rows = [(f"o{n}{k}", label) for n, k, _, label in ROWS]
+    found = read(write(tmp_path / "t.csv", [("observation_id", "species"), *rows]))
+    assert found == {name: [label] for name, label in rows}
+
+
+@pytest.mark.parametrize("header", [("file", "scientific name", "common name"), ("file", "species", "scientific_name")])
+def test_two_names_of_a_species_are_one_class(header: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    is_latin_first = header[1] == "scientific name"
+    rows = [(video, *((LATIN[x], x) if is_latin_first else (x, LATIN[x]))) for _, _, video, x in ROWS]
+    expected = {v: sorted(LATIN[x] if is_latin_first else x for x in labels) for v, labels in MADE.items()}
+    assert read(write(tmp_path / "t.csv", [header, *rows])) == expected
+
+
+def test_two_names_that_differ_are_asked_about(tmp_path: pathlib.Path) -> None:
+    rows = [(video, LATIN[label], "animal" if k else label) for _, k, video, label in ROWS]
+    with pytest.raises(UsageError, match="several columns may have the labels: scientific_name, common_name"):
+        read(write(tmp_path / "t.csv", [("file", "scientific_name", "common_name"), *rows]))
+
+
+def test_selections_of_raven(tmp_path: pathlib.Path) -> None:
+    header = ("View", "Begin File", "Species")
+    path = tmp_path / "t.txt"
+    path.write_text(
+        text_of([header, *(("Spectrogram 1", video, label) for _, _, video, label in ROWS)], delimiter="\t")
+    )
+    assert read(path) == SORTED
+
+
+@pytest.mark.parametrize("names", [("dc:identifier", "dc:subject"), ("dc.identifier.uri", "dc.subject[en]")])
+@pytest.mark.parametrize("separator", ["; ", "||"])
+def test_dublin_core(names: tuple[str, str], separator: str, tmp_path: pathlib.Path) -> None:
+    rows = [(f"http://hdl/{video}", f"Film {video}", separator.join(labels)) for video, labels in MADE.items()]
+    path = write(tmp_path / "t.csv", [(names[0], "dc.title", names[1]), *rows])
+    assert read(path) == {f"http://hdl/{video}": labels for video, labels in SORTED.items()}
+
+
+@pytest.mark.parametrize("other", ["Evidence ID", "material_id", "assetRecordId"])
+def test_titles_beside_ids_are_asked_about(other: str, tmp_path: pathlib.Path) -> None:
+    rows = [(f"E{7 * n}", f"Film {video}", ";".join(labels)) for n, (video, labels) in enumerate(MADE.items())]
+    path = write(tmp_path / "t.csv", [(other, "Title", "Categories"), *rows])
+    with pytest.raises(UsageError, match=rf'"Title" may name the videos, or "{other}"'):
+        read(path)
+    assert read(path, columns=("id=Title",))["Film v00"] == SORTED["v00"]
+    assert read(path, columns=(f"id={other}",))["E0"] == SORTED["v00"]
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ("owner_id", "Film {}"),
+        ("annotator_id", "Film {}"),
+        ("site_id", "Film {}"),
+        ("task_id", "Film {}"),
+        ("notes", "Film {}"),
+        ("material_id", "{}.mp4"),
+    ],
+)
+def test_titles_beside_other_columns_are_ids(other: str, name: str, tmp_path: pathlib.Path) -> None:
+    rows = [(f"E{7 * n}", name.format(v), ";".join(labels)) for n, (v, labels) in enumerate(MADE.items())]
+    found = read(write(tmp_path / "t.csv", [(other, "name", "tags"), *rows]))
+    assert found == {name.format(video): labels for video, labels in SORTED.items()}
+
+
+def test_titles_beside_a_number_of_the_row_are_ids(tmp_path: pathlib.Path) -> None:
+    rows = [(n, f"Film {video}", ";".join(labels)) for n, (video, labels) in enumerate(MADE.items())]
+    found = read(write(tmp_path / "t.csv", [("row_id", "title", "tags"), *rows]))
+    assert found == {f"Film {video}": labels for video, labels in SORTED.items()}
+
+
+def test_files_in_a_column_of_names_are_paths(tmp_path: pathlib.Path) -> None:
+    rows = [(f"P-{n}", f"{video}.npy", ";".join(labels)) for n, (video, labels) in enumerate(MADE.items())]
+    path = write(tmp_path / "t.csv", [("Issue key", "Name", "Labels"), *rows])
+    assert read(path)["P-0"] == SORTED["v00"]
+
+
+def test_videos_of_youtube_without_tags_have_no_labels(tmp_path: pathlib.Path) -> None:
+    made = truth(SHORT, fewest=0)
+    items = [
+        {"id": video, "snippet": {"title": f"T {video}", **({"tags": labels} if labels else {})}}
+        for video, labels in made.items()
+    ]
+    path = write_json(tmp_path / "t.json", {"kind": "youtube#videoListResponse", "items": items})
+    assert read(path) == {video: sorted(labels) for video, labels in made.items()}
+
+
+def test_criteria_that_are_met_are_classes(tmp_path: pathlib.Path) -> None:
+    rows = [(video, *("met" if name in labels else "not met" for name in SHORT)) for video, labels in MADE.items()]
+    assert read(write(tmp_path / "t.csv", [("video", *SHORT), *rows])) == SORTED
