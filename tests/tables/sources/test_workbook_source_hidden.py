@@ -10,14 +10,13 @@ from table_files import SHORT, read, truth
 
 from yt8m.tables.understood import TableFlags, understand
 
-openpyxl = pytest.importorskip("openpyxl")
 MADE = truth(SHORT)
 SORTED = {video: sorted(labels) for video, labels in MADE.items()}
 
 
 def workbook(hidden_rows: tuple[int, ...] = (), **states: str) -> Any:
     """A workbook with the sheet `may` and a list of the classes; `states` are those of its sheets."""
-    book = openpyxl.Workbook()
+    book = pytest.importorskip("openpyxl").Workbook()
     sheet = book.active
     sheet.title = "may"
     sheet.append(["id", "labels"])

@@ -176,8 +176,8 @@ def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) 
 # Numbers that a spreadsheet rounded, and values as Python and MongoDB print them.
 _ROUNDED = re.compile(r"\d[.,]\d+E\+(?:09|[1-9]\d)")
 _PRINTED = re.compile(r"b'.*'|b\".*\"|(?:ObjectId|UUID)\(.*\)")
-_MAY_BE_GARBLED = r"E\+|^b['\"]|^(?:ObjectId|UUID)"
-_MAY_BE_GARBLED_TEXT = re.compile(_MAY_BE_GARBLED, re.MULTILINE)
+_SIGNS_OF_GARBLED = (b"E+", b"b'", b'b"', b"ObjectId(", b"UUID(")
+_USUAL_BYTES = bytes([*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\v\f\r"])
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -196,11 +196,9 @@ def refuse_garbled_ids(path: str, name: str, ids: Iterable[Any]) -> None:
 
 
 def may_be_garbled(ids: Sequence[Any]) -> bool:
-    """Whether some of many ids may be garbled, as a quick look says."""
-    if isinstance(ids, TextColumn):
-        return ids.matches(_MAY_BE_GARBLED) or not ids.is_printable()
-    text = "\n".join(map(str, ids))
-    return _MAY_BE_GARBLED_TEXT.search(text) is not None or not text.replace("\n", "").isprintable()
+    """Whether some of many ids may be garbled, as a quick look at all of their bytes says."""
+    text = ids.raw() if isinstance(ids, TextColumn) else "".join(map(str, ids)).encode(errors="surrogatepass")
+    return any(sign in text for sign in _SIGNS_OF_GARBLED) or text.translate(None, _USUAL_BYTES) != b""
 
 
 def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:

@@ -43,17 +43,12 @@ class TextColumn(Sequence[str]):
 
         return bool(pyarrow.compute.any(pyarrow.compute.equal(self._column, text)).as_py())
 
-    def matches(self, pattern: str) -> bool:
-        """Whether a regular expression matches a part of a text."""
-        import pyarrow.compute
-
-        return bool(pyarrow.compute.any(pyarrow.compute.match_substring_regex(self._column, pattern)).as_py())
-
-    def is_printable(self) -> bool:
-        """Whether all texts have signs alone that can be printed."""
-        import pyarrow.compute
-
-        return bool(pyarrow.compute.all(pyarrow.compute.utf8_is_printable(self._column)).as_py())
+    def raw(self) -> bytes:
+        """The texts in UTF-8, one directly after another."""
+        _, offsets, data = self._column.buffers()
+        kind = np.int64 if str(self._column.type).startswith("large") else np.int32
+        bounds = np.frombuffer(offsets, kind)[self._column.offset : self._column.offset + len(self) + 1]
+        return bytes(data[int(bounds[0]) : int(bounds[-1])]) if len(self) and data is not None else b""
 
     def encoded(self) -> list[bytes]:
         """The texts in UTF-8."""
