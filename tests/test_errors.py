@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from yt8m.errors import first_line, suggestion
+from yt8m.errors import RunError, UsageError, first_line, suggestion
 
 _WITHIN = "Error in user-defined function passed to MapDataset:7 transformation with iterator: Iterator::Root: "
 
@@ -31,3 +32,19 @@ def test_nothing_said() -> None:
 )
 def test_one_letter_is_suggested_only_for_itself(word: str, expected: str) -> None:
     assert suggestion(word, ["u", "van"]) == expected
+
+
+@pytest.mark.parametrize("kind", [UsageError, RunError])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.int64(3), "3"),
+        ([np.float32(0.5), np.float64("nan")], "[0.5, nan]"),
+        ({np.str_("a (b)"): np.bool_(True)}, "{'a (b)': True}"),
+        (np.bytes_(b"a"), "b'a'"),
+        ("np.int64(3)", "'np.int64(3)'"),
+        (["np.int64(3)"], "['np.int64(3)']"),
+    ],
+)
+def test_values_of_numpy_are_shown_as_those_of_python(kind: type[Exception], value: object, text: str) -> None:
+    assert str(kind(f"y[0] is {value!r}: no")) == f"y[0] is {text}: no"

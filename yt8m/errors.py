@@ -7,6 +7,20 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+# The type around a number or text of NumPy in its repr: `np.int64(3)`, `np.True_`. In quotes it is a text of the user.
+_NUMPY_REPR = re.compile(
+    r"""(?<!['"\w.])np\.(?:(True|False)_|(?:u?int|float|str_|bytes_)\w*\(('[^']*'|"[^"]*"|b'[^']*'|[^()'"]*)\))"""
+)
+
+
+def without_numpy(text: str) -> str:
+    """The text of a message in which values of NumPy are shown as Python shows its own: 3, not np.int64(3)."""
+    return _NUMPY_REPR.sub(lambda match: match[1] or match[2], text) if "np." in text else text
+
+
+def _shown_texts(texts: Iterable[object]) -> Iterator[object]:
+    return (without_numpy(text) if isinstance(text, str) else text for text in texts)
+
 
 class UsageError(Exception):
     """The user asked for something impossible. The command ends with exit status 2, if possible before it writes files.
@@ -16,11 +30,17 @@ class UsageError(Exception):
 
     exit_code = 2
 
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*_shown_texts(texts))
+
 
 class RunError(Exception):
     """The work failed while it ran (damaged data, no checkpoint, full disk). The command ends with exit status 1."""
 
     exit_code = 1
+
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*_shown_texts(texts))
 
 
 class DamagedFileError(RunError, ValueError):

@@ -159,6 +159,14 @@ def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
     assert (by_gap.figures.step, by_gap.figures.values) == (5, {"GAP": rows[0][1], "loss": 3.0})
     assert by_gap.step == 12
     assert by_loss.figures.values["loss"] == min(2.0, report["loss"])
+    # If the run means its best checkpoint, the figures are those of its weights, whatever the table is sorted by.
+    saved = json.loads((validated / "config.json").read_text())
+    saved["config"]["checkpoint"] = "best"
+    (validated / "config.json").write_text(json.dumps(saved))
+    of_meant = [run_list.find_runs([str(validated)], by)[0].figures for by in ("gap", "loss", "age")]
+    assert [(figures.step, figures.values["GAP"]) for figures in of_meant] == [(12, report["gap"])] * 3
+    saved["config"]["checkpoint"] = "last"
+    (validated / "config.json").write_text(json.dumps(saved))
     # If the data have changed since the first of these validations, it no longer counts, although it is the higher one.
     told = {"begun": None, "metric": "GAP", "data": None, "first_compared": 1, "epochs": [0, 0]}
     history = told | {"validations": [{"step": step, "GAP": gap, "loss": loss} for step, gap, loss in rows]}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.errors import without_numpy
 from yt8m.python_api.data_errors import DataError, refusing_arguments
 from yt8m.tables.cells import label_lists, separators
 from yt8m.tables.cells.label_forms import find_form
@@ -132,7 +133,7 @@ def is_missing(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """A value for a message, not too long."""
-    text = repr(value)
+    text = without_numpy(repr(value))
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 

@@ -22,6 +22,7 @@ from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details, wh
 from yt8m.options import option, shown
 from yt8m.reports.measures import UNDEFINED
 from yt8m.runner import checkpoints, metric_files
+from yt8m.runs import best_checkpoint
 from yt8m.runs.opened_run import RunFiles
 from yt8m.terminal import print_table, printable
 
@@ -60,8 +61,8 @@ class ListedRun:
       why: the reason for the state, in words; empty if there is nothing to say.
       written: when a file of the run was last written, in seconds since 1970; 0 if it is not known.
       step: its last training step; None if it is not known.
-      figures: the best evaluation by the metric that the table is sorted by (else by GAP), or else the last training
-        batch; None if there is neither.
+      figures: the best evaluation by the metric that the table is sorted by (else by GAP), of the checkpoint in best/
+        alone if the run means that one; or else the last training batch; None if there is neither.
       model: name of the model; empty if the config cannot be read.
       options: {path of the option: value} of the config.
       differing: {flag: value} of the options that differ between the runs of the table.
@@ -238,6 +239,7 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
     evaluations = [Figures(EVALUATION, line["step"], _metric_values(line)) for line in validation_lines]
     evaluations += _figures_in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _figures_of_report)
     evaluations += _figures_in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _figures_of_best)
+    evaluations = _of_meant_weights(run.folder, files, evaluations)
     if evaluations:
         # Of evaluations with the same value of the metric, the one with the most metrics is taken.
         run.figures = min(
@@ -245,6 +247,16 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
         )
     elif training_lines:
         run.figures = Figures(TRAINING, training_lines[-1]["step"], _metric_values(training_lines[-1]))
+
+
+def _of_meant_weights(folder: str, files: RunFiles, evaluations: list[Figures]) -> list[Figures]:
+    """The evaluations of the best checkpoint, if the run means it by another figure or by a choice; else all."""
+    if files.saved is None or files.saved.config.checkpoint != "best":
+        return evaluations
+    best = storage.join(folder, BEST_FOLDER)
+    steps = checkpoints.steps_in(best)
+    meant = best_checkpoint.best_step(best, list(steps)) if steps else None
+    return [figures for figures in evaluations if figures.step == meant] or evaluations
 
 
 def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:
