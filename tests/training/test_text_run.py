@@ -20,9 +20,11 @@ import tiny_networks
 import yt8m
 from yt8m import extractors
 from yt8m.command_line import cli
+from yt8m.config.data_config import DataConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, TextClassifier, text_classifier
-from yt8m.records import shards
+from yt8m.records import shards, vocabulary
 from yt8m.training import text_run
 
 CLASSES = "name,prompt\ndisc,\nsquare,a red square\nsquare,a square thing\nstripes,moving stripes\n"
@@ -335,3 +337,26 @@ def test_prompts_of_one_name_belong_together(tmp_path: pathlib.Path) -> None:
     assert list(prompts.values()) == TEXTS
     with pytest.raises(UsageError, match="there is no such file"):
         text_run.read_prompts(f"{tmp_path}/other.csv", "{}")
+
+
+@pytest.mark.heavy
+def test_in_a_run_of_one_class_a_video_the_scores_add_up_to_1_over_all_classes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    data = DataConfig(feature_names=("x",), feature_sizes=(3,), num_classes=2, one_class=True)
+    values = dict(zip(text_run._VARIABLES, (weights[:, :2], np.zeros(2, np.float32)), strict=True))
+    config = TrainConfig(train_dir=f"{tmp_path}/one", data=data, model=ModelConfig(model="LogisticModel"))
+    text_run.write_run(config, values, 1, vocabulary.of_names(["a", "b"]), "made")
+    new = TextClassifier(weights[:, 2:], np.zeros(2, np.float32), has_bias=True)
+    monkeypatch.setattr(text_run, "_make_classifier", lambda *_: new)
+    (tmp_path / "more.csv").write_text("name\nc\nd\n")
+    words = [f"--model={tmp_path}/one", f"--from_text={tmp_path}/more.csv", f"--out={tmp_path}/more"]
+    assert cli.main(["add-classes", *words]) == 0
+    assert "add up to 1, over all classes now" in capsys.readouterr().out
+    videos = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    with yt8m.load(f"{tmp_path}/one") as old, yt8m.load(f"{tmp_path}/more") as grown:
+        former, scores = (model.predict_proba(videos) for model in (old, grown))
+    np.testing.assert_allclose(scores.sum(1), 1, rtol=1e-6)
+    kept = scores[:, :2] / scores[:, :2].sum(1, keepdims=True)
+    np.testing.assert_allclose(kept, former, rtol=1e-5)

@@ -168,6 +168,11 @@ def _grow(model: str, classes: str, template: str, out: str, trust_code: bool) -
     config = TrainConfig(train_dir=out, data=data, model=old.config.model)
     write_run(config, values, step, names, f"made from {model}, with {len(prompts)} classes added by texts")
     print(f"{out}: {len(names) - len(prompts)} classes of {model}, {len(prompts)} new classes by their texts")
+    if data.one_class:
+        print(
+            f"each video has one class, as in {model}: its scores add up to 1, over all classes now, so those of "
+            "former classes are lower where a new one fits"
+        )
     return 0
 
 
