@@ -75,3 +75,29 @@ def test_each_figure_of_a_run_has_a_column() -> None:
 def test_no_rows_keep_their_columns() -> None:
     assert ResultRows("issues", [], ["rank", "video"]).to_frame().columns.tolist() == ["rank", "video"]
     assert ResultRows("issues", [{"a": 1}], ["rank", "video"]).to_frame().columns.tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("classes_", "model.names"),
+        ("train", "yt8m.Classifier"),
+        ("val", "model.evaluate"),
+        ("export", "yt8m.export_model"),
+        ("to", "CUDA_VISIBLE_DEVICES"),
+        ("nonsense", "has no attribute 'nonsense'"),
+    ],
+)
+def test_methods_of_other_packages_are_answered(name: str, hint: str) -> None:
+    with yt8m.load(golden("run_format_1")) as model:
+        with pytest.raises(AttributeError, match=hint):
+            getattr(model, name)
+        assert not hasattr(model, name)
+
+
+@pytest.mark.heavy
+def test_features_without_a_name_are_said_once(tmp_path: pathlib.Path) -> None:
+    X = np.eye(8, dtype=np.float32)
+    yt8m.Classifier("LogisticModel", options={"max_steps": 1}).fit(X, [["a"], ["b"]] * 4).save(tmp_path / "run")
+    with yt8m.load(tmp_path / "run") as model:
+        assert repr(model).startswith("<model class LogisticModel, step 1, classes 2, video features 8, from ")

@@ -44,6 +44,17 @@ from yt8m.types import Closing
 
 _RESAMPLES = 200  # sets of videos that are drawn for intervals
 
+# {what a model of another package has: what it is here}
+_OTHER_NAMES = {
+    **dict.fromkeys(("classes", "classes_", "class_names", "labels"), "model.names are the names of the classes"),
+    **dict.fromkeys(("fit", "train"), "yt8m.Classifier().fit(X, y) trains on arrays, yt8m.fit(data=...) on records"),
+    **dict.fromkeys(("val", "score", "eval", "test"), "model.evaluate(X, y) gives the figures"),
+    **dict.fromkeys(("save", "export"), "yt8m.export_model(path, out=...) writes the model as a file"),
+    **dict.fromkeys(("to", "cuda", "cpu"), "a GPU is used if TensorFlow sees one, and CUDA_VISIBLE_DEVICES says which"),
+    "transform": "model.embeddings(X) gives the last hidden layer",
+    "decision_function": "model.predict_proba(X) gives the scores",
+}
+
 
 class Model(Closing):
     """A trained model that is ready to predict, from `load`. Several threads may use it at the same time.
@@ -139,6 +150,10 @@ class Model(Closing):
                 "writes those of a run, on data with labels; `predict` needs none."
             )
         return [[self.vocabulary.name(index) for index, _ in tags(row, tagger)] for row in self.predict_proba(data)]
+
+    def __getattr__(self, name: str) -> Any:
+        hint = f"; {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     @property
     def names(self) -> list[str]:
@@ -408,7 +423,9 @@ class Model(Closing):
 
     def _facts(self) -> dict[str, Any]:
         scorer = self._scorer
-        features = " and ".join(f"{name} of {size}" for name, size in scorer.takes.format.sizes().items())
+        sizes = scorer.takes.format.sizes()
+        is_plain = list(sizes) == ["features"]  # "features of 20" would say the same word twice
+        features = " and ".join(f"{size}" if is_plain else f"{name} of {size}" for name, size in sizes.items())
         facts = {"class": scorer.model or "unknown", "step": scorer.step, "classes": self.num_classes}
         return {**facts, f"{scorer.takes.format.level} features": features}
 

@@ -22,7 +22,6 @@ from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details, wh
 from yt8m.options import option, shown
 from yt8m.reports.measures import UNDEFINED
 from yt8m.runner import checkpoints, metric_files
-from yt8m.runs import best_checkpoint
 from yt8m.runs.opened_run import RunFiles
 from yt8m.terminal import print_table, printable
 
@@ -232,31 +231,20 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
     Validations that later ones are not compared with (`RunFiles.forgotten`) are left out: their data were others, which
     may have been easier.
     """
-    training_lines = files.training_lines
-    if training_lines and run.state not in (FINISHED, FAILED):
-        run.step = max(training_lines[-1]["step"], run.step or 0)
+    if files.training_lines and run.state not in (FINISHED, FAILED):
+        run.step = max(files.training_lines[-1]["step"], run.step or 0)
     validation_lines = [line for line in files.validation_lines if line["step"] not in files.forgotten]
     evaluations = [Figures(EVALUATION, line["step"], _metric_values(line)) for line in validation_lines]
     evaluations += _figures_in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _figures_of_report)
     evaluations += _figures_in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _figures_of_best)
-    evaluations = _of_meant_weights(run.folder, files, evaluations)
+    evaluations = [figures for figures in evaluations if figures.step == files.kept_step] or evaluations
     if evaluations:
         # Of evaluations with the same value of the metric, the one with the most metrics is taken.
         run.figures = min(
             evaluations, key=lambda figures: (*_rank(figures.values.get(metric), metric), -len(figures.values))
         )
-    elif training_lines:
-        run.figures = Figures(TRAINING, training_lines[-1]["step"], _metric_values(training_lines[-1]))
-
-
-def _of_meant_weights(folder: str, files: RunFiles, evaluations: list[Figures]) -> list[Figures]:
-    """The evaluations of the best checkpoint, if the run means it by another figure or by a choice; else all."""
-    if files.saved is None or files.saved.config.checkpoint != "best":
-        return evaluations
-    best = storage.join(folder, BEST_FOLDER)
-    steps = checkpoints.steps_in(best)
-    meant = best_checkpoint.best_step(best, list(steps)) if steps else None
-    return [figures for figures in evaluations if figures.step == meant] or evaluations
+    elif files.training_lines:
+        run.figures = Figures(TRAINING, files.training_lines[-1]["step"], _metric_values(files.training_lines[-1]))
 
 
 def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:

@@ -60,6 +60,13 @@ def best_step(folder: str, steps: Sequence[int]) -> int:
     return next((step for step in steps if step == step_in_note), steps[0] if steps else -1)
 
 
+def kept_step(train_dir: str) -> int | None:
+    """The step of the best checkpoint of a run; None if none is kept."""
+    folder = storage.join(train_dir, BEST_FOLDER)
+    steps = list(checkpoints.steps_in(folder))
+    return best_step(folder, steps) if steps else None
+
+
 def _number_in_note(folder: str, key: str) -> float:
     """The number under `key` in the note of best/; -1 if there is none, or the note cannot be read."""
     try:

@@ -309,6 +309,12 @@ class RunFiles:
         return run_dir.read(self.folder)
 
     @cached_property
+    def kept_step(self) -> int | None:
+        """The step of the best checkpoint, if the run means that one; else None."""
+        means_best = self.saved is not None and self.saved.config.checkpoint == "best"
+        return best_checkpoint.kept_step(self.folder) if means_best else None
+
+    @cached_property
     def lines(self) -> Lines:
         """The lines of metrics.jsonl, without a last line that a killed process left incomplete."""
         return list(metric_files.rows(self.folder)) if metric_files.METRICS in self.names else []

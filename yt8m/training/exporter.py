@@ -72,6 +72,5 @@ class Exporter:
 
 def meant_step(config: TrainConfig, newest: int) -> int:
     """The step of the checkpoint that the run means: of its best one, or of the newest, which is given."""
-    best = storage.join(config.train_dir, run_dir.BEST_FOLDER)
-    steps = checkpoints.steps_in(best) if config.checkpoint == "best" else ()
-    return best_checkpoint.best_step(best, list(steps)) if steps else newest
+    kept = best_checkpoint.kept_step(config.train_dir) if config.checkpoint == "best" else None
+    return newest if kept is None else kept
