@@ -97,7 +97,7 @@ def test_methods_of_other_packages_are_answered(name: str, hint: str) -> None:
 
 @pytest.mark.heavy
 def test_features_without_a_name_are_said_once(tmp_path: pathlib.Path) -> None:
-    X = np.eye(8, dtype=np.float32)
-    yt8m.Classifier("LogisticModel", options={"max_steps": 1}).fit(X, [["a"], ["b"]] * 4).save(tmp_path / "run")
+    videos = np.eye(8, dtype=np.float32)
+    yt8m.Classifier("LogisticModel", options={"max_steps": 1}).fit(videos, [["a"], ["b"]] * 4).save(tmp_path / "run")
     with yt8m.load(tmp_path / "run") as model:
         assert repr(model).startswith("<model class LogisticModel, step 1, classes 2, video features 8, from ")
