@@ -72,5 +72,5 @@ class Exporter:
 
 def meant_step(config: TrainConfig, newest: int) -> int:
     """The step of the checkpoint that the run means: of its best one, or of the newest, which is given."""
-    kept = best_checkpoint.kept_step(config.train_dir) if config.checkpoint == "best" else None
-    return newest if kept is None else kept
+    best = best_checkpoint.kept_step(config.train_dir) if config.checkpoint == "best" else None
+    return newest if best is None else best
