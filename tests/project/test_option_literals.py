@@ -25,7 +25,6 @@ EXCEPTIONS = {
         "yt8m/command_line/run_words.py",
         "train_data_pattern,start_new_model,max_steps,export_model_steps,log_device_placement",
     ): "flags of the published train.py, which does not change",
-    ("yt8m/python_api/loaded_model.py", "data,labels"): "arguments of `evaluate`, whose rows are compared",
     ("yt8m/records/batches.py", "batch_size,max_frames,shuffle_buffer"): "arguments of a class below the options",
     (
         "yt8m/records/data_format.py",

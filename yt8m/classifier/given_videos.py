@@ -115,7 +115,7 @@ def refuse_other_rows(X: Any, *others: tuple[str, Any], name: str = "X") -> None
     """Refuses tables whose index is not that of X: their rows would be taken for those of other videos."""
     _refuse_other_orders(X)
     for other, values in others:
-        if difference := index_difference(X, values, (name, other)):
+        if difference := index_difference(X, values, name=name, other=other):
             raise DataError(difference)
         refuse_masked(values, other)
 

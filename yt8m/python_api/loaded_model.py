@@ -257,7 +257,7 @@ class Model(Closing):
         """The data as batches with labels, if they are arrays; else as they are."""
         arrays = self._scorer.takes.by_name(data)
         if isinstance(arrays, Mapping):
-            if difference := index_difference(data, labels, ("data", "labels")):
+            if difference := index_difference(data, labels, name="data", other="labels"):
                 raise UsageError(difference)
             if labels is None:
                 raise UsageError("arrays have no labels: give the labels of the videos too, evaluate(data, labels).")

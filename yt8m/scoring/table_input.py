@@ -37,7 +37,7 @@ def index_of(values: Any) -> Any:
     if isinstance(values, Mapping) and not hasattr(values, "toarray"):
         tables = [(f"X[{name!r}]", each) for name, each in values.items() if index_of(each) is not None]
         for name, each in tables[1:]:
-            if difference := index_difference(tables[0][1], each, (tables[0][0], name)):
+            if difference := index_difference(tables[0][1], each, name=tables[0][0], other=name):
                 raise UsageError(difference)
         return index_of(tables[0][1]) if tables else None
     index = getattr(values, "index", None)
@@ -52,16 +52,15 @@ def ids_of(values: Any) -> list[str] | None:
     return list(map(str, index.tolist()))
 
 
-def index_difference(videos: Any, others: Any, names: tuple[str, str]) -> str:
+def index_difference(videos: Any, others: Any, *, name: str, other: str) -> str:
     """How the rows of two tables differ that are to belong together; empty if they do not, or if one has no index."""
     first, second = index_of(videos), index_of(others)
     if first is None or second is None or len(first) != len(second) or first.equals(second):
         return ""
     row = next((row for row, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1]), 0)
-    labels, table = names
     return (
-        f"the indices of {labels} and {table} differ: row {row} is {first[row]!r} in {labels} and {second[row]!r} in "
-        f"{table}. Give {table}.loc[{labels}.index] if rows with the same index belong together, or {table}.to_numpy() "
+        f"the indices of {name} and {other} differ: row {row} is {first[row]!r} in {name} and {second[row]!r} in "
+        f"{other}. Give {other}.loc[{name}.index] if rows with the same index belong together, or {other}.to_numpy() "
         "if they are in the same order."
     )
 
