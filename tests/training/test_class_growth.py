@@ -54,7 +54,7 @@ def test_classes_are_added_and_compared(tmp_path: pathlib.Path, capfd: pytest.Ca
     said = capfd.readouterr()
     assert "classes of" in said.err
     assert "7 kept (1 renamed), 2 new, 1 gone" in said.err
-    assert "7 classes of both models: mAP" in said.out
+    assert "7 classes of both models: full mAP" in said.out
     figures = json.loads((tmp_path / "new/added_classes.json").read_text())
     assert figures["before"] == figures["after"]  # the classes that were there before do not learn
     labels, scores = labels_and_scores(tmp_path)

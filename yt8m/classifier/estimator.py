@@ -225,8 +225,8 @@ class Classifier:
           sample_weight: [videos], how much each video counts; None for equal weights.
 
         Returns:
-          mAP, the mean over the classes that have a label of their average precision. If the videos of the training
-          had one class each: the share of videos whose best class is right.
+          Full mAP, the mean over the classes that have a label of their average precision, of all scores. If the
+          videos of the training had one class each: the share of videos whose best class is right.
 
         Raises:
           ValueError: the classifier is not trained, or X or y do not fit it.

@@ -49,3 +49,5 @@ class ModelSearchConfig(Checked, shapes="nothing"):
     # What is known of the chosen one: the figures that may be quoted, and the videos that they are of.
     is_refitted: bool = option(False, "trained on the split validate too", is_flag=False, is_compared=False)
     quoted: Mapping[str, Any] = option({}, "figures of the choice", is_flag=False, is_compared=False)
+    # {step, promised, reached} if the training on all videos was worse than promised: the weights are the candidate's.
+    undone_refit: Mapping[str, Any] = option({}, "training on all videos", is_flag=False, is_compared=False)

@@ -89,7 +89,9 @@ class TrainedModel:
         if self.weights.rpartition("/")[0].endswith(f"/{BEST_FOLDER}"):
             which += ", the best by validation"
         search, is_apart = self.run.config.search, bool(self.run.config.data.held_out)
-        if search.is_refitted:
+        if search.undone_refit.get("step") == self.step:
+            which += ", trained without the videos that chose it, since with them it was worse there"
+        elif search.is_refitted:
             which += ", trained on the split validate too"
         elif search.trials and not is_apart and not search.quoted.get("validation"):
             which += ", trained on the videos too that were held out to choose it"

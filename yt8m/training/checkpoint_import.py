@@ -306,13 +306,13 @@ def write_run(config: TrainConfig, values: Mapping[str, np.ndarray], step: int, 
       names: the vocabulary of the run; empty if it has none.
     """
     with replaced_folder(config.train_dir.rstrip("/")) as part:
-        _save_checkpoint(checkpoints.path_of(part, step), config, values, step)
+        save_checkpoint(checkpoints.path_of(part, step), config, values, step)
         checkpoints.write_state(part, step, keep=1)
         run_dir.write(part, config, names, is_own=True)
         run_dir.note_end(part, Ended(Status.FINISHED, step, origin))
 
 
-def _save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
+def save_checkpoint(path: str, config: TrainConfig, values: Mapping[str, np.ndarray], step: int) -> None:
     """Saves a checkpoint of the run's training graph, with the given weights and the initial state of the optimizer.
 
     Variables without a given value get the initial values of a training.

@@ -87,8 +87,9 @@ class Comparison(NamedTuple):
     """How well an old model and a new one, with added classes, find classes in the same videos.
 
     Attributes:
-      before: mean average precision (mAP) of the kept classes, by the scores of the old model; None if there are none.
-      added: mAP of the added classes, by the scores of the new model; None if there are none.
+      before: mean average precision of all scores (full mAP) of the kept classes, by the old model; None if there are
+        none.
+      added: full mAP of the added classes, by the scores of the new model; None if there are none.
     """
 
     videos: int
@@ -102,10 +103,10 @@ class Comparison(NamedTuple):
         """The comparison as text of several lines."""
         lines = [f"on {self.videos} videos of {pattern}:"]
         if self.before is not None and self.after is not None:
-            change = f"mAP {self.before:.4f} before, {self.after:.4f} after ({self.after - self.before:+.4f})"
+            change = f"full mAP {self.before:.4f} before, {self.after:.4f} after ({self.after - self.before:+.4f})"
             lines.append(f"  {self.kept_classes} classes of both models: {change}")
         if self.added is not None:
-            lines.append(f"  {self.added_classes} new classes: mAP {self.added:.4f}")
+            lines.append(f"  {self.added_classes} new classes: full mAP {self.added:.4f}")
         return "\n".join(lines)
 
 

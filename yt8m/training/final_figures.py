@@ -11,6 +11,9 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.eval_util import metrics
 from yt8m.runs.opened_run import RunFiles
 
+# The names that figures of the choice have in other places: `map` means the published mAP there.
+_NAMES_OF_CHOICE = {"map": "full_map", "map_error": "full_map_error"}
+
 
 def of_training(
     config: TrainConfig, outcome: runner.Outcome, meant: int, test: Mapping[str, Any] | None
@@ -33,7 +36,7 @@ def of_training(
         "meant": {"step": meant, "validation": _validation_of(config, files, meant) or None},
         "test": test,
         **{name: dict(rows[-1]) if rows else None for name, rows in lines.items()},
-        "choice": dict(config.search.quoted) or None,
+        "choice": {_NAMES_OF_CHOICE.get(name, name): value for name, value in config.search.quoted.items()} or None,
     }
 
 

@@ -112,12 +112,22 @@ def train(
         try:
             callbacks = runner.CallbackConfig(config.callbacks, options=_callback_options(config, exporter, validator))
             outcome = runner.build(settings, workload.inputter, workload.modeler, callbacks).run()
+            config = _checked_choice(config, outcome, exporter)
             _finish_training(config, outcome, exporter)
         except Exception as error:
             run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
             raise
         run_dir.note_end(config.train_dir, Ended(outcome.status, outcome.global_step, outcome.message))
     return config, outcome
+
+
+def _checked_choice(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> TrainConfig:
+    """The config after the comparison of a choice that was trained on all videos with what the candidate promised."""
+    if outcome.status is not runner.Status.FINISHED or not search_outcome.is_trained_on_all(config):
+        return config
+    from yt8m.training.search import refit  # few trainings search
+
+    return refit.checked(config, outcome.global_step, exporter if config.checkpoints.export_model_steps else None)
 
 
 def _refuse_unknown_bytes(data: OpenedData, folders: Iterable[str]) -> None:

@@ -231,7 +231,7 @@ class _Search:
             row["alone"] = trial_figures.row_of(fold_scores[0], self._held_out.labels, self._held_out.keys)
         self._rows.add(key, row)
         self._scores[key] = scores, compared.labels
-        logging.info("%s: mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
+        logging.info("%s: full mAP %.4f, GAP %.4f (%.1f s)", key, row["map"], row["gap"], row["seconds"])
 
     def _write_thresholds(self, chosen: Mapping[str, Any]) -> None:
         """Writes the thresholds with the best F1 of the chosen candidate on the videos that it had not seen.

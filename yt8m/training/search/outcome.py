@@ -19,6 +19,7 @@ from yt8m.training import splits, validation_interval
 from yt8m.training.search import plan, trial_figures
 from yt8m.training.search.candidates import Candidate
 from yt8m.training.search.plan import Plan
+from yt8m.training.search.trial_figures import FULL_MAP
 
 # By which checkpoints are compared: as the candidates were, but for the share of the other figure.
 _BEST_METRIC, _BEST_METRIC_OF_CELLS = "mAP", "GAP"
@@ -66,6 +67,12 @@ def may_refit(config: TrainConfig, videos: int) -> bool:
     if config.data.segment_labels:
         return False
     return config.search.refit and videos < REFIT_BELOW and not config.validation.eval_data_pattern
+
+
+def is_trained_on_all(config: TrainConfig) -> bool:
+    """Whether the chosen candidate was trained on the videos too on which it was chosen."""
+    is_apart = config.data.held_out or config.validation.eval_data_pattern or config.data.segment_labels
+    return bool(config.search.trials) and not is_apart
 
 
 def noun(config: TrainConfig) -> str:
@@ -365,14 +372,26 @@ def origin_lines(config: TrainConfig) -> Iterator[str]:
         yield f"{origin['option']} {_shown(origin['value'])}: {origin['reason']}{now}"
 
 
+def of_undone_refit(config: TrainConfig) -> str:
+    """Why the run has the weights of the candidate, and not those of the training on all videos."""
+    note = config.search.undone_refit
+    return (
+        f"trained on all videos, the model reached {FULL_MAP} {note['reached']:.4f} on those that chose it; the "
+        f"candidate, which had not seen them, {note['promised']:.4f}. So that training went wrong, and the run has the "
+        "candidate's weights"
+    )
+
+
 def lines(config: TrainConfig) -> Iterator[str]:
     """The lines about a choice that a training prints at its end: what was set and why, and the candidates."""
     search = config.search
     yield from origin_lines(config)
-    if search.quoted.get("training_videos") and not search.quoted["validation"] and not config.data.held_out:
+    if search.undone_refit:
+        yield of_undone_refit(config)
+    elif search.quoted.get("training_videos") and not search.quoted["validation"] and not config.data.held_out:
         count = search.quoted["training_videos"]
         yield f"trained on all {count} {noun(config)}: those that were held out for the choice are among them"
-    yield f"{'mAP':>8} {'':>9} {'GAP':>7} {'Hit@1':>7} {'s':>6}  candidate"
+    yield f"{FULL_MAP:>8} {'':>9} {'GAP':>7} {'Hit@1':>7} {'s':>6}  candidate"
     for row in search.trials:
         mark = "  <- chosen" if row["is_chosen"] else ""
         yield (

@@ -12,6 +12,7 @@ from yt8m.scoring import EvaluationSettings, evaluation
 from yt8m.scoring.evaluation_results import report_json
 from yt8m.training import splits
 from yt8m.training.search import outcome
+from yt8m.training.search.trial_figures import FULL_MAP
 
 _SHOWN = ("mAP", "GAP", "Hit@1")
 
@@ -40,7 +41,7 @@ def line(config: TrainConfig, test: Mapping[str, Any] | None) -> str:
         where = f"in {quoted['folds']} folds, each scored by a model that had not seen it"
     chance = f" (random scores: {quoted['chance']:.4f})" if quoted.get("chance") else ""
     return (
-        f"mAP {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}{chance}, GAP {quoted['gap']:.4f} ± "
+        f"{FULL_MAP} {quoted['map']:.4f} ± {1.96 * quoted['map_error']:.4f}{chance}, GAP {quoted['gap']:.4f} ± "
         f"{1.96 * quoted['gap_error']:.4f}, Hit@1 {quoted['hit_at_one']:.4f}: chosen on these {quoted['videos']} "
         f"{outcome.noun(config)} ({where}), one half by the other; for a figure of new videos make a split test "
         f"(make-records --splits){_of_best(config)}"

@@ -1,4 +1,4 @@
-"""The figures by which candidates are compared: mAP, GAP and Hit@1, of all videos, of two halves, and of resamples."""
+"""The figures of candidates: full mAP, GAP and Hit@1, of all videos, of two halves, and of resamples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TOP_K, _RESAMPLES = 20, 40
+# The published mAP, which an evaluation and the log show, ranks a class only in videos among whose best scores it is.
+FULL_MAP = "full mAP"
 # Candidates are compared by mAP plus this share of GAP. mAP is what a user of rare classes sees; GAP also asks that the
 # scores of different classes can be compared, which a strong penalty costs.
 _WEIGHT_OF_GAP = 0.2
@@ -78,7 +80,7 @@ def row_of(scores: NDArray[np.float32], labels: NDArray[np.bool_], keys: NDArray
       keys: uint64 [N], hashes of the ids, by which the videos are divided into halves.
     """
     ranked, generator = Ranked(scores, labels), np.random.default_rng(0)
-    size, half = len(labels), (np.argsort(np.argsort(keys, kind="stable")) % 2).astype(np.float64)
+    size, half = len(labels), _first_half(keys)
     draws = (np.bincount(generator.integers(size, size=size), minlength=size).astype(float) for _ in range(_RESAMPLES))
     resampled = np.array([ranked.figures(counts)[:2] for counts in draws])
     return {
@@ -86,8 +88,19 @@ def row_of(scores: NDArray[np.float32], labels: NDArray[np.bool_], keys: NDArray
         "map_error": float(resampled[:, 0].std()),
         "gap_error": float(resampled[:, 1].std()),
         "halves": [_as_row(ranked.figures(part)) for part in (half, 1 - half)],
-        "chance": round(sum(chance_map(labels[half == side]) for side in (0, 1)) / 2, 6),
+        "chance": chance_of(labels, keys),
     }
+
+
+def _first_half(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """[N], 1 for the videos of one half and 0 for those of the other."""
+    return (np.argsort(np.argsort(keys, kind="stable")) % 2).astype(np.float64)
+
+
+def chance_of(labels: NDArray[np.bool_], keys: NDArray[np.uint64]) -> float:
+    """The mean of what random scores reach on the two halves of the videos."""
+    half = _first_half(keys)
+    return round(sum(chance_map(labels[half == side]) for side in (0, 1)) / 2, 6)
 
 
 def chance_map(labels: NDArray[np.bool_]) -> float:

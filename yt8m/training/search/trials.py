@@ -65,6 +65,7 @@ class Family(NamedTuple):
       penalty, rate: placeholders, float32 scalars.
       initialize: the op that sets all variables.
       first_values: what is fed to `initialize` so that a session begins with the first weights once more.
+      variables: {name: variable} of the model, without those of the optimizer.
       scores: [B, C], the predictions of the model in evaluation.
       idle: open sessions that train nothing.
     """
@@ -75,6 +76,7 @@ class Family(NamedTuple):
     rate: Any
     initialize: Any
     first_values: dict[Any, NDArray[Any]]
+    variables: dict[str, Any]
     train: Any
     scores: Any
     idle: list[Any]
@@ -106,17 +108,44 @@ class Trainer:
           training: the videos of another fold to train on. All folds share the graph of a family, and so the mean and
             the deviation of its input; these are no labels, and have next to nothing of a single video.
         """
-        family, training = self._family(trial.candidate), self._training if training is None else training
+        family = self._family(trial.candidate)
         with self._session(family) as session:
-            session.run(family.initialize, family.first_values)
-            order = _Order(len(training), trial.batch_size, self._config.seed)
-            for step in range(trial.steps):
-                if self._should_stop():
-                    return None
-                rate = trial.candidate.rate * 0.5 * (1 + math.cos(math.pi * step / trial.steps))
-                feeds = self._feeds(family, training.take(order.next_rows()))
-                session.run(family.train, {**feeds, family.penalty: trial.candidate.penalty, family.rate: rate})
+            is_trained = self._train(session, family, trial, self._training if training is None else training)
+            return self._score(session, family, videos) if is_trained else None
+
+    def weights(self, trial: CandidateTrial) -> dict[str, NDArray[Any]]:
+        """Trains a candidate that nothing stops; returns {name of a variable of the model: value}."""
+        family = self._family(trial.candidate)
+        with self._session(family) as session:
+            self._train(session, family, trial, self._training)
+            values: dict[str, NDArray[Any]] = session.run(family.variables)
+            return values
+
+    def scores_with(
+        self, candidate: Candidate, value: Callable[[str], NDArray[Any]], videos: VideosInMemory
+    ) -> NDArray[np.float32]:
+        """Scores `videos` with weights from elsewhere: float32 [N, C].
+
+        Args:
+          value: returns the value of a variable by its name.
+        """
+        family = self._family(candidate)
+        with self._session(family) as session:
+            weights = {variable.initializer.inputs[1]: value(name) for name, variable in family.variables.items()}
+            session.run(family.initialize, {**family.first_values, **weights})
             return self._score(session, family, videos)
+
+    def _train(self, session: Any, family: Family, trial: CandidateTrial, training: VideosInMemory) -> bool:
+        """Trains from the first weights; returns whether the training came to its end."""
+        session.run(family.initialize, family.first_values)
+        order = _Order(len(training), trial.batch_size, self._config.seed)
+        for step in range(trial.steps):
+            if self._should_stop():
+                return False
+            rate = trial.candidate.rate * 0.5 * (1 + math.cos(math.pi * step / trial.steps))
+            feeds = self._feeds(family, training.take(order.next_rows()))
+            session.run(family.train, {**feeds, family.penalty: trial.candidate.penalty, family.rate: rate})
+        return True
 
     @contextlib.contextmanager
     def _session(self, family: Family) -> Iterator[Any]:
@@ -172,6 +201,7 @@ class Trainer:
             towers = build_towers(
                 modeler, deployment, split_batch(batch, 1), mode="train", seed=config.seed, step=start
             )
+            of_model = {variable.op.name: variable for variable in tf.global_variables()}
             updater = create_optimizer(optimizer.optimizer, rate, optimizer.weight_decay)
             gradients = tower_gradients(towers, updater, optimizer)
             _, train = apply_gradients(gradients.combined, gradients.norms, updater, optimizer, step, towers.examples())
@@ -186,7 +216,8 @@ class Trainer:
             first_values = {
                 v.initializer.inputs[1]: value for v, value in zip(variables, session.run(variables), strict=True)
             }
-            return Family(graph, batch, modeler.penalty, rate, initialize, first_values, train, scores, [session])
+            handles = batch, modeler.penalty, rate, initialize, first_values, of_model, train, scores
+            return Family(graph, *handles, [session])
 
     def _fitted(self, candidate: Candidate) -> Statistics | None:
         """What the transform of the candidate takes from the training data, which is computed once."""
