@@ -98,7 +98,7 @@ def run(trained: Trained, tmp_path: pathlib.Path) -> Trained:
 
 @pytest.mark.heavy
 def test_weights_that_are_worse_than_promised_give_way_to_those_of_the_candidate(
-    run: Trained, trained: Trained, capfd: pytest.CaptureFixture[str]
+    run: Trained, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spoilt = run.scores()
     run.start()
@@ -117,7 +117,6 @@ def test_weights_that_are_worse_than_promised_give_way_to_those_of_the_candidate
     np.testing.assert_array_equal(run.scores(f"{run.folder}/export/{run.step}"), run.scores())
     assert cli.main(["predict", f"--model={run.folder}", run.data]) == 0
     assert "trained without the videos that chose it, since with them it was worse there" in capfd.readouterr().err
-    assert not np.array_equal(run.weights(), trained.weights())
 
 
 @pytest.mark.heavy
