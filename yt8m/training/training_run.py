@@ -112,8 +112,7 @@ def train(
         try:
             callbacks = runner.CallbackConfig(config.callbacks, options=_callback_options(config, exporter, validator))
             outcome = runner.build(settings, workload.inputter, workload.modeler, callbacks).run()
-            config = _checked_choice(config, outcome, exporter)
-            _finish_training(config, outcome, exporter)
+            config = _finish_training(config, outcome, exporter)
         except Exception as error:
             run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
             raise
@@ -154,9 +153,13 @@ def _refuse_data_without_labels(data: OpenedData, read_by: DataConfig, distillat
         )
 
 
-def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
-    """Copies the export to `export_dir` if the training succeeded, and logs how the training ended."""
-    step = outcome.global_step
+def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> TrainConfig:
+    """Copies the export to `export_dir` if the training succeeded, and logs how the training ended.
+
+    Returns:
+      The config, with what a choice that was trained on all videos was found to be.
+    """
+    config, step = _checked_choice(config, outcome, exporter), outcome.global_step
     if not outcome.exit_code:
         if config.checkpoints.export_model_steps:
             exporter.finish(step)
@@ -164,6 +167,7 @@ def _finish_training(config: TrainConfig, outcome: runner.Outcome, exporter: Exp
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained; name other files.")
+    return config
 
 
 def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
