@@ -8,46 +8,51 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable
 
 from absl import logging
 
 from yt8m.config import run_dir
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import label_check
 from yt8m.records.opened_data import OpenedData
 
 
-def with_fact(config: TrainConfig, data: OpenedData) -> TrainConfig:
-    """The config with `one_class` as the run has it; that of a new run as the one has it that it begins from.
+def with_fact(section: DataConfig, data: OpenedData, resumed: str, sources: Iterable[str]) -> DataConfig:
+    """The config of the data with `one_class` as the run has it; that of a new run as the model that it begins from.
 
     If the run has one class a video, data in which a video has none or several are refused.
+
+    Args:
+      resumed: the folder of the run that goes on; empty for none.
+      sources: where a new run begins from and its teacher; empty texts stand for none.
     """
-    saved = None if config.checkpoints.start_new_model else run_dir.read(config.train_dir)
+    saved = run_dir.read(resumed) if resumed else None
     if saved is None:
-        return _as_source(config, data)
+        return _as_source(section, data, sources)
     is_single = saved.config.data.one_class
-    other = _video_of_other_labels(config, data) if is_single else ""
+    other = _video_of_other_labels(section, data) if is_single else ""
     if other:
         raise UsageError(
-            f"{config.train_dir} was trained on videos with one class each, so that the scores of a video add up to 1, "
+            f"{resumed} was trained on videos with one class each, so that the scores of a video add up to 1, "
             f"but {other}. Give data with one class for each video, or train a new run from this one: "
-            f"--init_from={config.train_dir} with another --train_dir."
+            f"--init_from={resumed} with another --train_dir."
         )
-    return _with(config, is_single)
+    return dataclasses.replace(section, one_class=is_single)
 
 
-def _as_source(config: TrainConfig, data: OpenedData) -> TrainConfig:
-    """The config of a new run: of one class a video if the model is that it begins from, and the data allow it."""
-    source = next(filter(_is_single, (config.init_from, config.distillation.teacher)), "")
-    if config.data.one_class or not source:
-        return config
-    other = _video_of_other_labels(config, data)
+def _as_source(section: DataConfig, data: OpenedData, sources: Iterable[str]) -> DataConfig:
+    """That of a new run: of one class a video if a model is that it begins from, and the data allow it."""
+    source = next(filter(_is_single, sources), "")
+    if section.one_class or not source:
+        return section
+    other = _video_of_other_labels(section, data)
     if other:
         logging.warning("the scores of a video add up to 1 in %s, but not in the new run: %s", source, other)
-        return config
+        return section
     logging.info("each video has one class, so the scores of a video add up to 1, as in %s", source)
-    return _with(config, True)
+    return dataclasses.replace(section, one_class=True)
 
 
 def _is_single(source: str) -> bool:
@@ -57,12 +62,8 @@ def _is_single(source: str) -> bool:
     return saved is not None and saved.config.data.one_class
 
 
-def _video_of_other_labels(config: TrainConfig, data: OpenedData) -> str:
+def _video_of_other_labels(section: DataConfig, data: OpenedData) -> str:
     """Names a video that has not exactly one label; empty if there is none, or if only a reader can tell."""
-    if config.data.one_class or config.data.reader:
+    if section.one_class or section.reader:
         return ""
     return label_check.without_one_label(data)
-
-
-def _with(config: TrainConfig, is_single: bool) -> TrainConfig:
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, one_class=is_single))

@@ -297,7 +297,9 @@ def complete(config: TrainConfig, data: OpenedData | None = None) -> tuple[Train
     data.log_names()
     section = dataclasses.replace(section, vocabulary=data.vocabulary.path or section.vocabulary)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    return one_class.with_fact(dataclasses.replace(config, data=section, train_dir=folder), data), data
+    resumed = "" if config.checkpoints.start_new_model else folder
+    section = one_class.with_fact(section, data, resumed, (config.init_from, config.distillation.teacher))
+    return dataclasses.replace(config, data=section, train_dir=folder), data
 
 
 def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
@@ -309,7 +311,8 @@ def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
     Returns:
       The vocabulary that the run uses, which is then in its folder; empty if there is none.
     """
-    _move_former(config)
+    if config.checkpoints.start_new_model:
+        _move_former(config)
     saved, names = run_dir.read(config.train_dir), data.vocabulary
     changes = [] if saved is None else resume.list_changes(saved, config)
     if any(change.matters_at_the_start for change in changes) and not any(checkpoints.steps_in(config.train_dir)):
@@ -330,12 +333,11 @@ def _prepare_folder(config: TrainConfig, data: OpenedData) -> Vocabulary:
 
 
 def _move_former(config: TrainConfig) -> None:
-    """Moves the run in the folder aside if --start_new_model says so; the caller holds the lock of the folder."""
-    if config.checkpoints.start_new_model:
-        _refuse_moving_sources(config)
-        moved = run_dir.start_new_model(config.train_dir)
-        if moved:
-            logging.info("--start_new_model: the former run is in %s", moved)
+    """Moves the run in the folder aside, as --start_new_model says; the caller holds the lock of the folder."""
+    _refuse_moving_sources(config)
+    moved = run_dir.start_new_model(config.train_dir)
+    if moved:
+        logging.info("--start_new_model: the former run is in %s", moved)
 
 
 def _in_emptied_folder(config: TrainConfig) -> TrainConfig:
