@@ -53,7 +53,7 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
 def _understand(flag: str, path: str, source: Source, flags: TableFlags, control: str) -> UnderstoodTable:
     if not flags.rows and flags.can_have_spans and getattr(source, "means_spans", False):
         flags = dataclasses.replace(flags, rows=SPANS)
-    source = ava.without_boxes(source, flags.rows == SPANS) if not flags.columns else source
+    source = ava.without_boxes(source, flags.rows == SPANS, flags.columns)
     source = label_studio_spans.by_spans(source, flags.rows == SPANS, flags.frame_rate)
     names_control = control and "labels" in source.hints
     words = [word for word in flags.columns if not (names_control and word.startswith("labels="))]

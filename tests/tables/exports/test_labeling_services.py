@@ -124,6 +124,27 @@ def test_scale_ai(response: Any, metadata: bool, tmp_path: pathlib.Path) -> None
     assert "1 that nobody has labelled are left out" in said_of(path)
 
 
+def test_answers_that_a_reviewer_rejected(tmp_path: pathlib.Path) -> None:
+    tasks = scale(lambda x: {"category": x})
+    for task in tasks:
+        task["customer_review_status"] = "accepted"
+    path = write_json(tmp_path / "t.json", tasks)
+    assert len(read(path)) == len(EXPECTED)
+    tasks[3]["customer_review_status"] = "rejected"
+    path = write_json(tmp_path / "u.json", tasks)
+    assert "https://x/v03.mp4" not in read(path)
+    assert "1 whose answers a reviewer has rejected are left out" in said_of(path)
+
+
+@pytest.mark.parametrize("response", [None, {"category": "a"}])
+def test_tasks_with_labels_of_their_own(response: Any, tmp_path: pathlib.Path) -> None:
+    tasks = [
+        {"task_id": name, "params": {"x": 1}, "response": response if n else None, "labels": labels}
+        for n, (name, labels) in enumerate(EXPECTED.items())
+    ]
+    assert read(write_json(tmp_path / "t.json", tasks)) == EXPECTED
+
+
 def test_responses_of_scale_ai_without_labels_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="Scale AI has transcription, of which no labels are read"):
         read(write_json(tmp_path / "t.json", scale(lambda x: {"transcription": " ".join(x)})))

@@ -59,3 +59,22 @@ def test_programs_for_databases(value: dict[str, Any], tmp_path: pathlib.Path) -
 def test_names_that_do_not_fit_are_refused(value: dict[str, Any], words: str, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=words):
         read(write_json(tmp_path / "t.json", value))
+
+
+def test_an_index_without_a_name(tmp_path: pathlib.Path) -> None:
+    rows = [[n, ", ".join(labels), name] for n, (name, labels) in enumerate(TRUTH.items())]
+    assert read(write_json(tmp_path / "t.json", {"columns": ["", "label", "video"], "data": rows})) == EXPECTED
+
+
+@pytest.mark.parametrize("odd", [None, 2019, ["a", "b"]])
+def test_names_that_are_no_texts_are_refused(odd: Any, tmp_path: pathlib.Path) -> None:
+    rows = [[*row, 1] for row in JOINED]
+    with pytest.raises(UsageError, match='"columns" names the columns, but one of its names is'):
+        read(write_json(tmp_path / "t.json", {"columns": ["id", "labels", odd], "data": rows}))
+
+
+@pytest.mark.parametrize("key", ["data", "rows"])
+@pytest.mark.parametrize("more", [{}, {"index": []}, {"truncated": False}])
+def test_no_rows_are_refused(key: str, more: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match=f'has no rows: "{key}" is empty'):
+        read(write_json(tmp_path / "t.json", {"columns": ["id", "labels"], **more, key: []}))

@@ -8,6 +8,7 @@ import pytest
 from span_tables import spans_of
 from table_files import read
 
+from yt8m.errors import UsageError
 from yt8m.tables.understood import TableFlags, understand
 
 HEADER = "video,timestamp,x1,y1,x2,y2,action_id,person_id\n"
@@ -37,3 +38,35 @@ def test_other_tables_of_eight_columns_keep_their_meaning(tmp_path: pathlib.Path
     path = tmp_path / "t.csv"
     path.write_text("video,timestamp,x1,y1,x2,y2,label\na,1,1,2,3,4,cat\nb,1,1,2,3,4,dog\nc,1,1,2,3,4,cat\n")
     assert read(path) == {"a": ["cat"], "b": ["dog"], "c": ["cat"]}
+
+
+def beside(name: str, cells: str, end: str = "") -> str:
+    """AVA's rows with words as actions, a column for the cells, and no people."""
+    rows = [line.split(",")[:6] for line in ROWS.splitlines()]
+    texts = [",".join([*row, "abc"[n % 3], cell]) for n, (row, cell) in enumerate(zip(rows, cells, strict=True))]
+    return "\n".join([f"video,timestamp,x1,y1,x2,y2,{end or 'action'},{name}", *texts, ""])
+
+
+def test_other_columns_stay(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(beside("split", "ttttvv").replace(",t\n", ",train\n").replace(",v\n", ",val\n"))
+    assert "split" in understand("--table", str(path), TableFlags()).columns
+    assert "split" in understand("--table", str(path), TableFlags(columns=("split=split",))).columns
+    path.write_text(beside("label", "xyzxyz", "action_id"))
+    assert read(path) == {"-5KQ66BBWC4": ["x", "y", "z"], "0f39OWEqJ24": ["y", "z"]}
+    assert read(path, columns=("labels=label",)) == read(path)
+    path.write_text(beside("present", "110110"))
+    assert read(path) == {"-5KQ66BBWC4": ["a", "b"], "0f39OWEqJ24": ["b"]}
+
+
+def test_spans_with_ends_of_their_own_are_none_of_ava(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match="start cannot be found"):
+        spans_of(tmp_path, beside("end", "999999"))
+    assert len(spans_of(tmp_path, beside("split", "tttttt"))["0f39OWEqJ24"]) == 2
+
+
+def test_shares_that_grow_are_no_times_and_boxes(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"v{n:02},0.{n % 5},0.{10 + n % 5},0.2,0.5,0.9,{n % 3}\n" for n in range(40)))
+    with pytest.raises(UsageError, match="has no column 'labels'"):
+        read(path)

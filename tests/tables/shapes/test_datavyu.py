@@ -27,9 +27,39 @@ def test_columns_beside_one_another_have_their_own_cells(tmp_path: pathlib.Path)
     assert spans_of(tmp_path, text, columns=("labels=y.code",))["a"] == [(5, 6, "talk")]
 
 
+WITHOUT = "video,look.ordinal,look.onset,look.offset\na,1,0,1000\nb,1,2000,2500\n"
+
+
 def test_a_column_without_codes_is_a_class(tmp_path: pathlib.Path) -> None:
-    text = "video,look.ordinal,look.onset,look.offset\na,1,0,1000\nb,1,2000,2500\n"
-    assert spans_of(tmp_path, text) == {"a": [(0, 1, "look")], "b": [(2, 2.5, "look")]}
+    expected = {"a": [(0, 1, "look")], "b": [(2, 2.5, "look")]}
+    with pytest.raises(UsageError, match=r"such as 2500: .* Write look.onset_ms and look.offset_ms, or look.onset_s"):
+        spans_of(tmp_path, WITHOUT)
+    assert spans_of(tmp_path, WITHOUT.replace("onset,", "onset_ms,").replace("offset", "offset_ms")) == expected
+    named = WITHOUT.replace("onset,", "onset_s,").replace("offset", "offset_s")
+    assert spans_of(tmp_path, named)["b"] == [(2000, 2500, "look")]
+    assert spans_of(tmp_path, WITHOUT.replace("2000,2500", "200000,250000"))["b"] == [(200, 250, "look")]
+
+
+@pytest.mark.parametrize("times", ["1.5,6.25", "2,7", "00:00:02,00:00:07"])
+def test_fractions_small_numbers_and_clocks_are_no_milliseconds(times: str, tmp_path: pathlib.Path) -> None:
+    start, end = (float(text[-4:].lstrip(":0")) for text in times.split(","))
+    text = f"video,cry.ordinal,cry.onset,cry.offset\na,1,{times}\nb,1,0,1\n"
+    assert spans_of(tmp_path, text) == {"a": [(start, end, "cry")], "b": [(0, 1, "cry")]}
+    text = text.replace("offset\n", "offset,cry.code\n").replace(times, f"{times},loud").replace("0,1\n", "0,1,low\n")
+    assert spans_of(tmp_path, text) == {"a": [(start, end, "loud")], "b": [(0, 1, "low")]}
+
+
+@pytest.mark.parametrize("name", ["label", "class"])
+def test_labels_beside_the_columns(name: str, tmp_path: pathlib.Path) -> None:
+    text = f"video,ev.ordinal,ev.onset,ev.offset,{name}\na,1,1.5,6.25,cat\nb,1,0,2,dog\n"
+    expected = {"a": [(1.5, 6.25, "cat")], "b": [(0, 2, "dog")]}
+    assert spans_of(tmp_path, text) == expected
+    assert spans_of(tmp_path, text, columns=(f"labels={name}",)) == expected
+    coded = text.replace("offset", "offset,ev.code").replace(",cat", ",x,cat").replace(",dog", ",y,dog")
+    with pytest.raises(UsageError, match=f"--columns=labels={name} or --columns=labels=ev.code"):
+        spans_of(tmp_path, coded)
+    assert spans_of(tmp_path, coded, columns=("labels=ev.code",))["a"] == [(1.5, 6.25, "x")]
+    assert spans_of(tmp_path, coded, columns=(f"labels={name}",)) == expected
 
 
 def test_several_codes_are_refused_with_the_flag(tmp_path: pathlib.Path) -> None:

@@ -42,6 +42,7 @@ def test_ids_with_blanks_and_labels_with_blanks_between_them(tmp_path: pathlib.P
         [f"{name} -> animal -> {'+'.join(labels)}" for name, labels in TRUTH.items()],
         [f"{name} -> {', '.join(labels)}" for name, labels in TRUTH.items()] + ["v99 => cat"],
         [f"'{name}' => '{', '.join(labels)}'," for name, labels in TRUTH.items()],  # a program's text
+        [f"{name} => ['{', '.join(labels)}']," for name, labels in TRUTH.items()],
     ],
 )
 def test_other_arrows_are_refused(texts: list[str], tmp_path: pathlib.Path) -> None:
@@ -55,3 +56,53 @@ def test_arrows_in_labels_of_a_table(tmp_path: pathlib.Path) -> None:
     assert read(path, separator="none")["v00"] == ["walk -> run"]
     path = lines(tmp_path / "u.tsv", [text.replace(",", "\t") for text in texts])
     assert read(path, separator="none")["v01"] == ["walk -> stand"]
+
+
+CHANGES = ("open->closed", "closed->open", "A\u2192B")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("v{0:02}={1}", "v{0:02}:{1}", "v{0:02} {1}", "v{0:02}.mp4: {1}", "v{0:02}.mp4= {1}", "videos/v{0:02} {1}"),
+        *("https://x.org/v{0:02} {1}", "v{0:02}::{1}", "v{0:02};{1}"),
+    ],
+)
+def test_arrows_within_labels(form: str, tmp_path: pathlib.Path) -> None:
+    path = lines(tmp_path / "t.txt", [form.format(n, CHANGES[n % 3]) for n in range(40)])
+    name = form.partition("{1}")[0].rstrip(" :;=").format(7)
+    assert read(path)[name] == [CHANGES[1]]
+
+
+@pytest.mark.parametrize("start", ["videos/", "https://x.org/"])
+def test_arrows_within_labels_behind_frames(start: str, tmp_path: pathlib.Path) -> None:
+    path = lines(tmp_path / "t.txt", [f"{start}v{n:02} 300 {CHANGES[n % 3]}" for n in range(40)])
+    assert read(path)[f"{start}v07"] == [CHANGES[1]]
+
+
+@pytest.mark.parametrize("header", ["video {} animals", "id {} seen", "file {} what is seen", "archivo {} animales"])
+@pytest.mark.parametrize("arrow", ["=>", "->", "\u2192"])
+def test_a_header_with_a_word_for_ids(header: str, arrow: str, tmp_path: pathlib.Path) -> None:
+    texts = [f"{name} {arrow} {', '.join(labels)}" for name, labels in TRUTH.items()]
+    assert read(lines(tmp_path / "t.txt", [header.format(arrow), *texts])) == EXPECTED
+
+
+def test_a_header_whose_columns_the_user_names(tmp_path: pathlib.Path) -> None:
+    texts = [f"{name} -> {', '.join(labels)}" for name, labels in TRUTH.items()]
+    path = lines(tmp_path / "t.txt", ["video -> animals", *texts])
+    assert read(path, columns=("id=video", "labels=animals")) == EXPECTED
+    path = lines(tmp_path / "u.txt", ["what -> animals", *texts])
+    assert read(path, columns=("id=what", "labels=animals")) == EXPECTED
+
+
+def test_addresses_before_arrows(tmp_path: pathlib.Path) -> None:
+    made = {f"https://youtu.be/{name}?t=3": labels for name, labels in truth(SHORT).items()}
+    path = lines(tmp_path / "t.txt", [f"{name} -> {', '.join(labels)}" for name, labels in made.items()])
+    assert read(path) == {name: sorted(labels) for name, labels in made.items()}
+
+
+@pytest.mark.parametrize("start", ["- ", "* ", "{}. "])
+def test_items_of_lists_are_refused(start: str, tmp_path: pathlib.Path) -> None:
+    texts = [f"{start.format(n)}{name} -> {', '.join(labels)}" for n, (name, labels) in enumerate(TRUTH.items())]
+    with pytest.raises(UsageError):
+        read(lines(tmp_path / "t.md", texts))

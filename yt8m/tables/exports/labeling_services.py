@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.words.meanings import JOIN, columns_flag, plain_meaning
+from yt8m.tables.words.meanings import JOIN, columns_flag, is_of_labels, plain_meaning
 
 _Object = Mapping[str, Any]
 _Answers = dict[str, list[str]]  # {question, or kind of marks: classes} of a video
@@ -55,9 +55,16 @@ def read_services(path: str, values: Sequence[_Object], control: str = "") -> La
     """The labels of a list of JSON objects of Encord or Scale AI; None for others."""
     if all({"label_hash", "data_title", "data_units"} <= value.keys() for value in values):
         return _encord(path, values, control)
-    if all({"task_id", "params"} <= value.keys() for value in values) and any("response" in task for task in values):
+    if all({"task_id", "params"} <= value.keys() for value in values) and _are_of_scale(values):
         return _scale(path, values, control)
     return None
+
+
+def _are_of_scale(tasks: Sequence[_Object]) -> bool:
+    """Whether tasks have responses of Scale AI, and no labels beside them; it has tags of tasks itself."""
+    names = {name for task in tasks for name in task if name != "tags"}
+    has_own = any(map(is_of_labels, names))
+    return not has_own and any(isinstance(task.get("response"), Mapping) and task["response"] for task in tasks)
 
 
 def _encord(path: str, rows: Sequence[_Object], control: str) -> Labelled:
@@ -85,14 +92,15 @@ def _answers_of_encord(row: _Object) -> _Answers:
 
 def _scale(path: str, tasks: Sequence[_Object], control: str) -> Labelled:
     """The labels of the marks of each task, its categories, or its answers to a question."""
-    done = [task for task in tasks if task.get("response") and task.get("status", "completed") == "completed"]
+    answered = [task for task in tasks if task.get("response") and task.get("status", "completed") == "completed"]
+    done = [task for task in answered if task.get("customer_review_status") != "rejected"]
     key = _key_of_metadata(done)
     names = [str(task["metadata"][key] if key else _attachment(path, task)) for task in done]
     answers = [_answers_of_scale(path, task) for task in done]
-    remark = f', ids from "metadata.{key}"' if key else ""
-    return Labelled(
-        "Scale AI", _chosen(path, "Scale AI", names, answers, control), remark + _left_out(len(tasks) - len(done))
-    )
+    remark = (f', ids from "metadata.{key}"' if key else "") + _left_out(len(tasks) - len(answered))
+    if rejected := len(answered) - len(done):
+        remark += f"; {rejected} whose answers a reviewer has rejected are left out"
+    return Labelled("Scale AI", _chosen(path, "Scale AI", names, answers, control), remark)
 
 
 def _answers_of_scale(path: str, task: _Object) -> _Answers:

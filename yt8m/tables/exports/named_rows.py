@@ -5,6 +5,7 @@ pandas (`orient="split"`), Datasette, Metabase, BigQuery and other programs for 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ def read_named_rows(path: str, value: Mapping[str, Any]) -> MemorySource | None:
         names for key, listed in _with_schema(value) if normalized(key) in _HEADERS and (names := _names(listed))
     ]
     tables = [rows for key, rows in value.items() if normalized(key) in _ROWS and _are_lists(rows)]
+    _refuse_no_rows(path, value, headers)
+    if not headers and len(tables) == 1:
+        _refuse_odd_names(path, value)
     if len(headers) != 1 or len(tables) != 1:
         return None
     header = list(with_numbers(headers[0], is_of_labels))
@@ -55,7 +59,31 @@ def _names(listed: Any) -> list[str]:
         return []
     key = next((key for key in _NAME_KEYS if all(isinstance(item, Mapping) and key in item for item in listed)), "")
     names = [item[key] for item in listed] if key else listed
-    return names if all(isinstance(name, str) and name for name in names) else []
+    are_texts = all(isinstance(name, str) for name in names) and any(names)
+    return names if are_texts and names.count("") <= 1 else []  # a column without a name is an index
+
+
+def _refuse_odd_names(path: str, value: Mapping[str, Any]) -> None:
+    """Refuses a list of names of which one is a number, null or a list, beside rows."""
+    for key, listed in value.items():
+        if normalized(key) not in _HEADERS or not isinstance(listed, list):
+            continue
+        odd = [item for item in listed if not (isinstance(item, str) and item)]
+        if odd and not all(isinstance(item, Mapping) for item in listed):
+            raise UsageError(
+                f'{path}: "{key}" names the columns, but one of its names is {json.dumps(odd[0])[:60]}; expected a '
+                f'text for each column. Write the names as texts, such as "{key}": ["id", "labels"].'
+            )
+
+
+def _refuse_no_rows(path: str, value: Mapping[str, Any], headers: Sequence[Sequence[str]]) -> None:
+    """Refuses names of columns beside an empty list of rows, so that the keys are not taken for videos."""
+    empty = [key for key, rows in value.items() if normalized(key) in _ROWS and rows == []]
+    others = [key for key, rows in value.items() if isinstance(rows, list | dict) and rows]
+    if len(headers) == len(others) == 1 and empty:
+        raise UsageError(
+            f'{path} has no rows: "{empty[0]}" is empty beside the names of the columns, {", ".join(headers[0])[:200]}.'
+        )
 
 
 def _are_lists(rows: Any) -> bool:

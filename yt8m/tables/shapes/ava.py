@@ -6,13 +6,15 @@ They are published without a header. The labels are those of the whole video, or
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.rewritten import RewrittenSource, read_all
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized, words
-from yt8m.tables.words.time_columns import END, START
+from yt8m.tables.words.meanings import JOIN, is_of_labels
+from yt8m.tables.words.time_columns import END, START, meaning_of_span
 
 _HEADER = words("video_id timestamp x1 y1 x2 y2 action_id person_id")
 _IDS, _ACTIONS = frozenset(["video", "video_id"]), frozenset(["action_id", "action"])
@@ -22,40 +24,59 @@ _SAMPLE = 200
 _SECOND = 1.0  # AVA was labelled once a second
 
 
-def without_boxes(source: Source, are_spans: bool) -> Source:
-    """Rows of AVA with what is taken of them, and with ends if they are spans; another source as it is."""
-    names = _columns_of(source)
-    if not names:
+class _Columns(NamedTuple):
+    """The columns of AVA that are taken, and the others that stay beside them."""
+
+    video: str
+    time: str
+    action: str
+    others: Sequence[str]
+
+
+def without_boxes(source: Source, are_spans: bool, chosen: Collection[str] = ()) -> Source:
+    """Rows of AVA without boxes and people, and with ends if they are spans; another source as it is.
+
+    Args:
+      chosen: what the user says with --columns, such as `split=split`.
+    """
+    columns = _columns_of(source)
+    named_columns = {name for word in chosen for name in word.partition("=")[2].split(JOIN)}
+    if not columns or not named_columns.issubset([columns.video, columns.action, *columns.others]):
         return source
-    video, time, action = names[0], names[1], names[6]
-    cells, bad = read_all(source, [video, time, action])
+    cells, bad = read_all(source, [columns.video, columns.time, columns.action, *columns.others])
+    hints = {} if any(word.startswith("id=") for word in chosen) else {"id": columns.video}
+    has_labels = any(map(is_of_labels, columns.others)) or any(word.startswith("labels=") for word in chosen)
+    hints |= {} if has_labels else {"labels": columns.action}
+    times = cells.pop(columns.time)
     if not are_spans:
-        firsts = {pair: row for row, pair in reversed(list(enumerate(zip(cells[video], cells[action], strict=True))))}
+        firsts = {row: number for number, row in reversed(list(enumerate(zip(*cells.values(), strict=True))))}
         rows = sorted(firsts.values())
-        columns = {name: [cells[name][row] for row in rows] for name in (video, action)}
-        result = RewrittenSource(source, columns, [row + 1 for row in rows], bad, "AVA, whose boxes are left out")
-        result.hints = {"id": video, "labels": action}
+        kept_cells = {name: [column[row] for row in rows] for name, column in cells.items()}
+        result = RewrittenSource(source, kept_cells, [row + 1 for row in rows], bad, "AVA, whose boxes are left out")
+        result.hints = hints
         return result
-    ends = [float(cell) + _SECOND if _TIME.fullmatch(str(cell).strip()) else cell for cell in cells[time]]
-    columns = {video: cells[video], action: cells[action], START: cells[time], END: ends}
+    ends = [float(cell) + _SECOND if _TIME.fullmatch(str(cell).strip()) else cell for cell in times]
     remark = "AVA, a second from each timestamp on, whose boxes are left out"
-    result = RewrittenSource(source, columns, range(1, len(ends) + 1), bad, remark)
-    result.hints = {"id": video, "labels": action, START: START, END: END}
+    result = RewrittenSource(source, {**cells, START: times, END: ends}, range(1, len(ends) + 1), bad, remark)
+    result.hints = {**hints, START: START, END: END}
     return result
 
 
-def _columns_of(source: Source) -> Sequence[str]:
-    """The columns of AVA in their order; none if a table is no such."""
+def _columns_of(source: Source) -> _Columns | None:
+    """The columns of AVA; none if a table is no such, or says itself where spans start or end."""
     if not isinstance(source, CsvSource):
-        return ()
+        return None
+    columns = source.columns
     if source.dialect.is_headerless:
-        has_shape = len(source.columns) in (len(_HEADER) - 1, len(_HEADER)) and _have_shape(source)
-        return source.columns if has_shape else ()
-    names = {normalized(name): name for name in source.columns}
+        has_shape = len(columns) in (len(_HEADER) - 1, len(_HEADER)) and _have_shape(source)
+        return _Columns(columns[0], columns[1], columns[6], ()) if has_shape else None
+    names = {normalized(name): name for name in columns}
     (ids, actions) = ([name for word, name in names.items() if word in usual] for usual in (_IDS, _ACTIONS))
-    middle = [names.get(word, "") for word in _HEADER[1:6]]
-    is_whole = len(ids) == len(actions) == 1 and all(middle)
-    return [ids[0], *middle, actions[0]] if is_whole else ()
+    if not len(ids) == len(actions) == 1 or not names.keys() >= set(_HEADER[1:6]):
+        return None
+    left_out = {ids[0], actions[0], *(names[word] for word in _HEADER if word in names)}
+    others = [name for name in columns if name not in left_out]
+    return None if any(map(meaning_of_span, others)) else _Columns(ids[0], names[_HEADER[1]], actions[0], others)
 
 
 def _have_shape(source: Source) -> bool:
@@ -63,7 +84,10 @@ def _have_shape(source: Source) -> bool:
     for rows in source.batches(_SAMPLE, 0, source.columns):
         lines = list(zip(*(rows.cells[name] for name in source.columns), strict=True))
         boxes = [line for line in lines if any(line[2:6])]
-        return len(boxes) > 1 and all(map(_is_time_and_box, boxes)) and any("." in line[2] for line in boxes)
+        if len(boxes) < 2 or not all(map(_is_time_and_box, boxes)):
+            return False
+        # Five shares that grow may be anything.
+        return any("." in line[2] for line in boxes) and any(float(line[1]) > 1 for line in boxes)
     return False
 
 

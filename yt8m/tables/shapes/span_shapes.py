@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.shapes import datavyu, ends_alone, span_ranges, time_parts
+from yt8m.tables.shapes import datavyu, ends_alone, raven, span_ranges, time_parts
 from yt8m.tables.sources.rewritten import RewrittenSource, place_of, read_all
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized
@@ -47,6 +47,7 @@ def reshaped(
     if not are_spans:
         time_parts.refuse_parts(source, chosen)
         return source, dict(chosen)
+    source = source if frame_rate else raven.with_file_times(source, chosen)
     source = source if frame_rate else ends_alone.with_starts(time_parts.joined(source, chosen), chosen)
     for shape in (paired_events, span_ranges.expanded, datavyu.by_cell, by_class):
         rewritten = shape(source, chosen)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
-from yt8m.tables.sources import footers
+from yt8m.tables.sources import footers, id_arrows
 from yt8m.tables.sources.headers import PARTS, PATH, find_header
 from yt8m.tables.words import normalized
 from yt8m.tables.words.meanings import SPLIT_WORDS, count_known, meaning_of
@@ -21,7 +21,6 @@ from yt8m.tables.words.meanings import SPLIT_WORDS, count_known, meaning_of
 _DELIMITERS = (",", ";", "\t", "|", " ")
 # Delimiters of two characters, and what stands for them while lines are read.
 _DOUBLED, _STAND_IN = ("::", "||"), "\x1f"
-_ARROWS = ("=>", "->", "\u2192")  # between an id and labels
 _DIRECTIVE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # the first line that Excel understands and may write
 _INVENTED = "column 1"  # the first column of a table that gives it no name
 _SETS = frozenset([*SPLIT_WORDS, "unassigned"])
@@ -31,7 +30,6 @@ _ID_AND_LABELS = {
     **{sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")},
     " ": re.compile(r"([^\s:=,;|\"]+)((?: +[^\W\d][^\s:=\",;|/()<>.]*)+)"),
 }
-_ID_AND_ARROW = re.compile(r"([^\s,;|\"'\[({][^,;|\t\"]*?)\s*(?<![-=<])(=>|->|\u2192)\s*([^\"]*)")
 _NUMBER_SIGN = re.compile(r"#([,;\t|])")  # the name of a first column that numbers the rows, and the delimiter
 _TIME = re.compile(r"\d+(\.\d*)?s?|inf", re.IGNORECASE)
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}  # of delimiters, for messages
@@ -108,7 +106,7 @@ def sniff(sample: str, column_names: Collection[str] = ()) -> Dialect:
     is_named = fit[0] and len(fit) > 1 and fit[1]
     if doubled := "" if directive or is_named else _doubled_delimiter(body):
         return sniffer.fit(doubled)[1]._replace(first_line=first, has_comments=bool(comments))
-    if arrow := "" if directive or is_named else _arrow_after_ids(body):
+    if arrow := "" if directive or is_named else sniffer.find_arrow():
         return sniffer.with_arrow(arrow)._replace(first_line=first, has_comments=bool(comments))
     sign = "" if directive or is_named or not body.strip() else _sign_after_ids(body)
     if sign == " " and best.delimiter == " " and fit[2]:  # columns, such as an id, a label and a split
@@ -147,24 +145,6 @@ def _sign_after_ids(text: str) -> str:
         if recurs and len(set().union(*labels)) < len(pairs) and not all(first.isdecimal() for first, _ in pairs):
             return sign
     return ""
-
-
-def _arrow_after_ids(text: str) -> str:
-    """The arrow between an id and labels that recur, in each line, as in `v00 -> cat, dog`; else empty."""
-    matches = [_ID_AND_ARROW.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
-    pairs = [match for match in matches if match]
-    if len(pairs) < max(len(matches), 2) or len({match[2] for match in pairs}) > 1:
-        return ""
-    pairs = pairs[1:] if _is_arrow_header(pairs[0][1], pairs[0][3]) else pairs
-    if any(arrow in match[3] for match in pairs for arrow in _ARROWS):
-        return ""
-    labels = {part for match in pairs for part in PARTS.split(match[3]) if part}
-    ids = {match[1] for match in pairs}
-    return pairs[0][2] if len(labels) < len(pairs) == len(ids) and not all(map(str.isdecimal, ids)) else ""
-
-
-def _is_arrow_header(first: str, second: str) -> bool:
-    return count_known([first, second]) == len((first, second))
 
 
 def _preamble(lines: Sequence[str]) -> tuple[int, str, list[str]]:
@@ -216,13 +196,16 @@ class _Sniffer:
         known_names = 0 if dialect.is_headerless else min(self._count_known(dialect.header), 2)
         return (float(is_table), float(known_names), float(share >= _ENOUGH), share, float(width)), dialect
 
+    def find_arrow(self) -> str:
+        """The arrow between ids and labels; empty if there is none."""
+        return id_arrows.arrow_after_ids(self._body, self._named)
+
     def with_arrow(self, arrow: str) -> Dialect:
         """The dialect of lines with an arrow between an id and labels, whose header may be `id -> labels`."""
         dialect = Dialect(_STAND_IN, doubled=arrow, skips_blanks=True)
         rows = [row for row in _rows(self._body, dialect)[0] if any(row)]
-        names = _stripped(rows[0])
-        if _is_arrow_header(*names):
-            return dialect._replace(header=names, skipped=1)
+        if id_arrows.is_header([_stripped(row) for row in rows], self._named):
+            return dialect._replace(header=_stripped(rows[0]), skipped=1)
         return dialect._replace(header=(_INVENTED, "column 2"), is_headerless=True)
 
     def _parse(self, delimiter: str) -> tuple[Dialect, list[list[str]]]:
