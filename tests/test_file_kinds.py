@@ -88,7 +88,7 @@ KINDS = {
     "sqlite": (b"SQLite format 3\0\x10\0", "SQLite", "--table"),
     "avro": (b"Obj\x01\x04\x16avro", "Avro", "--table"),
     "matlab": (b"MATLAB 5.0 MAT-file, Platform: posix\0\0", "MATLAB", ".npy"),
-    "notebook": (b'{\n "cells": [\n', "notebook", "table"),
+    "notebook": (b'{\n "cells": [\n  {\n   "cell_type": "code",', "notebook", "table"),
     "tar": (_tar(), "tar", "tar -xf"),
     "7-zip": (b"7z\xbc\xaf\x27\x1c\0\x04", "7-Zip", "7z x"),
     "rar": (b"Rar!\x1a\x07\x01\0", "RAR", "unrar"),
@@ -107,6 +107,13 @@ def test_the_kind_of_a_file(content: bytes, description: str, remedy: str) -> No
     assert description in kind.description
     assert remedy in kind.remedy
     assert not kind.is_video
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"cells": 1, "nuclei": 0, "id": "v0"}\n', b'{"cells": [{"id": "v0", "labels": ["cat"]}]}']
+)
+def test_json_with_a_key_cells_is_no_notebook(content: bytes) -> None:
+    assert file_kinds.find_kind(content) is file_kinds.TEXT
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mkv", "webm", "avi", "mov"])

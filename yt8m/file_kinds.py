@@ -133,7 +133,9 @@ _TEXT_KINDS: tuple[tuple[bytes, FileKind], ...] = (
     # This line alone is what a reader of lines has.
     (rb"\x89HDF\r\n", FileKind("an HDF5 file, or weights of Keras", f"{_ARRAYS_AS_NPY}; {_NETWORK_REMEDY}")),
     (rb"MATLAB [57]\.\d MAT-file", FileKind("a MATLAB file", _ARRAYS_AS_NPY)),
-    (rb"\s*\{\s*\"(cells|nbformat)\"\s*:", FileKind("a Jupyter notebook", "run it, or give a table that it writes")),
+    (rb"\s*\{\s*\"(nbformat\"\s*:\s*\d|cells\"\s*:(?=.*\"(cell_type|nbformat)\"))", FileKind(
+        "a Jupyter notebook", "run it, or give a table that it writes"
+    )),
     (rb"version https://git-lfs", FileKind("a pointer of Git LFS", "fetch the file itself by git lfs pull")),
 )  # fmt: skip
 _RECORDS = rb".{4}\x00{4}.{4}\n"  # the length of the first record, its checksum, the first field of an Example

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.command_line.flag_parsing import Flag, HelpAsked, find_switch, find_word, flags_of, parse
+from yt8m.config.export_config import ExportConfig
 from yt8m.errors import UsageError
 from yt8m.training.growth_config import AddClassesConfig
 
@@ -150,6 +151,15 @@ def test_a_word_for_on_or_off_is_no_path(word, tmp_path, monkeypatch):
     assert parse(KNOWN, [f"--out=./{word}"]) == {"out": f"./{word}"}
     (tmp_path / word).mkdir()
     assert parse(KNOWN, [f"--out={word}"]) == {"out": word}
+
+
+def test_only_flags_that_may_be_missing_are_left_out():
+    flag = Flag("out", str, "", "folder", "Data", is_path=True)
+    with pytest.raises(UsageError, match=r"or leave --out out\.$"):
+        parse([flag], ["--out=no"])
+    with pytest.raises(UsageError, match=r"\./no if it is called so\.$"):
+        parse([flag._replace(is_required=True)], ["--out=no"])
+    assert {flag.name: flag.is_required for flag in flags_of(ExportConfig, "")}["out"]
 
 
 def test_a_number_is_no_cache_but_a_folder(tmp_path, monkeypatch):

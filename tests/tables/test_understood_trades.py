@@ -48,6 +48,35 @@ def test_two_names_that_differ_are_asked_about(tmp_path: pathlib.Path) -> None:
         read(write(tmp_path / "t.csv", [("file", "scientific_name", "common_name"), *rows]))
 
 
+@pytest.mark.parametrize("other", ["taxon", "common_name", "scientificName", "dc.subject"])
+@pytest.mark.parametrize("classes", [SHORT, SHORT[:2], tuple(f"is_{name}" for name in SHORT)])
+def test_columns_of_classes_beat_species(other: str, classes: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    found = {video: sorted(n for n in classes if n.removeprefix("is_") in labels) for video, labels in MADE.items()}
+    rows = [
+        (video, ("Aves", "Mammalia")[k % 2], *(int(n in labels) for n in classes))
+        for k, (video, labels) in enumerate(found.items())
+    ]
+    header = ("clip", other, *classes)
+    assert read(write(tmp_path / "t.csv", [header, *rows])) == found
+    assert read(write_json(tmp_path / "t.json", [dict(zip(header, row, strict=True)) for row in rows])) == found
+
+
+def test_a_species_of_all_videos_is_no_label(tmp_path: pathlib.Path) -> None:
+    rows = [(video, "Aves", ";".join(labels)) for video, labels in MADE.items()]
+    assert read(write(tmp_path / "t.csv", [("file", "taxon", "animal"), *rows])) == SORTED
+    rows = [
+        (video, *(f"{n}.{k}" for k in range(3)), labels[0], "Aves") for n, (video, labels) in enumerate(MADE.items())
+    ]
+    found = read(write(tmp_path / "t.csv", [("file", "f1", "f2", "f3", "label_x", "taxon"), *rows]))
+    assert found == {video: labels[:1] for video, labels in MADE.items()}
+
+
+def test_species_beside_other_labels_are_asked_about(tmp_path: pathlib.Path) -> None:
+    rows = [(video, ("Robin", "Wren")[n % 2], ";".join(x)) for n, (video, x) in enumerate(MADE.items())]
+    with pytest.raises(UsageError, match="several columns may: common_name, sounds"):
+        read(write(tmp_path / "t.csv", [("recording", "common_name", "sounds"), *rows]))
+
+
 def test_selections_of_raven(tmp_path: pathlib.Path) -> None:
     header = ("View", "Begin File", "Species")
     path = tmp_path / "t.txt"
@@ -63,6 +92,13 @@ def test_dublin_core(names: tuple[str, str], separator: str, tmp_path: pathlib.P
     rows = [(f"http://hdl/{video}", f"Film {video}", separator.join(labels)) for video, labels in MADE.items()]
     path = write(tmp_path / "t.csv", [(names[0], "dc.title", names[1]), *rows])
     assert read(path) == {f"http://hdl/{video}": labels for video, labels in SORTED.items()}
+
+
+@pytest.mark.parametrize("labels", ["tags", "class", "keywords"])
+def test_other_names_beat_those_of_dublin_core(labels: str, tmp_path: pathlib.Path) -> None:
+    rows = [(v, f"http://h/{v}", ";".join(x), ("art", "war")[n % 2]) for n, (v, x) in enumerate(MADE.items())]
+    path = write(tmp_path / "t.csv", [("name", "dc.identifier", labels, "dc.subject"), *rows])
+    assert read(path) == SORTED
 
 
 @pytest.mark.parametrize("other", ["Evidence ID", "material_id", "assetRecordId"])
@@ -84,12 +120,24 @@ def test_titles_beside_ids_are_asked_about(other: str, tmp_path: pathlib.Path) -
         ("task_id", "Film {}"),
         ("notes", "Film {}"),
         ("material_id", "{}.mp4"),
+        ("material_id", "videos/{}"),
+        *(
+            (f"{word}_id", "Film {}")
+            for word in ("patient", "subject", "speaker", "player", "artist", "label", "class")
+        ),
     ],
 )
 def test_titles_beside_other_columns_are_ids(other: str, name: str, tmp_path: pathlib.Path) -> None:
     rows = [(f"E{7 * n}", name.format(v), ";".join(labels)) for n, (v, labels) in enumerate(MADE.items())]
-    found = read(write(tmp_path / "t.csv", [(other, "name", "tags"), *rows]))
+    found = read(write(tmp_path / "t.csv", [(other, "name", "labels"), *rows]))
     assert found == {name.format(video): labels for video, labels in SORTED.items()}
+
+
+def test_names_of_files_one_of_which_lacks_its_ending_are_ids(tmp_path: pathlib.Path) -> None:
+    made = {video if n == 7 else f"{video}.mp4": labels for n, (video, labels) in enumerate(MADE.items())}
+    rows = [(f"E{7 * n}", name, ";".join(labels)) for n, (name, labels) in enumerate(made.items())]
+    found = read(write(tmp_path / "t.csv", [("evidence_id", "name", "tags"), *rows]))
+    assert found == {name: sorted(labels) for name, labels in made.items()}
 
 
 def test_titles_beside_a_number_of_the_row_are_ids(tmp_path: pathlib.Path) -> None:

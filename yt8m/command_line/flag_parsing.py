@@ -45,6 +45,7 @@ class Flag(NamedTuple):
     is_code: bool = False
     is_path: bool = False
     zero_word: str = ""
+    is_required: bool = False
     may_be_empty: bool = False
 
 
@@ -414,7 +415,8 @@ def _refuse_truth_as_path(flag: Flag, text: str) -> None:
     name, word = flag.name, text.lower()
     is_switch = word in _WORDS_OF_TRUTH or (word in ("1", "0") and name.endswith("cache"))
     if is_switch and not storage.exists(text):
-        off = f", or leave --{name} out" if word in ("false", "no", "off", "0") else ""
+        may_be_left_out = word in ("false", "no", "off", "0") and not flag.is_required
+        off = f", or leave --{name} out" if may_be_left_out else ""
         automatic = f"--{name}=auto, or " if "auto:" in flag.help else ""
         raise UsageError(
             f"--{name}={text}: this may mean on or off, but --{name} names a file or folder; give {automatic}its "

@@ -54,6 +54,34 @@ def test_signs_are_restored(text: str, encoding: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        *(
+            "Sport \u2013 Football",
+            "Art • Music",
+            "5 €",
+            "½ finale",
+            "à la carte",
+            "che cosa è",
+            "✓ done",
+            "Ö",
+            "é",
+            "猫 é",
+        ),
+        *("20 °C", "“x”", "island Ö", "→ left", "Я и ты"),
+    ],
+)
+def test_short_words_and_signs_are_restored(text: str) -> None:
+    shown = misread(text, "cp1252")
+    assert original_of(shown) == text
+
+
+@pytest.mark.parametrize("sign", ["\u2013", "•", "½"])
+def test_signs_are_restored_beside_letters_that_are_right(sign: str) -> None:
+    assert original_of(f"été {misread(sign, 'cp1252')} Öl") == f"été {sign} Öl"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         *WORDS,
         *(
             "NESTLÉ®",
@@ -94,6 +122,13 @@ def test_signs_are_restored(text: str, encoding: str) -> None:
             "Ñ",
             "Ã",
             "¤",
+        ),
+        *(
+            "\u0422\u0406\u041d\u0406",
+            "\u0421\u0406\u0420\u0406",
+            "\u041a\u0406\u0420\u0406",
+            "\u0421\u0406\u041d\u0406",
+            "ALTĂ…",
         ),
     ],
 )

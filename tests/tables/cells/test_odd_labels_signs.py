@@ -82,3 +82,13 @@ def test_names_with_signs_and_numbers_are_names(names: Sequence[str], tmp_path: 
     rows = [(f"v{n}", ";".join(names[: 1 + n % 2])) for n in range(8)] + [("w", names[-1])]
     path = write(tmp_path / "t.csv", [("id", "labels"), *rows])
     assert read(path) == {video: sorted(cell.split(";")) for video, cell in rows}
+
+
+@pytest.mark.parametrize("known", [("lens|0.5", "lens|0.75"), ("lens", "0.5", "0.75")])
+def test_a_vocabulary_may_have_names_with_numbers(known: Sequence[str], tmp_path: pathlib.Path) -> None:
+    path = write(
+        tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", ["lens|0.5", "lens|0.75"][n % 2]) for n in range(8))]
+    )
+    assert read(path, vocabulary=frozenset(known))["v0"] == (["lens|0.5"] if "lens|0.5" in known else ["0.5", "lens"])
+    with pytest.raises(UsageError, match="each label has a score"):
+        read(path, vocabulary=frozenset(("lens", "cat")))

@@ -100,3 +100,22 @@ def test_an_answer_that_names_a_next_page_is_refused(tmp_path: pathlib.Path) -> 
         {"next": "", "rows": PAGE},
     ):
         assert read(write_json(tmp_path / "t.json", value)) == {row["id"]: row["labels"] for row in PAGE}
+
+
+@pytest.mark.parametrize("yes", [1, True])
+def test_a_class_in_an_object_may_be_a_word_for_labels(yes: Any, tmp_path: pathlib.Path) -> None:
+    made = {name: [*labels, *(["tag"] if n % 2 else [])] for n, (name, labels) in enumerate(truth().items())}
+    rows = [{"id": name, "seen": dict.fromkeys(labels, yes)} for name, labels in made.items()]
+    assert read(write_json(tmp_path / "t.json", rows)) == {name: sorted(labels) for name, labels in made.items()}
+
+
+def test_pictures_with_names_for_labels_are_not_of_hasty(tmp_path: pathlib.Path) -> None:
+    images = [{"image_name": name, "labels": labels} for name, labels in TRUTH.items()]
+    assert read(write_json(tmp_path / "t.json", {"label_classes": [*NAMES], "images": images})) == EXPECTED
+
+
+def test_columns_and_lists_may_be_called_cells(tmp_path: pathlib.Path) -> None:
+    assert read(write_json(tmp_path / "t.json", {"cells": RECORDS})) == EXPECTED
+    rows = [{"cells": n % 2, "nuclei": n // 2 % 2, "id": f"v{n}"} for n in range(8)]
+    found = read(text(tmp_path / "t.jsonl", "\n".join(map(json.dumps, rows))))
+    assert (found["v0"], found["v1"], found["v3"]) == ([], ["cells"], ["cells", "nuclei"])

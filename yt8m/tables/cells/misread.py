@@ -7,12 +7,28 @@ is a letter itself, all letters of a word beyond ASCII must be such bytes, and t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _WORD = re.compile(r"[^ \t\r\n]+")
 _QUOTES = frozenset("\u2019\u2018\u201c\u201d\u00bb\u00ab\u203a\u2039\u00ae\u2122")
 _MOST_BYTES = 4  # of a letter in UTF-8
+_LONGER = "\u0800"  # the first letter of three bytes
 _LATIN = "\u024f"  # the last letter of those that Western and Central European languages have
+_IN_CP1252 = re.compile("[\u00c2\u00c3\u00d0\u00d1\u00e2][^\x00-\x7f]")  # how letters of Europe and signs begin there
+# Letters of two bytes that words of today have: of Latin (without ligatures), Greek, Cyrillic, Hebrew and Arabic.
+_SCRIPTS = tuple(
+    map(
+        re.compile,
+        (
+            "[\u00c0-\u0131\u0134-\u017e\u01a0-\u01b0\u0218-\u021b]+",
+            "[\u0386-\u03ce]+",
+            "[\u0400-\u045f\u0490\u0491]+",
+            "[\u05d0-\u05ea]+",
+            "[\u0621-\u064a]+",
+        ),
+    )
+)
 
 
 class _Encoding(NamedTuple):
@@ -57,6 +73,8 @@ def original_of(text: str) -> str:
     """The text whose UTF-8 was read in another encoding, at least in parts; empty if this one was not made so."""
     if text.isascii():
         return ""
+    if original := _whole_original(text):
+        return original
     best, most = "", 0
     for encoding in _ENCODINGS:
         words = {match: _restored(match[0], encoding) for match in _WORD.finditer(text) if not match[0].isascii()}
@@ -65,6 +83,17 @@ def original_of(text: str) -> str:
         if bytes_shown > most:
             best, most = _with_words(text, {match: words[match].text for match in sure}), bytes_shown
     return best
+
+
+def _whole_original(text: str) -> str:
+    """The text all of whose letters were read in cp1252, as most programs do; else empty."""
+    pairs = [match.start() for match in _IN_CP1252.finditer(text)]
+    if all(text[place + 1] in _QUOTES and _ends_capitals(text, place) for place in pairs):
+        return ""
+    try:
+        return text.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return ""
 
 
 def _with_words(text: str, words: dict[re.Match[str], str]) -> str:
@@ -87,15 +116,38 @@ def _restored(word: str, encoding: _Encoding) -> _Restored:
     has_two_scripts = encoding.name == "cp1251" and has_ascii and all("\x7f" < letter <= _LATIN for letter in letters)
     is_odd = any("\x80" <= sign <= "\x9f" for sign in word) or has_two_scripts
     has_starts = any(sign in encoding.starts for sign in starts) and (has_ascii or len(letters) > 1)
-    is_word = is_whole and (is_odd or (len(letters) > 1 and not encoding.has_usual_words))
-    return _Restored(text, bool(letters) and (has_starts or is_word))
+    is_usual = not encoding.has_usual_words and _are_of_one_script(letters, encoding)
+    is_word = is_whole and (is_odd or (len(letters) > 1 and is_usual))
+    # These signs stand in no word.
+    has_signs = encoding.name == "cp1252" and any(
+        (start == "\u00e2" and letter > _LONGER) or (start == "\u00c2" and _is_sign(letter))
+        for start, letter in zip(starts, letters, strict=True)
+    )
+    return _Restored(text, bool(letters) and (has_starts or is_word or has_signs))
+
+
+def _is_sign(letter: str) -> bool:
+    return not (letter.isalpha() or letter.isspace() or letter in _QUOTES)
+
+
+def _ends_capitals(text: str, place: int) -> bool:
+    """Whether a capital stands after another one, so that a quote behind it ends the word, as in that of a title."""
+    return text[place].isupper() and text[:place][-1:].isupper()
+
+
+def _are_of_one_script(letters: Sequence[str], encoding: _Encoding) -> bool:
+    """Whether letters may stand in one word: else the bytes are letters, as capitals of Ukrainian words may be."""
+    text = "".join(letters)
+    if not all(letter < _LONGER for letter in letters):
+        return True
+    scripts = _SCRIPTS[1:] if encoding.name == "cp1251" else _SCRIPTS  # a word of accented letters alone is rare
+    return any(script.fullmatch(text) for script in scripts)
 
 
 def _letter_at(word: str, place: int, encoding: _Encoding) -> tuple[str, int]:
     """(the letter whose bytes stand at a place, number of signs that show them); ("", 1) if there is none."""
     follower = word[place + 1 : place + 2]
-    # A capital before a quote, as in the last word of a title, is no byte.
-    is_last = follower in _QUOTES and word[place].isupper() and word[:place][-1:].isupper()
+    is_last = follower in [*_QUOTES, "\u2026"] and _ends_capitals(word, place)
     if word[place] in encoding.starts and (follower in [*encoding.right] or is_last):
         return "", 1
     for size in range(2, _MOST_BYTES + 1):

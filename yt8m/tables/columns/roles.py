@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns.label_columns import LabelFinder
+from yt8m.tables.columns.label_columns import DUBLIN_CORE, LabelFinder
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import (
@@ -21,7 +21,7 @@ from yt8m.tables.words.meanings import (
     is_of_labels,
     meaning_of,
 )
-from yt8m.tables.words.side_words import BOOKKEEPING, OF_PROGRAMS, PEOPLE, VALUE_NAMES, is_place
+from yt8m.tables.words.side_words import VALUE_NAMES
 from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
 
@@ -38,7 +38,8 @@ _NO_NAME = re.compile(
 )  # what names of files hardly hold, but times and lists do
 _KIND_OF_LABEL = "label_type"
 _OBSERVATION = "observation_id"
-_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")  # the ending of a file
+_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$|^\S*[/\\]\S*$")  # the ending of a file, or a path
+_TITLED = word_set("evidence material asset exhibit")  # things that have a title, and an id by which they are known
 _CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
 
 
@@ -237,7 +238,7 @@ class RoleFinder:
     def _find_id(self, path: str) -> str:
         if self._chosen.get("id"):
             return self._chosen["id"]
-        candidates = [name for name in self._columns.with_meaning("id") if name in self._facts]
+        candidates = self._id_candidates(path)
         texts = [name for name in candidates if not self._facts[name].has_lists]
         candidates = texts or candidates
         repeated = [name for name in candidates if not self._facts[name].is_unique]
@@ -260,10 +261,17 @@ class RoleFinder:
             return first
         return self._id_by_cells()
 
+    def _id_candidates(self, path: str) -> list[str]:
+        """The columns whose names say that they have ids; those of Dublin Core are less sure than all others."""
+        candidates = [name for name in self._columns.with_meaning("id") if name in self._facts]
+        sure = [name for name in candidates if not normalized(name).startswith(DUBLIN_CORE)]
+        return sure if sure or path or self._column_of_names() else candidates
+
     def _column_of_names(self) -> str:
         """A column `name` or `title` of each row; less sure than others, since a class has a name too."""
         name = next((name for name in self._named_names() if self._facts[name].is_unique), "")
-        if name and not all(map(_FILE.search, map(str, self._facts[name].filled))):
+        texts = list(map(str, self._facts[name].filled)) if name else []
+        if 2 * sum(bool(_FILE.search(text)) for text in texts) < len(texts):
             self._refuse_numbered(name)
         return name
 
@@ -271,7 +279,7 @@ class RoleFinder:
         """Refuses titles beside a column such as `Evidence ID`, which may name the videos as well."""
         for other in self._names:
             facts, word = self._facts.get(other), normalized(other)
-            is_id = word.endswith("_id") and not (word in BOOKKEEPING | PEOPLE | OF_PROGRAMS or is_place(word[:-3]))
+            is_id = word.endswith("_id") and not _TITLED.isdisjoint(word.split("_"))
             if facts and is_id and self._columns.is_free(other) and facts.is_unique and not facts.is_counter:
                 raise UsageError(
                     f'{self._path}: "{name}" may name the videos, or "{other}": each cell of both differs from the '

@@ -163,7 +163,16 @@ def _keys_of_objects(values: Sequence[Any]) -> list[str]:
         return []
     keys = list(dict.fromkeys(key for value in values for key in value))
     are_equal = all(value.keys() == values[0].keys() for value in values)
-    return keys if are_equal or any(map(is_of_labels, keys)) else []
+    return (
+        keys
+        if are_equal or any(_has_names(value, key) for value in values for key in filter(is_of_labels, value))
+        else []
+    )
+
+
+def _has_names(value: Mapping[str, Any], key: str) -> bool:
+    """Whether labels stand below a key; a number says that the key itself is a class, as in {"cat": 1, "tag": 1}."""
+    return value[key] is not None and not isinstance(value[key], bool | int | float)
 
 
 def _flattened(cells: dict[str, list[Any]]) -> dict[str, list[Any]]:
