@@ -106,8 +106,8 @@ def refuse_scores(names: Collection[str], source: str, always: bool = False) -> 
 
 def refuse_scores_beside(texts: Collection[str], known_names: Collection[str], source: str) -> None:
     """Refuses cells each of whose labels has a score after a sign, as in `cat|0.9 dog|0.1` and `cat,0.9,dog,0.1`."""
-    parts = {part.strip() for text in texts for part in re.split(r"[,;|]", text)}
-    if not texts or not set(texts).isdisjoint(known_names) or parts <= set(known_names):
+    names = {part.strip() for text in texts for part in re.split(r"[,;|]", text)}
+    if not texts or not set(texts).isdisjoint(known_names) or names <= set(known_names):
         return
     for pattern in _BETWEEN_SCORED:
         pieces = {part.strip() for text in texts for part in pattern.split(text) if part.strip()}

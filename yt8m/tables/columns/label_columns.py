@@ -15,35 +15,14 @@ from yt8m.tables.columns.table_columns import FEATURE_NAMES, TableColumns
 from yt8m.tables.sources.source import ROWS_AT_ONCE
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
-from yt8m.tables.words.meanings import (
-    JOIN,
-    NUMBERED,
-    SPECIES_NAMES,
-    SPLIT_WORDS,
-    VAGUE_RANK,
-    columns_flag,
-    is_remark,
-    meaning_of,
-)
-from yt8m.tables.words.side_words import BOOKKEEPING, NO_VOTES, is_of_program, is_place
+from yt8m.tables.words.meanings import JOIN, NUMBERED, SPLIT_WORDS, VAGUE_RANK, columns_flag, is_remark, meaning_of
+from yt8m.tables.words.side_words import BOOKKEEPING, DUBLIN_CORE, NO_VOTES, is_of_program
 
 _MANY_LEFT_OUT = 3  # numbers of frames are fewer than their largest, divided by this
 _MANY_FLAGS = 3  # columns of 0 and 1 beside one of labels: fewer may be facts of the videos
 _OF_FACTS = ("is_", "has_")  # how names of facts of a video begin, as in Open Images' IsOccluded
 _UNNAMED = re.compile(r"Unnamed: \d+|level_\d+|index|row_?names|X\.?", re.IGNORECASE)
 _SURE_NAMES = word_set("labels label tags tag classes class target targets y")
-
-
-DUBLIN_CORE = ("dc_", "dcterms_")  # how its names begin, which say less than others of the same meaning
-# What tables of species say of an observation beside columns of ids and places.
-_OF_OBSERVATIONS = word_set(
-    "observation_type observation_level life_stage sex basis_of_record kingdom phylum order family genus "
-    "classification_method classified_by camera_setup_type taxon_rank format"
-)
-
-
-def _is_of_observation(name: str) -> bool:
-    return normalized(name) in _OF_OBSERVATIONS or is_place(normalized(name))
 
 
 class LabelColumns(NamedTuple):
@@ -102,17 +81,11 @@ class LabelFinder:
         columns = [name for name in self._names if self._repeats_its_name(name)]
         if len(columns) > 1:
             return LabelColumns(tuple(columns))
-        if columns := side_columns.filled_candidates(self._columns, subjects) or self._species():
+        if columns := side_columns.filled_candidates(self._columns, subjects) or side_columns.species_columns(
+            self._columns, self._may_have_labels
+        ):
             return self._as_classes(self._among(columns))
         return self._as_classes(self._by_cells()) if is_needed else LabelColumns()
-
-    def _species(self) -> list[str]:
-        """The columns with names of species, as exports of camera traps have them; none if another may have labels."""
-        found = [name for name in self._names if normalized(name) in SPECIES_NAMES and self._columns.is_free(name)]
-        found = [name for name in found if name in self._facts and len(self._facts[name].counts) > 1]
-        others = [name for name in self._names if name not in found and self._may_have_labels(name)]
-        others = [name for name in others if len(self._facts[name].counts) > 1 and not _is_of_observation(name)]
-        return [] if others else found
 
     def _refuse_revised(self, candidates: Sequence[str]) -> None:
         """Refuses a column of labels beside one such as `labels_corrected`, whose cells are other labels."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns.label_columns import DUBLIN_CORE, LabelFinder
+from yt8m.tables.columns import side_columns
+from yt8m.tables.columns.label_columns import LabelFinder
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import (
@@ -21,7 +22,7 @@ from yt8m.tables.words.meanings import (
     is_of_labels,
     meaning_of,
 )
-from yt8m.tables.words.side_words import VALUE_NAMES
+from yt8m.tables.words.side_words import DUBLIN_CORE, VALUE_NAMES
 from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
 
@@ -39,7 +40,6 @@ _NO_NAME = re.compile(
 _KIND_OF_LABEL = "label_type"
 _OBSERVATION = "observation_id"
 _FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$|^\S*[/\\]\S*$")  # the ending of a file, or a path
-_TITLED = word_set("evidence material asset exhibit")  # things that have a title, and an id by which they are known
 _CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
 
 
@@ -272,19 +272,8 @@ class RoleFinder:
         name = next((name for name in self._named_names() if self._facts[name].is_unique), "")
         texts = list(map(str, self._facts[name].filled)) if name else []
         if 2 * sum(bool(_FILE.search(text)) for text in texts) < len(texts):
-            self._refuse_numbered(name)
+            side_columns.refuse_titled(self._columns, name)
         return name
-
-    def _refuse_numbered(self, name: str) -> None:
-        """Refuses titles beside a column such as `Evidence ID`, which may name the videos as well."""
-        for other in self._names:
-            facts, word = self._facts.get(other), normalized(other)
-            is_id = word.endswith("_id") and not _TITLED.isdisjoint(word.split("_"))
-            if facts and is_id and self._columns.is_free(other) and facts.is_unique and not facts.is_counter:
-                raise UsageError(
-                    f'{self._path}: "{name}" may name the videos, or "{other}": each cell of both differs from the '
-                    f"others. Choose by {columns_flag('id', [name])} or {columns_flag('id', [other])}."
-                )
 
     def _named_names(self) -> list[str]:
         return [name for name in self._names if normalized(name) in ("name", "title") and self._columns.is_free(name)]

@@ -18,7 +18,7 @@ from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import columns_flag, is_label_word
+from yt8m.tables.words.meanings import SPECIES_NAMES, columns_flag, is_label_word
 from yt8m.tables.words.side_words import (
     MARKED_THINGS,
     OF_OTHERS,
@@ -26,6 +26,8 @@ from yt8m.tables.words.side_words import (
     REVISED,
     SIDE_FACTS,
     SURE_REMARKS,
+    is_id_of_titled,
+    is_of_observation,
     is_place,
     without_number,
 )
@@ -170,6 +172,27 @@ def filled_candidates(table: TableColumns, candidates: Sequence[str]) -> list[st
                 f"{columns_flag('labels', candidates[:1])}."
             )
     return filled or list(candidates)
+
+
+def species_columns(table: TableColumns, may_have_labels: Callable[[str], bool]) -> list[str]:
+    """The columns with names of species, as exports of camera traps have them; none if another may have the labels."""
+    species = [name for name in table.names if normalized(name) in SPECIES_NAMES and table.is_free(name)]
+    species = [name for name in species if len(table.facts_of(name).counts) > 1]
+    others = [name for name in table.names if name not in species and may_have_labels(name)]
+    others = [name for name in others if len(table.facts_of(name).counts) > 1]
+    return species if all(is_of_observation(normalized(name)) for name in others) else []
+
+
+def refuse_titled(table: TableColumns, name: str) -> None:
+    """Refuses titles beside a column such as `Evidence ID`, which may name the videos as well."""
+    for other in table.names:
+        facts = table.facts.get(other)
+        is_id = facts and is_id_of_titled(normalized(other)) and table.is_free(other)
+        if facts and is_id and facts.is_unique and not facts.is_counter:
+            raise UsageError(
+                f'{table.path}: "{name}" may name the videos, or "{other}": each cell of both differs from the '
+                f"others. Choose by {columns_flag('id', [name])} or {columns_flag('id', [other])}."
+            )
 
 
 def refuse_lost_labels(

@@ -26,7 +26,7 @@ def from_object(path: str, value: Mapping[str, Any], control: str = "") -> Memor
       control: the attribute of VIA 3, or the kind of labels of Hasty, that has the classes; empty if there is only one.
     """
     with refusing(functools.partial(_refusal, path, "Hasty's")):
-        if _marks_have_classes(value) and (labelled := labeling_services.read_hasty(path, value, control)):
+        if labelled := labeling_services.read_hasty(path, value, control):
             return _of_service(path, labelled)
     for reader in (_coco, _coin, _activitynet, _datumaro, _vott, _fiftyone, _fiftyone_samples, _via3, _via, _single):
         with refusing(functools.partial(_refusal, path, reader.__name__.strip("_"))):
@@ -52,15 +52,6 @@ def from_records(path: str, values: Sequence[Mapping[str, Any]], control: str = 
         if all("Label" in value and "External ID" in value for value in values):
             return _source(path, "Labelbox", label_programs.read_old_labelbox(values))
     return None
-
-
-def _marks_have_classes(value: Mapping[str, Any]) -> bool:
-    """Whether the labels of pictures are objects, if there are any, as Hasty has them; other lists have names there."""
-    images = value.get("images")
-    marks = (
-        [image.get("labels") or [] for image in images if isinstance(image, dict)] if isinstance(images, list) else []
-    )
-    return all(isinstance(mark, Mapping) for listed in marks if isinstance(listed, list) for mark in listed)
 
 
 def _refusal(path: str, name: str, error: Exception) -> UsageError:

@@ -33,6 +33,9 @@ def read_hasty(path: str, value: _Object, control: str = "") -> Labelled | None:
         return None
     if not all(isinstance(image, Mapping) and "image_name" in image for image in images):
         return None
+    marked = [image.get("labels") or [] for image in images]
+    if not all(isinstance(marks, list) and all(isinstance(mark, Mapping) for mark in marks) for marks in marked):
+        return None  # other lists of pictures have names there
     names = [str(image["image_name"]) for image in images]
     if len(set(names)) < len(names):
         names = [f"{image.get('dataset_name', '')}/{name}" for image, name in zip(images, names, strict=True)]

@@ -100,6 +100,24 @@ OF_OTHERS = word_set(
 OTHER_READINGS = word_set(
     "ground_truth groundtruth gt truth corrected correction prediction predicted consensus pred y_true y_pred"
 )
+# How the names of Dublin Core begin, as `normalized` writes them; they say less than others of the same meaning.
+DUBLIN_CORE = ("dc_", "dcterms_")
+# What tables of species say of an observation, beside ids and places.
+_OF_OBSERVATIONS = word_set(
+    "observation_type observation_level life_stage sex basis_of_record kingdom phylum order family genus taxon_rank "
+    "classification_method classified_by camera_setup_type"
+)
+_TITLED = word_set("evidence material asset exhibit")  # what has a title, and an id by which people call it
+
+
+def is_of_observation(word: str) -> bool:
+    """Whether a name, as `normalized` writes it, says where, how or of what kind of animal an observation is."""
+    return word in _OF_OBSERVATIONS or is_place(word)
+
+
+def is_id_of_titled(word: str) -> bool:
+    """Whether a name, as `normalized` writes it, is that of ids of things with a title, such as `evidence_id`."""
+    return word.endswith("_id") and not _TITLED.isdisjoint(word.split("_"))
 
 
 def is_of_program(name: str) -> bool:
