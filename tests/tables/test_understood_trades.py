@@ -8,6 +8,7 @@ import pytest
 from table_files import SHORT, read, text_of, truth, write, write_json
 
 from yt8m.errors import UsageError
+from yt8m.tables.understood import TableFlags, understand
 
 MADE = truth(SHORT)
 SORTED = {video: sorted(labels) for video, labels in MADE.items()}
@@ -75,6 +76,28 @@ def test_species_beside_other_labels_are_asked_about(tmp_path: pathlib.Path) -> 
     rows = [(video, ("Robin", "Wren")[n % 2], ";".join(x)) for n, (video, x) in enumerate(MADE.items())]
     with pytest.raises(UsageError, match="several columns may: common_name, sounds"):
         read(write(tmp_path / "t.csv", [("recording", "common_name", "sounds"), *rows]))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        ("user_login", "quality_grade", "license", "place_guess", "iconic_taxon_name"),
+        ("Recordist", "Country", "State", "County", "Locality"),
+        ("observationLevel", "cameraSetupType", "lifeStage", "sex", "locationName"),
+    ],
+)
+def test_facts_of_an_observation_are_no_labels(others: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    rows = [(video, *("ab"[n % 2] * 3 for _ in others), LATIN[x[0]]) for n, (video, x) in enumerate(MADE.items())]
+    found = read(write(tmp_path / "t.csv", [("file", *others, "scientific_name"), *rows]))
+    assert found == {video: [LATIN[labels[0]]] for video, labels in MADE.items()}
+
+
+def test_the_classes_of_a_table_may_be_capitals_of_ukrainian(tmp_path: pathlib.Path) -> None:
+    classes = ("\u0422\u0406\u041d\u0406", "\u0421\u0406\u0420\u0406")
+    rows = [(f"v{n}", n % 2, n // 2 % 2) for n in range(8)]
+    path = write(tmp_path / "t.csv", [("id", *classes), *rows])
+    assert read(path)["v3"] == sorted(classes)
+    understand("--table", str(path), TableFlags()).refuse_combinations(set(classes))
 
 
 def test_selections_of_raven(tmp_path: pathlib.Path) -> None:

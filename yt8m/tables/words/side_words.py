@@ -105,7 +105,9 @@ DUBLIN_CORE = ("dc_", "dcterms_")
 # What tables of species say of an observation, beside ids and places.
 _OF_OBSERVATIONS = word_set(
     "observation_type observation_level life_stage sex basis_of_record kingdom phylum order family genus taxon_rank "
-    "classification_method classified_by camera_setup_type"
+    "classification_method classified_by camera_setup_type county state province state_province country_code locality "
+    "recordist recorded_by identified_by institution_code collection_code license geoprivacy user_login user_name "
+    "quality_grade location_name place_guess species_guess iconic_taxon_name time_zone captive_cultivated"
 )
 _TITLED = word_set("evidence material asset exhibit")  # what has a title, and an id by which people call it
 
