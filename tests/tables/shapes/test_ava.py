@@ -55,6 +55,8 @@ def test_other_columns_stay(tmp_path: pathlib.Path) -> None:
     path.write_text(beside("label", "xyzxyz", "action_id"))
     assert read(path) == {"-5KQ66BBWC4": ["x", "y", "z"], "0f39OWEqJ24": ["y", "z"]}
     assert read(path, columns=("labels=label",)) == read(path)
+    path.write_text(beside("score", "123456"))
+    assert read(path, columns=("unused=score",)) == {"-5KQ66BBWC4": ["a", "b", "c"], "0f39OWEqJ24": ["b", "c"]}
     path.write_text(beside("present", "110110"))
     assert read(path) == {"-5KQ66BBWC4": ["a", "b"], "0f39OWEqJ24": ["b"]}
 

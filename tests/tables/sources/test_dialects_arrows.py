@@ -58,7 +58,7 @@ def test_arrows_in_labels_of_a_table(tmp_path: pathlib.Path) -> None:
     assert read(path, separator="none")["v01"] == ["walk -> stand"]
 
 
-CHANGES = ("open->closed", "closed->open", "A\u2192B")
+CHANGES = ("open->closed", "closed=>open", "A\u2192B")
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,15 @@ def test_a_header_with_a_word_for_ids(header: str, arrow: str, tmp_path: pathlib
     assert read(lines(tmp_path / "t.txt", [header.format(arrow), *texts])) == EXPECTED
 
 
-def test_a_header_whose_columns_the_user_names(tmp_path: pathlib.Path) -> None:
+def test_headers_above_labels_like_them_and_of_the_user(tmp_path: pathlib.Path) -> None:
     texts = [f"{name} -> {', '.join(labels)}" for name, labels in TRUTH.items()]
     path = lines(tmp_path / "t.txt", ["video -> animals", *texts])
     assert read(path, columns=("id=video", "labels=animals")) == EXPECTED
+    assert read(lines(tmp_path / "v.txt", ["video -> cat", "v1 -> cat", "v2 -> dog", "v3 -> dog"])) == {
+        "v1": ["cat"],
+        "v2": ["dog"],
+        "v3": ["dog"],
+    }
     path = lines(tmp_path / "u.txt", ["what -> animals", *texts])
     assert read(path, columns=("id=what", "labels=animals")) == EXPECTED
 

@@ -12,7 +12,7 @@ from typing import Any
 from yt8m.errors import UsageError
 from yt8m.tables.sources.source import MemorySource, refuse_repeated_columns, with_numbers
 from yt8m.tables.words import normalized, word_set
-from yt8m.tables.words.meanings import is_of_labels
+from yt8m.tables.words.meanings import count_known, is_of_labels
 
 _HEADERS = word_set("columns headers header fields cols column_names field_names names_of_columns")
 _ROWS = word_set("rows data values records items table")
@@ -26,7 +26,7 @@ def read_named_rows(path: str, value: Mapping[str, Any]) -> MemorySource | None:
     ]
     tables = [rows for key, rows in value.items() if normalized(key) in _ROWS and _are_lists(rows)]
     _refuse_no_rows(path, value, headers)
-    if not headers and len(tables) == 1:
+    if not headers and len(tables) == 1 and count_known(list(map(str, tables[0][0]))) < 2:  # no names above the rows
         _refuse_odd_names(path, value)
     if len(headers) != 1 or len(tables) != 1:
         return None

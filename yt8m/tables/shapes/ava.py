@@ -47,9 +47,11 @@ def without_boxes(source: Source, are_spans: bool, chosen: Collection[str] = ())
     hints = {} if any(word.startswith("id=") for word in chosen) else {"id": columns.video}
     has_labels = any(map(is_of_labels, columns.others)) or any(word.startswith("labels=") for word in chosen)
     hints |= {} if has_labels else {"labels": columns.action}
+    unused = {name for word in chosen if word.startswith("unused=") for name in word.partition("=")[2].split(JOIN)}
     times = cells.pop(columns.time)
     if not are_spans:
-        firsts = {row: number for number, row in reversed(list(enumerate(zip(*cells.values(), strict=True))))}
+        keys = [column for name, column in cells.items() if name not in unused]
+        firsts = {row: number for number, row in reversed(list(enumerate(zip(*keys, strict=True))))}
         rows = sorted(firsts.values())
         kept_cells = {name: [column[row] for row in rows] for name, column in cells.items()}
         result = RewrittenSource(source, kept_cells, [row + 1 for row in rows], bad, "AVA, whose boxes are left out")

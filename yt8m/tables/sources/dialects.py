@@ -27,7 +27,7 @@ _SETS = frozenset([*SPLIT_WORDS, "unassigned"])
 _ENOUGH = 0.9  # share of the rows that have as many fields as the header
 _BORDER = re.compile(r"[\s|+:=-]*[-=]{2,}[\s|+:=-]*")  # of a drawn table
 _ID_AND_LABELS = {
-    **{sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!>)\s*([^:=\"]+)") for sign in (":", "=")},
+    **{sign: re.compile(rf"([^\s:=,;|\"]+)\s*{sign}(?!\s*=?>)\s*((?:[^:=\"]|=>)+)") for sign in (":", "=")},
     " ": re.compile(r"([^\s:=,;|\"]+)((?: +[^\W\d][^\s:=\",;|/()<>.]*)+)"),
 }
 _NUMBER_SIGN = re.compile(r"#([,;\t|])")  # the name of a first column that numbers the rows, and the delimiter
@@ -204,7 +204,7 @@ class _Sniffer:
         """The dialect of lines with an arrow between an id and labels, whose header may be `id -> labels`."""
         dialect = Dialect(_STAND_IN, doubled=arrow, skips_blanks=True)
         rows = [row for row in _rows(self._body, dialect)[0] if any(row)]
-        if id_arrows.is_header([_stripped(row) for row in rows], self._named):
+        if id_arrows.is_header(rows[0][0].strip(), rows[0][1].strip(), self._named):
             return dialect._replace(header=_stripped(rows[0]), skipped=1)
         return dialect._replace(header=(_INVENTED, "column 2"), is_headerless=True)
 

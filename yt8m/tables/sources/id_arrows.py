@@ -13,6 +13,7 @@ _ARROWS = ("=>", "->", "\u2192")
 _LINE = re.compile(r"([^\s,;|\"'\[({][^,;|\t\"]*?)\s*(?<![-=<])(=>|->|\u2192)\s*([^\"]*)")
 # An id without signs that stand between ids and labels, but for those of an address or a drive.
 _PLAIN = re.compile(r"(?:[A-Za-z][\w+.-]*://[^:=?]*(?:\?[^:]*)?|(?:[A-Za-z]:(?=[\\/]))?[^:=]*)")
+_GLUED = re.compile(r"[^\s=-](?:=>|->|\u2192)")  # an arrow without a blank before it
 _BULLET = re.compile(r"[-*+\u2022] ")
 
 
@@ -26,32 +27,31 @@ def arrow_after_ids(text: str, named_columns: Collection[str] = ()) -> str:
     pairs = [(match[1], match[2], match[3]) for match in matches if match]
     if len(pairs) < max(len(matches), 2) or len({arrow for _, arrow, _ in pairs}) > 1:
         return ""
-    pairs = pairs[1:] if is_header([(first, second) for first, _, second in pairs], named_columns) else pairs
+    pairs = pairs[1:] if is_header(pairs[0][0], pairs[0][2], named_columns) else pairs
     ids = [first for first, _, _ in pairs]
     seconds = [second for _, _, second in pairs]
     has_others = any(arrow in second for second in seconds for arrow in _ARROWS)
-    if has_others or not _are_plain(ids) or all(second.endswith("],") for second in seconds):  # or a program's text
+    if (
+        has_others
+        or not _are_plain(ids, _GLUED.search(text) is None)
+        or all(second.endswith("],") for second in seconds)
+    ):  # or a program's text
         return ""
     labels = {part for _, _, second in pairs for part in PARTS.split(second) if part}
     is_list = len(labels) < len(ids) and not all(map(str.isdecimal, ids))
     return pairs[0][1] if is_list else ""
 
 
-def is_header(pairs: Sequence[Sequence[str]], named_columns: Collection[str] = ()) -> bool:
-    """Whether the first line names the columns: by two known words, by a word for ids above labels, or by the user."""
-    first, second = pairs[0]
-    if count_known([first, second]) == len((first, second)) or {normalized(first), normalized(second)} & set(
-        named_columns
-    ):
-        return True
-    others = {part for pair in pairs[1:] for part in PARTS.split(pair[1])}
-    return plain_meaning(first) == "id" and second != "" and others.isdisjoint([*PARTS.split(second), second])
+def is_header(first: str, second: str, named_columns: Collection[str] = ()) -> bool:
+    """Whether the first line names the columns: by two known words, by a word for ids, or by words of the user."""
+    is_named = not {normalized(first), normalized(second)}.isdisjoint(named_columns)
+    return is_named or count_known([first, second]) == len((first, second)) or plain_meaning(first) in ("id", "path")
 
 
-def _are_plain(ids: Sequence[str]) -> bool:
+def _are_plain(ids: Sequence[str], are_spaced: bool) -> bool:
     """Whether all ids differ, and nothing in them may be a label: `v00=open` and `v00 walk` are no ids.
 
-    Those with blanks have a first word that recurs, as in `clip v00`, so that it is no id itself.
+    Those with blanks have a first word that recurs, as in `clip v00`, so that it is no id, and blanks before arrows.
     """
     if len(set(ids)) < len(ids) or not all(map(_PLAIN.fullmatch, ids)) or any(map(_BULLET.match, ids)):
         return False
@@ -59,4 +59,4 @@ def _are_plain(ids: Sequence[str]) -> bool:
     if all(len(id_words) == 1 for id_words in words):
         return True
     firsts, lasts = ({id_words[place] for id_words in words} for place in (0, -1))
-    return len(firsts) < len(ids) == len(lasts)
+    return len(firsts) < len(ids) == len(lasts) and are_spaced
