@@ -18,11 +18,14 @@ def without_numpy(text: str) -> str:
     return _NUMPY_REPR.sub(lambda match: match[1] or match[2], text) if "np." in text else text
 
 
-def _shown_texts(texts: Iterable[object]) -> Iterator[object]:
-    return (without_numpy(text) if isinstance(text, str) else text for text in texts)
+class _ShownError(Exception):
+    """An error whose message a user reads."""
+
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*(without_numpy(text) if isinstance(text, str) else text for text in texts))
 
 
-class UsageError(Exception):
+class UsageError(_ShownError):
     """The user asked for something impossible. The command ends with exit status 2, if possible before it writes files.
 
     The message says what is wrong and where, what was expected, and what to do.
@@ -30,17 +33,11 @@ class UsageError(Exception):
 
     exit_code = 2
 
-    def __init__(self, *texts: object) -> None:
-        super().__init__(*_shown_texts(texts))
 
-
-class RunError(Exception):
+class RunError(_ShownError):
     """The work failed while it ran (damaged data, no checkpoint, full disk). The command ends with exit status 1."""
 
     exit_code = 1
-
-    def __init__(self, *texts: object) -> None:
-        super().__init__(*_shown_texts(texts))
 
 
 class DamagedFileError(RunError, ValueError):

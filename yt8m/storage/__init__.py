@@ -72,9 +72,7 @@ def glob(pattern: str) -> list[str]:
         `~` is the home folder. A name that begins with a dot matches only a pattern that begins with a dot. An existing
         path matches itself, even if it contains such characters or commas.
     """
-    matches = sorted(path for _, paths in paths_by_pattern(pattern) for path in paths)
-    identity.warn_of_repeats(matches)
-    return identity.each_once(list(dict.fromkeys(matches)))
+    return identity.each_once(sorted(path for _, paths in paths_by_pattern(pattern) for path in paths))
 
 
 def pattern_in(folder: str, *names: str) -> str:
@@ -160,10 +158,7 @@ def named_files(
         matches += dict.fromkeys(files)
     if not matches:
         raise UsageError(f"no {kind} is named: the list of patterns is empty. Give at least one path or pattern.")
-    if by_name:
-        return list(dict.fromkeys(matches))
-    identity.warn_of_repeats(matches)
-    return identity.each_once(list(dict.fromkeys(matches)))
+    return list(dict.fromkeys(matches)) if by_name else identity.each_once(matches)
 
 
 def exists(path: Path) -> bool:

@@ -53,10 +53,12 @@ def _checksum(path: str, offsets_of: Callable[[int], Iterable[int]]) -> int | No
 
 
 def each_once(paths: Sequence[str]) -> list[str]:
-    """The paths without those that name a local file which an earlier path names; the log warns of such a file once.
+    """The paths without those that name a file which an earlier path names; the log warns of such a file once.
 
-    Paths of the same file have the same device and inode, whatever links lead to it.
+    Paths of the same local file have the same device and inode, whatever links lead to it.
     """
+    _warn_of_repeats(paths)
+    paths = list(dict.fromkeys(paths))
     repeated = named_twice(paths)
     unheard = {path: first for path, first in repeated.items() if path not in _told}
     if unheard:
@@ -67,7 +69,7 @@ def each_once(paths: Sequence[str]) -> list[str]:
     return [path for path in paths if path not in repeated]
 
 
-def warn_of_repeats(paths: Iterable[str]) -> None:
+def _warn_of_repeats(paths: Iterable[str]) -> None:
     """Logs a warning, once, if a path is there twice, as two patterns that match one file give it."""
     repeated = [path for path, count in Counter(paths).items() if count > 1 and path not in _told]
     _told.update(repeated)

@@ -158,6 +158,12 @@ def _refuse_contradictions(path: str, decisions: Sequence[Decision], class_of: C
         earlier_decisions.append(decision)
 
 
+def described_file(path: str) -> dict[str, str]:
+    """How a manifest names a file by which labels were changed, wherever it lies, and knows its content."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return {"file": name, "sha256": hashlib.sha256(storage.read_bytes(path)).hexdigest()}
+
+
 class Corrections:
     """The decisions in a CSV table. If the path is empty, there are none.
 
@@ -174,14 +180,13 @@ class Corrections:
             if decision.is_right:
                 self._changes.setdefault(decision.video, []).append(decision)
         self.count = sum(map(len, self._changes.values()))
-        self._digest = hashlib.sha256(storage.read_bytes(path)).hexdigest() if path else ""
+        self._described = described_file(path) if path else {}
 
     def manifest_entry(self, added: int, removed: int) -> dict[str, Any]:
         """The entry of a manifest that describes the decisions; empty without a table."""
         if not self.path:
             return {}
-        name = self.path.replace("\\", "/").rpartition("/")[2]
-        return {"file": name, "sha256": self._digest, ADDED: added, REMOVED: removed}
+        return {**self._described, ADDED: added, REMOVED: removed}
 
     @property
     def videos(self) -> Collection[bytes]:

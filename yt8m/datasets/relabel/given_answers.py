@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from yt8m import storage
 from yt8m.datasets.make_records.classes import Classes
-from yt8m.datasets.make_records.human_labels import ANSWERS, class_lookup, read_answers, write_answers
+from yt8m.datasets.make_records.human_labels import ANSWERS, class_lookup, described_file, read_answers, write_answers
 from yt8m.errors import UsageError, suggestion
 from yt8m.records.shards import id_text
 from yt8m.tables.words.class_names import clean_name
@@ -82,8 +81,7 @@ class GivenAnswers:
         """What a manifest says of the file of answers; empty if there is none."""
         if not self._path:
             return {}
-        name = self._path.replace("\\", "/").rpartition("/")[2]
-        return {"answers": {"file": name, "sha256": hashlib.sha256(storage.read_bytes(self._path)).hexdigest()}}
+        return {"answers": described_file(self._path)}
 
 
 def _as_bytes(video: str) -> bytes:

@@ -10,7 +10,7 @@ from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import SPLIT_WORDS, plain_meaning
 
 _ROWS_WITHIN = (("hits", "hits"), ("response", "docs"))  # where Elasticsearch and Solr have their rows
-_TABLES = frozenset(("values", "rows", "data", "table", "records"))  # what a table is called beside its settings
+TABLES = frozenset(("values", "rows", "data", "table", "records"))  # what a table is called beside its settings
 _EDGES = ("edges", "nodes")  # where GraphQL has the rows of a connection
 _ANSWERS = ("data", "response", "result", "payload", "body")
 # How servers call the number of all rows, of which an answer has a page; `count` and `total` are so beside `next`.
@@ -96,7 +96,7 @@ def table_in(value: Mapping[str, Any]) -> list[list[Any]]:
 
     Rows may lack their last cells, if these are empty. It is [] for other objects.
     """
-    tables = [rows for name, rows in value.items() if isinstance(rows, list) and name.lower() in _TABLES]
+    tables = [rows for name, rows in value.items() if isinstance(rows, list) and name.lower() in TABLES]
     if len(tables) != 1 or len(value) == 1 or not all(isinstance(row, list) for row in tables[0]):
         return []
     rows = tables[0]

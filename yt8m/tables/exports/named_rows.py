@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
+from yt8m.tables.exports import json_shapes
 from yt8m.tables.sources.source import MemorySource, refuse_repeated_columns, with_numbers
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import count_known, is_of_labels
 
 _HEADERS = word_set("columns headers header fields cols column_names field_names names_of_columns")
-_ROWS = word_set("rows data values records items table")
+_ROWS = json_shapes.TABLES | {"items"}
 _NAME_KEYS = ("name", "title", "label", "field", "key", "id")  # of an object that describes a column
 
 

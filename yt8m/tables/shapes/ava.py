@@ -40,17 +40,16 @@ def without_boxes(source: Source, are_spans: bool, chosen: Collection[str] = ())
       chosen: what the user says with --columns, such as `split=split`.
     """
     columns = _columns_of(source)
-    named_columns = {name for word in chosen for name in word.partition("=")[2].split(JOIN)}
+    columns_of = {meaning.strip(): names.split(JOIN) for meaning, _, names in (word.partition("=") for word in chosen)}
+    named_columns = {name for names in columns_of.values() for name in names}
     if not columns or not named_columns.issubset([columns.video, columns.action, *columns.others]):
         return source
     cells, bad = read_all(source, [columns.video, columns.time, columns.action, *columns.others])
-    hints = {} if any(word.startswith("id=") for word in chosen) else {"id": columns.video}
-    has_labels = any(map(is_of_labels, columns.others)) or any(word.startswith("labels=") for word in chosen)
-    hints |= {} if has_labels else {"labels": columns.action}
-    unused = {name for word in chosen if word.startswith("unused=") for name in word.partition("=")[2].split(JOIN)}
+    hints = {} if "id" in columns_of else {"id": columns.video}
+    hints |= {} if "labels" in columns_of or any(map(is_of_labels, columns.others)) else {"labels": columns.action}
     times = cells.pop(columns.time)
     if not are_spans:
-        keys = [column for name, column in cells.items() if name not in unused]
+        keys = [column for name, column in cells.items() if name not in columns_of.get("unused", ())]
         firsts = {row: number for number, row in reversed(list(enumerate(zip(*keys, strict=True))))}
         rows = sorted(firsts.values())
         kept_cells = {name: [column[row] for row in rows] for name, column in cells.items()}
