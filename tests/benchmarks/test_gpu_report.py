@@ -49,7 +49,7 @@ def test_a_row_that_fails_is_noted_and_the_next_one_runs(
     [failed, copied] = table.strip().splitlines()
     assert "gpu/NoSuchModel bytes" in failed
     assert "unknown model 'NoSuchModel'" in failed
-    assert "8.7 MB a step of 1,024 videos, 1.00 of the floor" in copied
+    assert "4.8 MB a step of 1,024 videos, 1.01 of the floor" in copied
     assert set(json.loads(results.read_text())["all"]) == {"gpu/NoSuchModel bytes", "gpu/LogisticModel bytes"}
 
 

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from yt8m.labels import after_selection
-from yt8m.labels.batch_selection import SelectConfig
 from yt8m.records.rated_cells import Cells
-
-TASKS = SelectConfig("run", "films/*.tfrecord", "tasks.json", format="label-studio", frame_rate=25.0)
 
 
 def data(*extractors: str) -> Any:
@@ -19,26 +16,25 @@ def data(*extractors: str) -> Any:
 
 
 def test_answers_on_whole_videos_go_into_the_records() -> None:
-    text, command = after_selection.for_videos(TASKS)
+    text, command = after_selection.for_videos("films/*.tfrecord")
     assert "export them as JSON, EXPORT.json" in text
     assert command == "  yt8m relabel --data='films/*.tfrecord' --labels=EXPORT.json --out=FOLDER"
-    assert after_selection.for_videos(SelectConfig("run", "films", "videos.csv")) == []
 
 
 @pytest.mark.parametrize(
-    ("config", "extractors", "cells", "expected"),
+    ("table", "extractors", "cells", "expected"),
     [
-        (TASKS, (), Cells(2, 1.0), "make-records --table=EXPORT.json --array=FOLDER_OF_ARRAYS --out=FOLDER "
+        ("", (), Cells(2, 1.0), "make-records --table=EXPORT.json --array=FOLDER_OF_ARRAYS --out=FOLDER "
          "--level=frame --rows=spans --segment_size=2 --frame_rate=25"),
-        (TASKS, ("inception",), Cells(5, 10.0), "extract --videos=EXPORT.json --extractors=... --out=FOLDER "
+        ("", ("inception",), Cells(5, 10.0), "extract --videos=EXPORT.json --extractors=... --out=FOLDER "
          "--level=frame --rows=spans --segment_size=0.5 --frames_per_second=10 --frame_rate=25"),
-        (SelectConfig("run", "f", "my parts.csv"), ("inception",), Cells(1, 1.0), "extract --videos='my parts.csv' "
+        ("my parts.csv", ("inception",), Cells(1, 1.0), "extract --videos='my parts.csv' "
          "--extractors=... --out=FOLDER --level=frame --rows=spans --segment_size=1 --columns=labels=label"),
     ],
 )  # fmt: skip
 def test_records_of_parts_are_made_as_the_others_were(
-    config: SelectConfig, extractors: tuple[str, ...], cells: Cells, expected: str
+    table: str, extractors: tuple[str, ...], cells: Cells, expected: str
 ) -> None:
-    text, command = after_selection.for_parts(config, data(*extractors), cells)
+    text, command = after_selection.for_parts(data(*extractors), cells, table=table, frame_rate=25.0)
     assert command == f"  yt8m {expected}"
-    assert ("path" in text) == (bool(extractors) and config.format == "csv")
+    assert ("path" in text) == bool(extractors and table)

@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 
-if TYPE_CHECKING:
-    from yt8m.labels.batch_selection import SelectConfig  # which calls `for_videos`
-
 _EXPORT = "EXPORT.json"
 
 
-def for_videos(config: SelectConfig) -> list[str]:
-    """The lines for whole videos: tasks get labels; none for a table, which people only read."""
-    if config.format == "csv":
-        return []
+def for_videos(pattern: str) -> list[str]:
+    """The lines for tasks of whole videos; `pattern` names the records that they were chosen from."""
     return [
         f"Label the tasks in Label Studio, and export them as JSON, {_EXPORT}; then put the answers into records by",
-        f"  yt8m relabel --data={shlex.quote(config.data)} --labels={_EXPORT} --out=FOLDER",
+        f"  yt8m relabel --data={shlex.quote(pattern)} --labels={_EXPORT} --out=FOLDER",
     ]
 
 
-def for_parts(config: SelectConfig, data: OpenedData, cells: Cells) -> list[str]:
+def for_parts(data: OpenedData, cells: Cells, *, table: str = "", frame_rate: float) -> list[str]:
     """The lines for parts of films.
 
     Args:
       data: the records that were chosen from.
       cells: the grid of the model, on which the labels of the parts are to be stored.
+      table: the path of the table of the parts; empty for tasks of Label Studio.
+      frame_rate: pictures a second that Label Studio counts.
     """
     is_extracted = bool(data.manifest.extractors)
-    is_table = config.format == "csv"
-    source = config.out if is_table else _EXPORT
-    words = [*_source_words(source, is_extracted), "--rows=spans", f"--segment_size={cells.seconds:g}"]
+    words = [*_source_words(table or _EXPORT, is_extracted), "--rows=spans", f"--segment_size={cells.seconds:g}"]
     if is_extracted and cells.per_second != 1:
         words.append(f"--frames_per_second={cells.per_second:g}")
-    if is_table:
+    if table:
         file = " (and the file of its film into another one, path)" if is_extracted else ""
         text = f"Write the classes of each part into a column label{file}, or (none) if it shows none"
         words.append("--columns=labels=label")
     else:
         text = f"Label the tasks in Label Studio, and export them as JSON, {_EXPORT}"
-        words.append(f"--frame_rate={config.frame_rate:g}")
+        words.append(f"--frame_rate={frame_rate:g}")
     return [f"{text}; then make records of them by", "  yt8m " + " ".join(words)]
 
 

@@ -189,7 +189,9 @@ def choose(config: SelectConfig) -> Chosen:
     selection = select(unlabelled, labelled, config)
     write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
     left_out = len(candidates.ids) - len(unlabelled.ids)
-    lines = [describe_selection(unlabelled, selection, names, config), *after_selection.for_videos(config)]
+    lines = [describe_selection(unlabelled, selection, names, config)]
+    if config.format != "csv":  # a table is only read
+        lines += after_selection.for_videos(config.data)
     if left_out:
         lines.append(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
     figures = {"out": config.out, "candidates": len(unlabelled.ids), "left_out": left_out}

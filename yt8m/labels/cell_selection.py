@@ -45,7 +45,8 @@ def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> C
     write_selection(config, cells, selection, scorer.shown_names, are_shown, joining)
     noun = f"parts of {joining.cells.seconds:g} s"
     lines = [batch_selection.describe_selection(cells, selection, scorer.shown_names, config, noun)]
-    lines += after_selection.for_parts(config, open_data(config.data, flag="data"), joining.cells)
+    data, table = open_data(config.data, flag="data"), config.out if config.format == "csv" else ""
+    lines += after_selection.for_parts(data, joining.cells, table=table, frame_rate=config.frame_rate)
     left_out = len(candidates.ids) - len(cells.ids)
     figures = {"out": config.out, "candidates": len(cells.ids), "left_out": left_out}
     return Chosen(lines, figures | {"chosen": [*_json_rows(cells, selection, scorer.shown_names, joining)]})
