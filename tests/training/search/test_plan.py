@@ -24,10 +24,12 @@ def of_sizes(videos: int, classes: int, model: str = "") -> plan.Plan:
     data = DataConfig(feature_names=("clip",), feature_sizes=(128,), num_classes=classes)
     free = (TRANSFORM, PENALTY, RATE, BATCH, *(() if model else (MODEL,)))
     config = TrainConfig(data=data, model=ModelConfig(model or "LogisticModel"), search=ModelSearchConfig(free=free))
-    size = plan.default_batch_size(videos)
+    size, listed = plan.default_batch_size(videos), candidates_for(config, videos)
+    # A graph of the model is built to know its costs, and a plan asks often.
+    seconds = {each.family: trials.seconds_per_step(each, config, size) for each in listed}
     return plan.make_plan(
-        candidates_for(config, videos),
-        lambda candidate: trials.seconds_per_step(candidate, config, size),
+        listed,
+        lambda candidate: seconds[candidate.family],
         min(videos, plan.MOST_VIDEOS),
         size,
         plan.default_budget(videos),
