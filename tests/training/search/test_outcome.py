@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import pathlib
 
 import numpy as np
@@ -18,24 +19,38 @@ from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RAT
 from yt8m.config.train_config import DeviceConfig, TrainConfig
 from yt8m.training.search import choice, outcome
 from yt8m.training.search.candidates import Candidate, candidates_for
-from yt8m.training.search.outcome import SearchFacts, _steps, _values
+from yt8m.training.search.outcome import SearchFacts, _planned, _steps, _values
 from yt8m.training.search.plan import Plan, Rung
 from yt8m.training.search.videos_in_memory import VideosInMemory
 
 FIGURES = {"map": 0.9, "gap": 0.9, "hit_at_one": 0.9, "map_error": 0.1, "gap_error": 0.1}
 ROW = {**FIGURES, "halves": [FIGURES, FIGURES], "number": 0, "steps": 75, "folds": 1, "seconds": 1.0}
+RUNGS = Plan((), 32, (Rung(4, 300), Rung(1, 1000)), 1.0)
 
 
 @pytest.mark.parametrize("compared", [100, 20_100])
 def test_a_search_on_a_sample_trains_as_many_epochs_on_all(compared: int) -> None:
     """However many videos the candidates were compared on: those of folds are trained on too."""
     facts = SearchFacts(38_000, 20_000, True, "validate", compared, 60.0)
-    chosen = {"steps": 1000, "seconds": 4.0, "folds": 1}
-    assert _steps(chosen, facts, 1e-3) == 1900
-    assert _steps(chosen, facts._replace(is_sample=False), 1e-3) == 1000
-    assert _steps(chosen, facts, 1.0) == 1000, "the budget has no room for more"
-    assert 1000 < _steps(chosen, facts._replace(seconds_left=10.0), 1e-3) < 1900, "the clock has room for fewer"
-    assert _steps(chosen, facts._replace(seconds_left=1.0), 1e-3) == 1000
+    planned = _planned({**ROW, "steps": 1000, "seconds": 4.0}, [{**ROW, "steps": 1000}], RUNGS)
+    assert _steps(planned, facts, 1e-3) == 1900
+    assert _steps(planned, facts._replace(is_sample=False), 1e-3) == 1000
+    assert _steps(planned, facts, 1.0) == 1000, "the budget has no room for more"
+    assert 1000 < _steps(planned, facts._replace(seconds_left=10.0), 1e-3) < 1900, "the clock has room for fewer"
+    assert _steps(planned, facts._replace(seconds_left=1.0), 1e-3) == 1000
+
+
+def test_a_choice_whose_longer_trial_the_clock_left_out_is_trained_as_long() -> None:
+    facts = SearchFacts(1000, 1000, False, "validate", 100, 60.0, seconds_left=60.0)
+    chosen = {**ROW, "steps": 300, "seconds": 1.2}
+    planned = _planned(chosen, [chosen, {**ROW, "number": 1, "steps": 1000}], RUNGS)
+    assert _steps(planned, facts, 1e-3) == 1000
+    assert _steps(planned, facts._replace(seconds_left=4.0), 1e-3) == 600, "0.6 of 4 s, at 4 ms a step"
+    assert _steps(planned, facts._replace(seconds_left=0.0), 1e-3) == 300
+    sample = facts._replace(is_sample=True, total=3000, seconds_left=math.inf)
+    assert _steps(planned, sample, 1e-3) == 3000
+    both = _planned(chosen, [chosen, {**ROW, "steps": 1000}], RUNGS)
+    assert _steps(both, facts, 1e-3) == 300, "its longer trial was worse"
 
 
 @pytest.mark.parametrize(("gpus", "rows"), [(0, 16), (1, 64), (2, 32), (8, 16)])

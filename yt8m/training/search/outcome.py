@@ -101,7 +101,7 @@ def with_choice(
     """
     candidate = _for_all_videos(made.candidates[chosen["number"]], config, facts)
     refits = not facts.held_out and may_refit(config, facts.total)
-    steps = _given_steps(config, made.batch_size, facts.total) or _steps(chosen, facts, cost)
+    steps = _given_steps(config, made.batch_size, facts.total) or _steps(_planned(chosen, rows, made), facts, cost)
     values = _values(config, candidate, made.batch_size, steps, facts, refits)
     completed = _with_values(config, {name: value for name, value, _ in values}, candidate, steps, made.batch_size)
     search = dataclasses.replace(
@@ -140,18 +140,33 @@ def _given_steps(config: TrainConfig, batch_size: int, videos: int) -> int | Non
     return None if STEPS in free else steps
 
 
-def _steps(chosen: Mapping[str, Any], facts: SearchFacts, cost: float) -> int:
-    """The steps of the run: those chosen; if the search saw a sample, as many epochs, but not beyond the budget."""
+class _Planned(NamedTuple):
+    """How long the choice should be trained: so many steps, each for so many seconds in its trial; `steps` at least."""
+
+    steps: int
+    longest: int
+    seconds_of_step: float
+
+
+def _planned(chosen: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], made: Plan) -> _Planned:
+    """The steps of the choice: those of its trial, or of the last rung if the clock ended the search before it."""
     steps: int = chosen["steps"]
-    if not facts.is_sample:
-        return steps
-    planned = max(steps, min(round(steps * facts.total / facts.trained_on), int(facts.budget * _FINAL_SHARE / cost)))
-    measured = chosen["seconds"] / (steps * chosen["folds"])
-    if measured * planned <= _SHARE_OF_STEPS * facts.seconds_left:
-        return planned
-    affordable = max(steps, int(_SHARE_OF_STEPS * facts.seconds_left / measured))
-    logging.warning("the clock leaves %d of %d steps for the training of the choice (--budget)", affordable, planned)
-    return min(planned, affordable)
+    reached = max(row["steps"] for row in rows if row["number"] == chosen["number"])
+    longest = steps if reached > steps else max(steps, made.rungs[-1].steps)
+    return _Planned(steps, longest, chosen["seconds"] / (steps * chosen["folds"]))
+
+
+def _steps(planned: _Planned, facts: SearchFacts, cost: float) -> int:
+    """The steps of the run; if the search saw a sample, as many epochs, but not beyond the budget."""
+    most = planned.longest
+    if facts.is_sample:
+        most = min(round(most * facts.total / facts.trained_on), int(facts.budget * _FINAL_SHARE / cost))
+    most = max(planned.steps, most)
+    if most == planned.steps or planned.seconds_of_step * most <= _SHARE_OF_STEPS * facts.seconds_left:
+        return most
+    affordable = max(planned.steps, int(_SHARE_OF_STEPS * facts.seconds_left / planned.seconds_of_step))
+    logging.warning("the clock leaves %d of %d steps for the training of the choice (--budget)", affordable, most)
+    return affordable
 
 
 def _values(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m.config import run_dir
-from yt8m.config.search_config import PENALTY, TRANSFORM, USUAL_TRANSFORM
+from yt8m.config.search_config import PENALTY, STEPS, TRANSFORM, USUAL_TRANSFORM
 from yt8m.config.train_config import TrainConfig
 from yt8m.graph.restore import name_of_weights
 from yt8m.lazy import tf
@@ -41,7 +41,7 @@ def checked(config: TrainConfig, step: int, export: Callable[[str, int, bool], N
       export: writes the export of a checkpoint again; None if the run has none.
     """
     chosen = next((row for row in config.search.trials if row["is_chosen"]), None)
-    if chosen is None or step != chosen["steps"] or not outcome.is_trained_on_all(config):
+    if chosen is None or step != _steps_of(config, chosen) or not outcome.is_trained_on_all(config):
         return config
     promise = chosen.get("alone", chosen)  # of a candidate in folds, what it reached without the videos kept apart
     fold = _fold_of_choice(config)
@@ -61,11 +61,17 @@ def checked(config: TrainConfig, step: int, export: Callable[[str, int, bool], N
         if is_worse:
             run_dir.write(config.train_dir, config, is_own=True)  # first, so that a start after a kill knows of them
             logging.warning("%s", outcome.of_undone_refit(config))
-            trial = CandidateTrial(candidate, step, config.search.plan[0]["batch_size"])
+            trial = CandidateTrial(candidate, chosen["steps"], config.search.plan[0]["batch_size"])
             checkpoint_import.save_checkpoint(path, config, trainer.weights(trial), step)
             if export:
                 export(path, step, True)
     return config
+
+
+def _steps_of(config: TrainConfig, chosen: Mapping[str, Any]) -> int:
+    """The steps that the search gave the training; those of the trial, if the user gave them."""
+    steps: int = next((o["value"] for o in config.search.origins if o["option"] == STEPS), chosen["steps"])
+    return steps
 
 
 def _fold_of_choice(config: TrainConfig) -> Fold | None:
