@@ -227,7 +227,7 @@ def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_pat
         (lambda: yt8m.read_records([b"a"]), "list of patterns; found a list"),
         (lambda: yt8m.read_records(None), "no file is named"),
         (lambda: yt8m.fit(), "give train_data_pattern, or data"),
-        (lambda: yt8m.fit(data="/no/*.tfrecord"), "^train_data_pattern='/no/\\*.tfrecord': no file matches"),
+        (lambda: yt8m.fit(data="/no/*.tfrecord"), "^data='/no/\\*.tfrecord': no file matches"),
         (lambda: yt8m.fit(lr=3), "^unknown option lr; did you mean base_learning_rate[?]$"),
         (lambda: yt8m.make_records("/no.csv", "o"), "^table='/no.csv': there is no such file"),
         (lambda: yt8m.extract("/no.mp4", extractors="inception"), "/no.mp4"),

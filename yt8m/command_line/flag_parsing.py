@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from yt8m import options, storage
-from yt8m.command_line import synonyms
+from yt8m.command_line import synonyms, typed_names
 from yt8m.errors import UsageError
 from yt8m.options import flag_of, sections_of, shown
 from yt8m.registry import owners
@@ -337,6 +337,8 @@ def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[
         flag = flags.get(name) or _find_negated(name, equals, flags)
         if flag is None:
             raise UsageError(_describe_unknown(name, flags))
+        if name in (flag.name, *flag.aliases):
+            typed_names.note(flag.name, name)
         if equals:
             yield _TypedFlag(flag.name, text, word)
         elif flag.kind is bool:

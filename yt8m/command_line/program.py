@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import logging as absl_logging
 
 from yt8m import terminal
+from yt8m.command_line import typed_names
 from yt8m.command_line.streams import discard, lasting_streams
 from yt8m.errors import RunError, UsageError, missing_tensorflow
 from yt8m.termination import Terminated
@@ -168,7 +169,8 @@ def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] 
     words = list(sys.argv[1:] if argv is None else argv)
     with lasting_streams() as lost_output:
         try:
-            status = _run(program, run, words)
+            with typed_names.noting():
+                status = _run(program, run, words)
         except SystemExit as end:  # after --help
             if status := _end_output(program, lost_output):
                 return status
@@ -196,7 +198,7 @@ def _run(program: str, run: Callable[[list[str]], int], words: list[str]) -> int
     except (UsageError, RunError) as error:
         if os.environ.get("YT8M_DEBUG") == "1":
             traceback.print_exc()
-        print(f"{program}: error: {_in_one_line(str(error))}", file=sys.stderr)
+        print(f"{program}: error: {_in_one_line(typed_names.in_typed_names(str(error)))}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":

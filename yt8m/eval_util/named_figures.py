@@ -44,7 +44,7 @@ class NamedFigures(dict[str, Any]):
         for other in _keys_of(key) if isinstance(key, str) else ():
             if dict.__contains__(self, other):
                 return dict.__getitem__(self, other)
-        raise KeyError(key)
+        raise KeyError(f"{key} is not there; there are {', '.join(map(str, self))}" if self else key)
 
     def __contains__(self, key: object) -> bool:
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from yt8m import options, registry, runner, storage
-from yt8m.command_line import flag_parsing, flags
+from yt8m.command_line import flag_parsing, flags, typed_names
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.named_figures import NamedFigures
@@ -79,7 +79,7 @@ def train_in_process(flag_values: Mapping[str, Any]) -> FittedRun:
         raise UsageError(
             "TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster: use `yt8m train`, or unset the variable."
         )
-    with call_scope():
+    with call_scope(), typed_names.said_as_typed():
         with weights_of_classes.as_table(flag_values) as values:
             config, data = flags.training(command_line(values))
         if values.get("class_weights") is not flag_values.get("class_weights"):  # the run keeps the weights themselves

@@ -420,6 +420,7 @@ def refusals() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"bits": 8, "ranges": ("0:1", "0:1")}, "has 2 ranges for 1 features"
     yield {"label_separator": ""}, "--label_separator is empty"
     yield {"table": ""}, "--table is missing"
+    yield {"table": "", "labels": "t.csv"}, "names the ids and labels, as in --table=t.csv"
     yield {"group_by": "film"}, "has no column 'film'; it has: id, path, labels"
     yield {"feature_names": ("a", "b")}, "holds one array, but --feature_names has 2 names"
     yield {"table": "gone.csv"}, "--table=gone.csv: there is no such file"

@@ -81,6 +81,11 @@ class RecordsConfig(DataSetFlags):
     )
 
     def __post_init__(self) -> None:
+        if self.labels and not self.table:
+            raise UsageError(
+                f"--table is missing: it names the ids and labels, as in --table={self.labels}. --labels={self.labels} "
+                "would be answers of Label Studio that replace some of them."
+            )
         super().__post_init__()
         if self.bits not in (8, 32):
             raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
