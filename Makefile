@@ -113,6 +113,10 @@ lint: $(INSTALLED)
 # They are forked from one that has collected the tests (tests/support/forked_workers.py).
 WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { most = int($$2 / 4e6); print most < 1 ? 1 : most <= cores ? most : cores + 1 }' /proc/meminfo)
 SHARED = --workers=$(WORKERS)
+# Beside one another they compute in one thread each: threads of NumPy's matrix products, of which each process has one
+# a core, wait in loops for one that has no core, which takes ten times as long.
+quick-tests test-all newest fuzz: export OPENBLAS_NUM_THREADS := 1
+quick-tests test-all newest fuzz: export OMP_NUM_THREADS := 1
 
 # For each graph that is run, TensorFlow looks for kernels of oneDNN for each op, and rewrites the graph: more than half of
 # the time of tests that run their graphs a few times. These tests do without; test_onednn.py is heavy.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
@@ -191,14 +192,21 @@ def _feature_sizes(model_name: str) -> dict[str, Any]:
 
 def has_gpu_kernel(op: tf.Operation) -> bool:
     """Whether TensorFlow has a GPU kernel for an op and its types; ops without any kernel count as having one."""
+    limits = _gpu_kernels(op.type)
+    return limits is None or any(
+        all(op.get_attr(name).as_datatype_enum in types for name, types in kernel.items()) for kernel in limits
+    )
+
+
+@functools.cache
+def _gpu_kernels(op_type: str) -> Sequence[Mapping[str, Sequence[int]]] | None:
+    """The types that each GPU kernel of an op takes, by the name of an attribute; None if it has no kernel at all."""
     from tensorflow.python.framework import kernels
 
-    registered = kernels.get_registered_kernels_for_op(op.type).kernel
+    registered = kernels.get_registered_kernels_for_op(op_type).kernel
     on_gpu = [kernel for kernel in registered if kernel.device_type in ("GPU", "DEFAULT")]
-    return not registered or any(
-        all(op.get_attr(limit.name).as_datatype_enum in limit.allowed_values.list.type for limit in kernel.constraint)
-        for kernel in on_gpu
-    )
+    found = [{limit.name: tuple(limit.allowed_values.list.type) for limit in kernel.constraint} for kernel in on_gpu]
+    return found if registered else None
 
 
 def _received(metadata: tf.RunMetadata) -> Iterator[Copy]:
