@@ -13,7 +13,8 @@ import pytest
 import requests
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
+from yt8m.storage import new_outputs
 from yt8m.storage.new_outputs import new_output
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -76,3 +77,31 @@ def test_each_folder_of_many_shards_is_listed_once(tmp_path: pathlib.Path, bucke
         with new_output(str(tmp_path / "out"), "eval", sources=shards):
             pass
     assert 0 < len(methods) < len(shards)
+
+
+def refuse(folder: pathlib.Path, kept: str = "") -> None:
+    """A command that has locked the folder of its results, and may have written a file, when it refuses its input."""
+    with new_outputs.locked_folder(str(folder)):
+        assert storage.is_locked(folder / ".lock")
+        if kept:
+            pathlib.Path(kept).write_text("kept")
+        raise RunError("a bad row")
+
+
+def test_a_folder_of_results_is_removed_again_if_nothing_is_in_it(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(RunError):
+        refuse(tmp_path / "a" / "b")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["a/b/kept", "a/kept"])
+def test_a_folder_of_results_with_a_file_stays(name: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(RunError):
+        refuse(tmp_path / "a" / "b", str(tmp_path / name))
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == [name]
+
+
+def test_an_empty_folder_of_the_user_stays(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(RunError):
+        refuse(tmp_path)
+    assert tmp_path.is_dir()

@@ -38,7 +38,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runs import trained_model
 from yt8m.runs.opened_run import open_run
 from yt8m.scoring import evaluation_results
-from yt8m.storage import state_files
+from yt8m.storage import new_outputs, state_files
 
 # Files in the output folder: the description of the job, its lock, and the list of its bad records.
 _DESCRIPTION_FILE, _LOCK_FILE, _BAD_RECORDS_FILE = "job.json", ".lock", "bad_records.txt"
@@ -77,10 +77,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         label_check.warn(data)
         saved = run_dir.read(config.model) if run_dir.is_run(config.model) else None
         shared_videos.warn(data, saved.config.data.data_pattern if saved else "")
-    storage.makedirs(config.out)
-    lock = storage.join(config.out, _LOCK_FILE)
-    was_killed = storage.exists(lock)  # a job that ends in another way removes it
-    with storage.lock(lock):
+    was_killed = storage.exists(storage.join(config.out, _LOCK_FILE))  # a job that ends in another way removes it
+    with new_outputs.locked_folder(config.out, _LOCK_FILE):
         _claim_folder(name, config, _describe_job(name, config, shards, weights), was_killed)
         finished = [shard for shard in shards if shard_work.is_finished(config, shard)]
         if finished:

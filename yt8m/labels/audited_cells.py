@@ -29,6 +29,7 @@ from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard, ShardWriter
 from yt8m.records.opened_data import OpenedData, open_data
 from yt8m.records.rated_cells import Cells
+from yt8m.storage import new_outputs
 
 FOLDER, GRID, _STATE = ("records", "cells"), "grid.json", "inputs.txt"
 _PLACES = ("cell", "before", "after")  # the beginnings of the names of a cell's features
@@ -82,8 +83,7 @@ def with_cells(config: AuditConfig, data: OpenedData) -> AuditConfig:
         return config
     folder = storage.join(config.out, *FOLDER)
     state = storage.join(folder, _STATE)
-    storage.makedirs(config.out)
-    with storage.lock(storage.join(config.out, ".lock")):
+    with new_outputs.locked_folder(config.out):
         if not storage.exists(state) or storage.read_text(state) != _digest(data):
             if storage.exists(folder):
                 storage.remove_tree(folder)

@@ -42,6 +42,7 @@ from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet
 from yt8m.reports import media_links, templates
+from yt8m.storage import new_outputs
 from yt8m.tables.reading import csv_text
 from yt8m.tables.sources.dialects import parse_rows
 from yt8m.termination import terminable
@@ -100,8 +101,7 @@ def audit(config: AuditConfig, training: TrainConfig, data: OpenedData) -> dict[
         raise UsageError(f"--data={config.data}: {problem}; an audit needs labels.")
     if config.dry_run:
         return {"understood": _describe_work(config, training, data)}
-    storage.makedirs(config.out)
-    with terminable(), storage.lock(storage.join(config.out, ".lock")):
+    with terminable(), new_outputs.locked_folder(config.out):
         if isinstance(config, audited_cells.AuditOfCells):
             from yt8m.labels.cell_audit import CellAudit  # extends the class of this module
 

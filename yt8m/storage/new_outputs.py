@@ -107,6 +107,26 @@ def begun(path: str, command: str) -> Iterator[None]:
                 remove(leftover)
 
 
+@contextlib.contextmanager
+def locked_folder(folder: str, lock: str = ".lock") -> Iterator[None]:
+    """Makes the folder of a command's results, if there is none, and holds its lock during the block.
+
+    Folders that it made are removed again if nothing is in them at the end, because the command has refused its input.
+
+    Args:
+      lock: name of the lock file in the folder.
+    """
+    missing = [] if storage.is_remote(folder) else _missing_folders(os.path.realpath(folder))
+    storage.makedirs(folder)
+    try:
+        with storage.lock(storage.join(folder, lock)):
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # a folder that is not empty stays, and so do those around it
+            for made in missing:
+                os.rmdir(made)
+
+
 def _mark_of(path: str, command: str) -> bytes:
     """The content of the hidden file of this command: a hash."""
     return hashlib.sha256(

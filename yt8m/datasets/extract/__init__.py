@@ -46,6 +46,7 @@ from yt8m.options import about_flags
 from yt8m.records.data_format import FeatureFormat
 from yt8m.records.shards import id_text
 from yt8m.registry import refuse_two_meanings
+from yt8m.storage import new_outputs
 from yt8m.storage.base import Stamp
 
 REPORT = "extract.jsonl"  # the file in --out that lists the videos that were left out or are unusual
@@ -197,8 +198,7 @@ class Extraction:
         """Extracts the features and writes the records; returns {level: content of summary.json}."""
         config = self._config
         self._located = locate(self._chosen)  # only now: --dry_run, and mistakes in the table, need no weights
-        storage.makedirs(config.out)
-        with storage.lock(storage.join(config.out, ".lock")):
+        with new_outputs.locked_folder(config.out):
             videos = dict(zip(self._reader.splits.names, self._scan.videos, strict=True))
             outputs = {level: Output(config.out, level, videos, config.shards) for level in config.level}
             if "frame" in outputs and self._has_spans:

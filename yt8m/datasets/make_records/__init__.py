@@ -40,7 +40,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
-from yt8m.storage import sending
+from yt8m.storage import new_outputs, sending
 from yt8m.tables.exports import label_tracks
 
 # A batch has at most this many bytes of features and this many rows, so that its features fit into the CPU cache.
@@ -172,9 +172,8 @@ class _RecordsMaker:
     def make(self) -> dict[str, Any]:
         """Makes the records in the folder `config.out`; returns the summary."""
         config = self._config
-        storage.makedirs(config.out)
         folder = making_folder(config.out, config.level)
-        with storage.lock(storage.join(config.out, ".lock")), sending.staged_folder(folder) as local_folder:
+        with new_outputs.locked_folder(config.out), sending.staged_folder(folder) as local_folder:
             if local_folder != folder:
                 notice = f"the records are written to {local_folder}, and uploaded when they are complete"
                 print(notice, file=sys.stderr)

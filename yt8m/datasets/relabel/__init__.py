@@ -29,7 +29,7 @@ from yt8m.records import groups, manifest, shards, vocabulary
 from yt8m.records.data_folders import TRAIN
 from yt8m.records.manifest import Shard
 from yt8m.records.opened_data import OpenedData, open_data
-from yt8m.storage import sending
+from yt8m.storage import new_outputs, sending
 
 _VERSION = 3  # of what is written
 _OF_WHOLE = "the records have no cells of spans, as their manifest says; name those that have"
@@ -122,9 +122,8 @@ class _Relabelling:
         if self._config.dry_run:
             return self._summary(self._find_changes())
         out = self._config.out
-        storage.makedirs(out)
         folder = making_folder(out, self._level)
-        with storage.lock(storage.join(out, ".lock")), sending.staged_folder(folder) as local_folder:
+        with new_outputs.locked_folder(out), sending.staged_folder(folder) as local_folder:
             return self._write(local_folder)
 
     def _write(self, local_folder: str) -> dict[str, Any]:
