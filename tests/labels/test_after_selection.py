@@ -19,6 +19,9 @@ def test_answers_on_whole_videos_go_into_the_records() -> None:
     text, command = after_selection.for_videos("films/*.tfrecord")
     assert "export them as JSON, EXPORT.json" in text
     assert command == "  yt8m relabel --data='films/*.tfrecord' --labels=EXPORT.json --out=FOLDER"
+    text, command = after_selection.for_videos("films/*.tfrecord", "my next.csv")
+    assert text.startswith("Write the classes of each video into a column label, or (none) if it shows none;")
+    assert command == "  yt8m relabel --data='films/*.tfrecord' --labels='my next.csv' --out=FOLDER"
 
 
 @pytest.mark.parametrize(

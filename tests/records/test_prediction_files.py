@@ -167,27 +167,6 @@ def ids_in(path: pathlib.Path) -> list[str]:
     return [row.video_id for row in prediction_files.read_predictions(str(path), 5000)]
 
 
-_LOOKS_ESCAPED = st.text(alphabet="'=+-@\t\r\n\uff1d\uff20ab", max_size=5)
-
-
-@given(_LOOKS_ESCAPED, _LOOKS_ESCAPED)
-def test_texts_for_spreadsheets_are_told_apart_and_no_formulas(one: str, other: str) -> None:
-    """A decision on the video `=a` must not be taken for one on `'=a`."""
-    escaped = prediction_files.spreadsheet_text(one)
-    assert prediction_files.text_of_spreadsheet(escaped) == one
-    assert not escaped.startswith(tuple("=+-@\t\r\n\uff1d\uff20"))
-    assert (escaped == prediction_files.spreadsheet_text(other)) == (one == other)
-
-
-def test_a_quote_that_an_earlier_version_wrote_is_removed() -> None:
-    assert [prediction_files.text_of_spreadsheet(text) for text in ("'=1", "''=1", "'a", "a")] == [
-        "=1",
-        "'=1",
-        "'a",
-        "a",
-    ]
-
-
 def test_a_file_that_windows_wrote_is_read(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "p.csv"
     path.write_bytes(b"\xef\xbb\xbfVideoId,LabelConfidencePairs\r\nv1,3 0.5 1 0.25\r\n")

@@ -8,13 +8,22 @@ from yt8m.records.opened_data import OpenedData
 from yt8m.records.rated_cells import Cells
 
 _EXPORT = "EXPORT.json"
+_HOW_TO_EXPORT = f"Label the tasks in Label Studio, and export them as JSON, {_EXPORT}"
+_HOW_TO_WRITE = "Write the classes of each {} into a column label, or (none) if it shows none"
 
 
-def for_videos(pattern: str) -> list[str]:
-    """The lines for tasks of whole videos; `pattern` names the records that they were chosen from."""
+def for_videos(pattern: str, table: str = "") -> list[str]:
+    """The lines for whole videos.
+
+    Args:
+      pattern: names the records that they were chosen from.
+      table: the path of the table of the videos; empty for tasks of Label Studio.
+    """
+    text = _HOW_TO_WRITE.format("video") if table else _HOW_TO_EXPORT
+    labels = shlex.quote(table or _EXPORT)
     return [
-        f"Label the tasks in Label Studio, and export them as JSON, {_EXPORT}; then put the answers into records by",
-        f"  yt8m relabel --data={shlex.quote(pattern)} --labels={_EXPORT} --out=FOLDER",
+        f"{text}; then put the answers into records by",
+        f"  yt8m relabel --data={shlex.quote(pattern)} --labels={labels} --out=FOLDER",
     ]
 
 
@@ -32,11 +41,12 @@ def for_parts(data: OpenedData, cells: Cells, *, table: str = "", frame_rate: fl
     if is_extracted and cells.per_second != 1:
         words.append(f"--frames_per_second={cells.per_second:g}")
     if table:
-        file = " (and the file of its film into another one, path)" if is_extracted else ""
-        text = f"Write the classes of each part into a column label{file}, or (none) if it shows none"
+        text = _HOW_TO_WRITE.format("part") + (
+            "; the file of its film belongs into a column path" if is_extracted else ""
+        )
         words.append("--columns=labels=label")
     else:
-        text = f"Label the tasks in Label Studio, and export them as JSON, {_EXPORT}"
+        text = _HOW_TO_EXPORT
         words.append(f"--frame_rate={frame_rate:g}")
     return [f"{text}; then make records of them by", "  yt8m " + " ".join(words)]
 

@@ -45,13 +45,14 @@ from yt8m.options import Checked, option, path_option
 from yt8m.records import label_check
 from yt8m.records.batches import read_records
 from yt8m.records.opened_data import REMEDY, OpenedData, open_data
-from yt8m.records.prediction_files import spreadsheet_text, write_table
+from yt8m.records.prediction_files import write_table
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.thresholds import Tagger
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
 from yt8m.reports import media_links
 from yt8m.scoring import Scorer
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 FORMATS = {"csv": ".csv", "label-studio": ".json"}
 CLASSES_OF_VIDEO = 20  # number of best classes of a video that count
@@ -190,8 +191,7 @@ def choose(config: SelectConfig) -> Chosen:
     write_selection(config, unlabelled, selection, names, tags_of(unlabelled.best, labelled, tagger))
     left_out = len(candidates.ids) - len(unlabelled.ids)
     lines = [describe_selection(unlabelled, selection, names, config)]
-    if config.format != "csv":  # a table is only read
-        lines += after_selection.for_videos(config.data)
+    lines += after_selection.for_videos(config.data, config.out if config.format == "csv" else "")
     if left_out:
         lines.append(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
     figures = {"out": config.out, "candidates": len(unlabelled.ids), "left_out": left_out}

@@ -18,8 +18,9 @@ from yt8m.labels.folds import AuditedVideos, FoldScores
 from yt8m.labels.label_audit import LabelAudit
 from yt8m.labels.label_noise import LabelNoise
 from yt8m.labels.video_copies import CopyPairs
-from yt8m.records.prediction_files import spreadsheet_text, write_table
+from yt8m.records.prediction_files import write_table
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 HEADER = (*findings.HEADER, "start", "end")
 

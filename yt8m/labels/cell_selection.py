@@ -25,11 +25,12 @@ from yt8m.labels.batch_selection import Chosen, LabelledVideos, SelectConfig, Se
 from yt8m.labels.findings import class_text, time_text
 from yt8m.records import shards
 from yt8m.records.opened_data import OpenedData, open_data
-from yt8m.records.prediction_files import spreadsheet_text, write_table
+from yt8m.records.prediction_files import write_table
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links
 from yt8m.scoring import Scorer, film_spans
 from yt8m.scoring.film_spans import Joining
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 HEADER = ("rank", "video", "start", "end", "value", "distance", "classes")
 
@@ -37,7 +38,8 @@ HEADER = ("rank", "video", "start", "end", "value", "distance", "classes")
 def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> Chosen:
     """Chooses cells and writes them to `config.out`."""
     joining = film_spans.joining_for(scorer)
-    candidates = read_candidates(scorer, config.data, joining)
+    data = open_data(config.data, flag="data")
+    candidates = read_candidates(scorer, data, joining)
     labelled = read_labelled(scorer, labelled_data, frozenset(candidates.ids), joining)
     cells = batch_selection.without_labelled(candidates, labelled, config, labelled_data.pattern)
     selection = batch_selection.select(cells, labelled, config)
@@ -45,7 +47,7 @@ def choose(config: SelectConfig, scorer: Scorer, labelled_data: OpenedData) -> C
     write_selection(config, cells, selection, scorer.shown_names, are_shown, joining)
     noun = f"parts of {joining.cells.seconds:g} s"
     lines = [batch_selection.describe_selection(cells, selection, scorer.shown_names, config, noun)]
-    data, table = open_data(config.data, flag="data"), config.out if config.format == "csv" else ""
+    table = config.out if config.format == "csv" else ""
     lines += after_selection.for_parts(data, joining.cells, table=table, frame_rate=config.frame_rate)
     left_out = len(candidates.ids) - len(cells.ids)
     figures = {"out": config.out, "candidates": len(cells.ids), "left_out": left_out}
@@ -62,11 +64,11 @@ def _json_rows(
         yield {**row, "video": film, "start": cell * seconds, "end": (cell + 1) * seconds}
 
 
-def read_candidates(scorer: Scorer, pattern: str, joining: Joining) -> UnlabelledVideos:
+def read_candidates(scorer: Scorer, data: OpenedData, joining: Joining) -> UnlabelledVideos:
     """Reads and scores the cells in which people have not rated every class."""
     ids, scores, classes, directions = list[str](), [], [], []
     total, number = np.zeros(scorer.num_classes), 0
-    for video, frames, record in _films(scorer, open_data(pattern, flag="data"), joining, "scoring"):
+    for video, frames, record in _films(scorer, data, joining, "scoring"):
         cell_scores = film_spans.score_cells(scorer, frames, joining)
         total += cell_scores.sum(0, dtype=np.float64)
         number += len(cell_scores)
@@ -78,8 +80,8 @@ def read_candidates(scorer: Scorer, pattern: str, joining: Joining) -> Unlabelle
         directions.append(_directions(frames, joining)[rows])
     if not ids:
         raise UsageError(
-            f"--data={pattern}: people have rated every class in all {number} cells, so there is nothing to choose; "
-            "name videos without labels."
+            f"--data={data.pattern}: people have rated every class in all {number} cells, so there is nothing to "
+            "choose; name videos without labels."
         )
     best = TopK(np.concatenate(scores), np.concatenate(classes))
     return UnlabelledVideos(ids, best, total / number, np.concatenate(directions))

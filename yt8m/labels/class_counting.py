@@ -19,6 +19,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.registry import TRUST_HELP
 from yt8m.scoring.predict_config import PredictConfig
 from yt8m.scoring.scorer import Scorer
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 # The columns of the table: the estimates, then how they were made (`basis` is `corrected` or `labels`).
 COLUMNS = ("index", "name", "videos", "videos_low", "videos_high", "share", "share_low", "share_high")
@@ -121,5 +122,5 @@ def _write(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
     formats = dict.fromkeys(COLUMNS[2:5], ".1f") | dict.fromkeys(COLUMNS[5:], ".6g") | {"weight": ".3g"}
     lines = [{column: format(value, formats.get(column, "")) for column, value in row.items()} for row in rows]
     for line in lines:
-        line["name"] = prediction_files.spreadsheet_text(line["name"])
+        line["name"] = spreadsheet_text(line["name"])
     prediction_files.write_table(path, [*COLUMNS, *COLUMNS_OF_ORIGIN], [list(line.values()) for line in lines])

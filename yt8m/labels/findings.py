@@ -19,8 +19,9 @@ from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.labels.folds import AuditedVideos, FoldScores
 from yt8m.labels.label_noise import LabelNoise, estimate
 from yt8m.records import shards
-from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
+from yt8m.records.prediction_files import write_table
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.words.spreadsheets import spreadsheet_text, text_of_spreadsheet
 
 HEADER = ("rank", "video", "class", "kind", "chance")
 ANSWERS = {True: "yes", False: "no", None: ""}  # {Decision.is_right: its text in a table}

@@ -40,11 +40,11 @@ from yt8m.labels.video_copies import CopyPairs, LeakEffect, VectorWriter, VideoV
 from yt8m.records import label_check, vocabulary
 from yt8m.records.batches import read_records
 from yt8m.records.opened_data import OpenedData
-from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet
 from yt8m.reports import media_links, templates
 from yt8m.storage import new_outputs
 from yt8m.tables.reading import csv_text
 from yt8m.tables.sources.dialects import parse_rows
+from yt8m.tables.words.spreadsheets import spreadsheet_text, text_of_spreadsheet
 from yt8m.termination import terminable
 
 _WORK, _INPUTS, _VIDEOS = ".work", "inputs.json", "videos.npz"

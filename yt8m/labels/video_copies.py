@@ -30,10 +30,11 @@ from yt8m.eval_util.resampling import Interval, interval, resample
 from yt8m.eval_util.videos import MAX_VIDEOS, Videos, hashes
 from yt8m.labels.findings import is_label
 from yt8m.labels.folds import AuditedVideos, FoldScores, reading_arrays, write_arrays
-from yt8m.records.prediction_files import spreadsheet_text, write_table
+from yt8m.records.prediction_files import write_table
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.row_file import RowFile
 from yt8m.storage import copies
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 HEADER = ("video", "other", "split", "other_split", "similarity")
 MOST_COMPARED_FULLY = 50_000  # largest number of videos of which all pairs are compared

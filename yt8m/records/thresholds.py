@@ -38,6 +38,7 @@ from yt8m.errors import RunError, refusing
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.tables.sources.dialects import parse_rows
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 # The name of the file, and the folder of a run into which an evaluation writes it.
 NAME, EVALUATION = "thresholds.csv", "eval"
@@ -169,7 +170,7 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int | Non
     columns = zip(points.thresholds, points.bases(), points.positives, measures, strict=True)
     for index, (threshold, basis, positives, measures_of_class) in enumerate(columns):
         measure_texts = [f"{value:.6g}" if math.isfinite(value) else "" for value in measures_of_class]
-        name = prediction_files.spreadsheet_text(names.name(index))
+        name = spreadsheet_text(names.name(index))
         # Nine digits tell any two float32 values apart, and the threshold lies half-way between two such scores.
         rows.append([index, name, f"{threshold:.9g}", basis, positives, *measure_texts, "" if step is None else step])
     if points.guarantee is not None:

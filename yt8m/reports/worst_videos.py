@@ -12,8 +12,8 @@ from yt8m import storage
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.eval_util.videos import Videos
 from yt8m.records import shards
-from yt8m.records.prediction_files import spreadsheet_text
 from yt8m.records.vocabulary import Vocabulary
+from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 MOST_VIDEOS = 5000  # about so many videos are shown on a page
 _MOST_OVERALL = 100  # videos that are chosen by their loss alone; the others are examples of single classes

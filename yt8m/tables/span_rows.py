@@ -12,10 +12,11 @@ from yt8m.errors import UsageError
 from yt8m.tables.columns import doubtful_times
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.merging import LABELS, Merger
+from yt8m.tables.shapes.own_tables import SELECTION
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
 from yt8m.tables.words import normalized
-from yt8m.tables.words.class_names import NO_CLASS
+from yt8m.tables.words.class_names import NO_CLASS, says_no_class
 from yt8m.tables.words.numbers import with_point
 from yt8m.tables.words.time_columns import (
     CLOCKS,
@@ -34,11 +35,9 @@ from yt8m.tables.words.times import NotATimeError, Span, is_clock, is_empty, par
 # Columns of the merged rows.
 SPANS, PROBLEMS, SECONDS = COLUMNS = ("spans of all rows", "what is wrong with a span", "length of the video")
 _CLASSES = "classes whose columns say yes"  # a column of rows while they are merged
-_NO_CLASSES = frozenset([NO_CLASS, "<none>", "no label", "no labels", "no tag", "no tags"])
-# Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
-_SELECTION = frozenset(["rank", "value", "distance"])
 _FOUND = frozenset(["video", "start", "end", "class", "score"])
-_CLIPS = (frozenset(["ytid", "positive_labels"]), _SELECTION)
+# Columns of tables whose rows are clips: of AudioSet, and of parts of films that `yt8m select` has chosen.
+_CLIPS = (frozenset(["ytid", "positive_labels"]), SELECTION)
 _IDS_OF_YOUTUBE = frozenset(["ytid", "yt_id", "youtube_id"])  # as in Kinetics
 _DENIALS = frozenset(["-1", "-1.0"])  # as in HACS: people have looked for the class at these times, and it is not there
 _SAME_RATE = 1e-3  # 29.97 and 30000 / 1001 are one rate
@@ -112,12 +111,6 @@ def _names_in(cell: Any) -> tuple[str, ...]:
     return () if cell == NO_CLASS else cell
 
 
-def _says_none(cell: Any) -> bool:
-    """Whether a cell of labels, or an item of its list, says that people have seen no class."""
-    items = cell if isinstance(cell, list | tuple) else [cell]
-    return any(str(item).strip().lower() in _NO_CLASSES for item in items)
-
-
 class _SpanMerger(Merger):
     """Collects the spans of each video."""
 
@@ -181,7 +174,7 @@ class _SpanMerger(Merger):
             names = tuple(label for cell in row if not is_empty(cell) for label in split_cell(cell))
             if is_span:
                 self._labels[place].update(dict.fromkeys(names))
-                self._add_span(place, names, times, number, has_none=any(map(_says_none, row)))
+                self._add_span(place, names, times, number, has_none=any(map(says_no_class, row)))
             elif names and str(values[index]).strip() in _DENIALS and not any(map(is_empty, times)):
                 self._add_span(place, names, times, number, is_denied=True)
             if self._person and is_span:
@@ -307,7 +300,7 @@ def spans_of_videos(source: MemorySource) -> Iterator[Sequence[Span]]:
 def is_own_table(source: Source) -> bool:
     """Whether `yt8m select` or `yt8m predict --spans` has written the table, whose numbers deny no label."""
     names = frozenset(map(normalized, source.columns))
-    return names >= _SELECTION or names == _FOUND
+    return names >= SELECTION or names == _FOUND
 
 
 def told_by(source: Source) -> tuple[Mapping[str, Sequence[tuple[float, float]]], Mapping[str, float]]:

@@ -22,12 +22,12 @@ from yt8m.tables.columns.roles import RoleFinder, Roles
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.exports import label_studio_spans
 from yt8m.tables.opening import open_source
-from yt8m.tables.shapes import ava, ends_alone, span_ranges, span_shapes, turned
+from yt8m.tables.shapes import ava, ends_alone, own_tables, span_ranges, span_shapes, turned
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.arrow_source import as_arrays
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.rewritten import place_of
-from yt8m.tables.sources.source import Rows, Source, odd_table
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows, Source, odd_table
 from yt8m.tables.sources.text_columns import TextColumn, filled
 from yt8m.tables.table_flags import SPANS as SPANS
 from yt8m.tables.table_flags import VIDEOS as VIDEOS
@@ -47,6 +47,7 @@ def understand(flag: str, path: str, flags: TableFlags) -> UnderstoodTable:
     control = next((word.partition("=")[2] for word in flags.columns if word.startswith("labels=")), "")
     source = open_source(flag, path, column_names, control)
     with refusing(functools.partial(odd_table, path)):
+        source = own_tables.as_written(source, are_labels_chosen=bool(control))
         return _understand(flag, path, source, flags, control)
 
 
@@ -233,6 +234,12 @@ class UnderstoodTable:
         else:
             others = (roles.id, roles.path, roles.split, roles.start, roles.end)
         return [*filter(None, others), *extra, merging.LABELS]
+
+    def label_cells(self) -> Iterator[tuple[Any, list[Any]]]:
+        """Yields the id and the cells of the labels of each row as the file has them, also where rows are merged."""
+        names = [self._roles.id, *self._roles.labels, *self._roles.classes]
+        for rows in self._original.batches(ROWS_AT_ONCE, 0, list(dict.fromkeys(names))):
+            yield from ((video, cells) for video, *cells in zip(*(rows.cells[name] for name in names), strict=True))
 
     def clean_label(self, name: Any) -> str:
         """The name of the class that a name in a cell means; empty for what says that there is none."""

@@ -88,6 +88,20 @@ def test_make_records_takes_the_same_answers(tmp_path: pathlib.Path) -> None:
     assert labels_in(tmp_path / "remade/video") == labels_in(tmp_path / "new/video")
 
 
+def test_a_table_of_answers_does_as_well(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = clips(tmp_path, "frame")
+    (tmp_path / "answers.csv").write_text("id,labels\nv0,cut\nv1,\nv2,(none)\nv7,weld;cut\n")
+    assert relabel(data, tmp_path / "new", f"--labels={tmp_path}/answers.csv") == 0
+    assert labels_in(tmp_path / "new/frame") == labels_in(data) | {"v0": ["cut"], "v2": [], "v7": ["weld", "cut"]}
+    assert "Warning: 1 videos of --labels=" in capsys.readouterr().err
+    (tmp_path / "answers.csv").write_text("id,labels\nv0,sand\n")
+    with pytest.raises(UsageError, match="'sand', an answer on 'v0', is not one of the 2 classes"):
+        relabel(data, tmp_path / "other", f"--labels={tmp_path}/answers.csv")
+    (tmp_path / "answers.csv").write_text("id,labels\nv0,\n")
+    with pytest.raises(UsageError, match="no video is answered"):
+        relabel(data, tmp_path / "other", f"--labels={tmp_path}/answers.csv")
+
+
 def test_other_answers_are_no_repetition(tmp_path: pathlib.Path) -> None:
     data = clips(tmp_path, "video")
     assert relabel(data, tmp_path / "new", f"--labels={export(tmp_path, task('v0', ['cut']))}") == 0
@@ -109,7 +123,7 @@ def test_what_cannot_be_applied_is_refused(tmp_path: pathlib.Path, capsys: pytes
         r"--labels=.*'cutt', an answer on 'v0', is not one of the 2 classes.*relabel adds no class",
         task("v0", ["cutt"]),
     )
-    refused(r"no task is answered", task("v0"))
+    refused(r"no video is answered", task("v0"))
     refused(r"1 of 1 answers of .* does not have, such as 'x'; name the records", task("x", ["cut"]))
     refused(r"none of the control classes", task("v0", ["cut"], control="other"), error=RunError)
     with pytest.raises(UsageError, match="--corrections or --labels is missing"):

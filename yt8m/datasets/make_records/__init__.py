@@ -33,6 +33,7 @@ from yt8m.datasets.make_records.understanding import (
     check_labels,
     describe_annotated,
     describe_table,
+    known_names,
     label_joiner,
     table_flags,
 )
@@ -72,7 +73,8 @@ class RecordsConfig(DataSetFlags):
     frames_per_second: float = option(1.0, "frame rate of the arrays, for the columns start and end", minimum=1e-6)
     max_bad_rows: int = option(0, "number of bad rows that may be left out", shapes="nothing", minimum=0)
     labels: str = path_option(
-        "JSON export of Label Studio; its labels replace the table's labels of the same videos",
+        "table of ids and labels, or JSON export of Label Studio; its labels replace the table's labels of the same "
+        "videos",
         shapes="nothing",  # `_hash_inputs` has the file's path, size and time instead
     )
     corrections: str = path_option(
@@ -84,7 +86,7 @@ class RecordsConfig(DataSetFlags):
         if self.labels and not self.table:
             raise UsageError(
                 f"--table is missing: it names the ids and labels, as in --table={self.labels}. --labels={self.labels} "
-                "would be answers of Label Studio that replace some of them."
+                "would be answers that replace some of them."
             )
         super().__post_init__()
         if self.bits not in (8, 32):
@@ -120,7 +122,7 @@ class _RecordsMaker:
         self._config = config
         self._corrections = Corrections(config.corrections)
         table = open_table(config.table, config.array, table_flags(config, can_have_spans=config.level == "frame"))
-        self._answers = read_answers(config.labels) if config.labels else {}
+        self._answers = read_answers(config.labels, known_names(config)) if config.labels else {}
         answered_table = AnsweredTable(table, self._answers)
         self._bad = BadRows(config.table, config.max_bad_rows, table.where)
         self._rows = RowReader(answered_table if self._answers else table, config, self._bad)

@@ -1,6 +1,6 @@
 """Labels that people gave, and their decisions on labels that may be wrong or missing.
 
-`yt8m make-records --labels` replaces labels of the table by those from Label Studio. The file is Label Studio's JSON
+`yt8m make-records --labels` replaces labels of the table by those from another table or from Label Studio's JSON
 export (https://labelstud.io/guide/export): a list of tasks with data and annotations. Several people may have answered
 a task. A class is a label if more than half of them chose it. If one person made several annotations, the one that was
 changed last counts.
@@ -29,22 +29,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m import storage
+from yt8m.datasets.make_records.answer_tables import read_label_table
 from yt8m.datasets.make_records.classes import CLASS_NUMBER, Classes
 from yt8m.datasets.make_records.rows import Labels
 from yt8m.errors import RunError, UsageError, refusing, suggestion
 from yt8m.eval_util.arrays import Ints64
-from yt8m.records.prediction_files import spreadsheet_text, text_of_spreadsheet, write_table
+from yt8m.records.prediction_files import write_table
 from yt8m.records.shards import id_bytes, id_text
 from yt8m.tables.exports.label_studio import Answer, choices_by_person, combine_choices
 from yt8m.tables.reading import Row, open_columns
+from yt8m.tables.shapes.own_tables import ANSWERS_HEADER
 from yt8m.tables.sources import encodings
 from yt8m.tables.sources.source import Rows, Table
 from yt8m.tables.words import normalized, time_columns
 from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS, clean_name, is_nothing
+from yt8m.tables.words.spreadsheets import spreadsheet_text, text_of_spreadsheet
 from yt8m.tables.words.times import is_empty, parse_time
 
 ANSWERS = "answers.csv"  # the file in --out with the joint answer on each video of --labels
-ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # its columns; see `Answer`
 # The name of the control in Label Studio whose choices are classes; `yt8m select` writes its tasks for this name.
 CONTROL = "classes"
 WRONG, MISSING = "wrong", "missing"  # the kinds of decisions
@@ -53,6 +55,8 @@ TIMES = ("start", "end")  # further columns of a table of decisions on spans
 ADDED, REMOVED = "labels added", "labels removed"  # names of two counts in `manifest_entry`
 # What a decision with times cannot be applied to, and what to do.
 _ROWS_OF_WHOLE = "the rows of the table are whole videos; add --rows=spans"
+_START = 256  # bytes that show whether a file may be JSON
+_TASK_KEYS = frozenset(["data", "annotations"])  # of tasks of Label Studio
 # {cell of the column `decision`, in lower case: whether the label really is wrong or missing, None if undecided}
 _DECISIONS = {"": None} | dict.fromkeys(TRUE_WORDS, True) | dict.fromkeys(FALSE_WORDS, False)
 
@@ -292,16 +296,17 @@ def class_lookup(classes: Classes) -> Callable[[str], int]:
     return find_class
 
 
-def read_answers(path: str) -> dict[str, Answer]:
-    """Reads {id of the video: joint answer} from a Label Studio export; tasks that nobody answered are left out."""
-    storage.refuse_missing(path, "labels", "expected Label Studio's JSON export")
-    text = encodings.read_text(path).removeprefix("\ufeff")
-    try:
-        tasks = storage.parse_json(text)
-    except ValueError as error:
-        raise RunError(f"{path} is not JSON: {storage.kind_of(path) or error}.") from error
-    if not isinstance(tasks, list):
-        raise RunError(f"{path} is not Label Studio's JSON export: expected a list of tasks.")
+def read_answers(path: str, vocabulary: Collection[str] = ()) -> dict[str, Answer]:
+    """Reads {id of the video: joint answer} from a table, or a Label Studio export; the unanswered are left out.
+
+    Args:
+      vocabulary: the names of the classes, as far as they are known.
+    """
+    storage.refuse_missing(path, "labels", "expected a table of ids and labels, or Label Studio's JSON export")
+    tasks = _tasks_in(path)
+    if tasks is None:
+        with refusing(lambda error: RunError(f"{path}: {error}.")):
+            return {_parse_video_id(video): answer for video, answer in read_label_table(path, vocabulary)}
     answers: dict[str, Answer] = {}
     for number, task in enumerate(tasks, 1):
         with refusing(functools.partial(_refused_task, path, number)):
@@ -311,6 +316,22 @@ def read_answers(path: str) -> dict[str, Answer]:
         if choices:
             answers[video] = combine_choices(choices)
     return answers
+
+
+def _tasks_in(path: str) -> list[Any] | None:
+    """The tasks of Label Studio in a JSON file; None if it is a table."""
+    if storage.is_dir(path):
+        return None
+    with encodings.open_bytes(path) as file:
+        is_json = file.read(_START).lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"[", b"{"))
+    if not is_json:
+        return None
+    try:
+        tasks = storage.parse_json(encodings.read_text(path).removeprefix("\ufeff"))
+    except ValueError:
+        return None
+    are_tasks = isinstance(tasks, list) and any(isinstance(task, dict) and _TASK_KEYS & task.keys() for task in tasks)
+    return tasks if are_tasks or tasks == [] else None
 
 
 def _refused_task(path: str, number: int, error: Exception) -> RunError:

@@ -36,17 +36,22 @@ class TableOfSpans(Protocol):
 
 def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
     """What the flags of a command say of its table; `others` are further fields of `TableFlags`."""
-    vocabulary = find_vocabulary(flags)
     return TableFlags(
         columns=flags.columns,
         separator=flags.label_separator,
-        vocabulary=frozenset(map(clean_name, vocabulary.names)) if vocabulary else frozenset(),
+        vocabulary=known_names(flags),
         splits=split_names(flags.splits),
         extra_columns=[flags.group_by] if flags.group_by else [],
         rows=flags.rows,
         frame_rate=flags.frame_rate or 0.0,
         **others,  # type: ignore[arg-type]
     )
+
+
+def known_names(flags: DataSetFlags) -> frozenset[str]:
+    """The names of the classes in the vocabulary of a command; empty if it has none."""
+    vocabulary = find_vocabulary(flags)
+    return frozenset(map(clean_name, vocabulary.names)) if vocabulary else frozenset()
 
 
 def label_joiner(flags: DataSetFlags) -> str:

@@ -47,7 +47,9 @@ class RelabelConfig(options.Checked):
     corrections: str = path_option(
         "CSV file, as yt8m audit writes it, with decisions on labels, or spans, that may be wrong or missing"
     )
-    labels: str = path_option("JSON export of Label Studio; its labels replace those of the same videos")
+    labels: str = path_option(
+        "table of ids and labels, or JSON export of Label Studio; its labels replace those of the same videos"
+    )
     out: str = path_option(
         "folder of the new data set; the shards are OUT/<level>/<split>/, with the names that they have",
         is_required=True,
@@ -60,8 +62,8 @@ class RelabelConfig(options.Checked):
         super().__post_init__()
         if not self.corrections and not self.labels:
             raise UsageError(
-                "--corrections or --labels is missing: name a table of decisions, as yt8m audit writes it, or the JSON "
-                "export of tasks that were answered in Label Studio."
+                "--corrections or --labels is missing: name a table of decisions, as yt8m audit writes it; a table of "
+                "ids and labels; or the JSON export of tasks that were answered in Label Studio."
             )
 
     @property

@@ -17,7 +17,7 @@ _SEPARATOR = ";"  # of labels in the table of answers
 
 
 class GivenAnswers:
-    """The answers in an export of Label Studio. If the path is empty, there are none.
+    """The answers in a table or an export of Label Studio. If the path is empty, there are none.
 
     Args:
       classes: those of the records, which the answers cannot add to.
@@ -25,9 +25,13 @@ class GivenAnswers:
 
     def __init__(self, path: str, classes: Classes) -> None:
         self._path = path
-        self._answers = read_answers(path) if path else {}
+        listed = classes.vocabulary.names if classes.vocabulary else ()
+        self._answers = read_answers(path, frozenset(map(clean_name, listed))) if path else {}
         if path and not self._answers:
-            raise UsageError(f"--labels={path}: no task is answered; export tasks that people have answered, as JSON.")
+            raise UsageError(
+                f"--labels={path}: no video is answered; name a table with labels, or export tasks that people have "
+                "answered, as JSON."
+            )
         self._classes: dict[bytes, tuple[int, ...]] = {}
         class_of = class_lookup(classes)
         for video, answer in self._answers.items():

@@ -28,6 +28,7 @@ _NOTHING = frozenset(
 # What people write for a part of a video in which they have seen no class. Other words for nothing may be a label that
 # is missing.
 NO_CLASS = "(none)"
+_NO_CLASSES = frozenset([NO_CLASS, "<none>", *phrases("no label|no labels|no tag|no tags")])
 # What people write for true and for false, beside numbers and marks.
 WORD_PAIRS = tuple(
     (yes.replace("_", " "), no.replace("_", " "))
@@ -112,6 +113,12 @@ def is_nothing(value: Any) -> bool:
     if isinstance(value, list | tuple | dict):
         return not value
     return value is None or value != value or str(value).strip().lower() in _NOTHING
+
+
+def says_no_class(cell: Any) -> bool:
+    """Whether a cell of labels, or an item of its list, says that people have looked and seen no class."""
+    items = cell if isinstance(cell, list | tuple) else [cell]
+    return any(str(item).strip().lower() in _NO_CLASSES for item in items)
 
 
 def says_yes(cell: Any) -> bool | None:
