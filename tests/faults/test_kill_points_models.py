@@ -1,7 +1,7 @@
 """Commands that use a model, killed at calls that change names or sync, end well when they are repeated.
 
 Two or three runs of seconds belong to each call, and some commands make hundreds of calls: `make kill-points` kills
-them at all, for hours; `make test-all` at three, the last among them.
+them at all, for hours; `make test-all` at three, the last among them, and with a bucket at one.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def test_what_is_made_of_models(heavy: Killer, models: Models, command: str) -> 
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("command", REMOTE_MODELS)
 def test_what_is_made_of_models_in_a_bucket(heavy: Killer, models: Models, bucket: str, command: str) -> None:
-    assert problems(heavy, REMOTE_MODELS[command], models, COUNT, bucket) == []
+    assert problems(heavy, REMOTE_MODELS[command], models, min(COUNT, 1), bucket) == []
