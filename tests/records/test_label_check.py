@@ -109,3 +109,18 @@ def test_a_teacher_alone_needs_no_labels(tmp_path: pathlib.Path) -> None:
     teacher = f"--distill_from={tmp_path}/teacher.csv"
     assert train(tmp_path, data, teacher) == 2
     assert train(tmp_path, data, teacher, "--distill_weight=1") == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [([b"cat"], "labels holds texts, such as 'cat', but"), ([1.0, 0.0], "labels holds fractions, such as 1.0, but")],
+)
+def test_labels_of_another_type_are_named(
+    tmp_path: pathlib.Path, labels: list, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = shard(tmp_path, video(0), *(video(number, labels=labels) for number in range(1, 4)))
+    assert label_check.describe_problem(of_files(*files)).startswith(f"{files[0]}: {problem}")
+    words = ["--feature_names=mean_clip", "--feature_sizes=2", "--num_classes=3", f"--train_dir={tmp_path}/run"]
+    assert cli.call("train", [f"--train_data_pattern={files[0]}", "--model=LogisticModel", *words]) == 2
+    assert f"{problem} labels must be the numbers" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

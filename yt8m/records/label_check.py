@@ -11,7 +11,7 @@ from absl import logging
 from yt8m.errors import RunError
 from yt8m.records import shards
 from yt8m.records.opened_data import OpenedData
-from yt8m.records.shards import Record
+from yt8m.records.shards import Feature, Record
 
 _MOST_VIDEOS, _MOST_FILES = 1000, 10  # so many records of so many files are read, until one has a label
 _VECTORS = 20  # if so many records have vectors of 0 and 1 in place of labels, all of them probably have
@@ -39,6 +39,8 @@ def describe_problem(opened: OpenedData, feature: str = LABELS) -> str:
         values = record.values(feature)
         if not values:
             continue
+        if record.context[feature].kind != "int64":
+            return _describe_kind(files, feature, record.context[feature])
         if feature == RATINGS or not _is_vector(values):
             return ""
         vectors.append(len(values))
@@ -84,6 +86,16 @@ def _first_records(files: Sequence[str]) -> Iterator[Record]:
             yield from (
                 record for _, record in itertools.islice(shards.read_contexts(path), _MOST_VIDEOS // len(chosen))
             )
+
+
+def _describe_kind(files: Sequence[str], feature: str, values: Feature) -> str:
+    """The problem that labels are no whole numbers."""
+    kind = "texts" if values.kind == "bytes" else "fractions"
+    shown = values.value[0].decode("utf-8", "replace") if values.kind == "bytes" else values.value[0]
+    return (
+        f"{files[0]}: {feature} holds {kind}, such as {repr(shown)[:60]}, but labels must be the numbers of the "
+        "video's classes (int64)"
+    )
 
 
 def _is_vector(values: Sequence[object]) -> bool:
