@@ -52,6 +52,13 @@ def test_a_batch_is_put_in_the_order_of_the_model() -> None:
     [
         ("video", {"a": (2, 3)}, (2, 4), r"takes video level with b of 2, a of 3; this batch has a \[2, 3\]"),
         ("frame", {"a": (2, 3), "b": (2, 2)}, (2, 4), "takes frame level with b of 2, a of 3"),
+        (
+            "frame",
+            {"a": (7, 3), "b": (7, 2)},
+            (2, 4),
+            r"if this is one video, give \[1, 7, 2\], as array\[np.newaxis\] is",
+        ),
+        ("frame", {"a": (7, 9), "b": (7, 9)}, (2, 4), r"has a \[7, 9\], b \[7, 9\]\.$"),
         ("video", {"a": (2, 3), "b": (2, 2)}, (2, 5), r"labels of this batch are \[2, 5\], expected \[2, 4\]"),
     ],
 )

@@ -138,7 +138,8 @@ class ModelInput:
         for name, size in self.format.sizes().items():
             if name not in features or features[name].ndim != rank or features[name].shape[-1] != size:
                 shapes = ", ".join(f"{key} {list(value.shape)}" for key, value in features.items())
-                raise UsageError(f"the model takes {_describe_format(self.format)}; this batch has {shapes}.")
+                remedy = _one_video(features.get(name), rank, size)
+                raise UsageError(f"the model takes {_describe_format(self.format)}; this batch has {shapes}{remedy}.")
         arrays = {feature.name: _as_fed(batch.features[feature.name]) for feature in self.format.features}
         shape = (len(batch), self.num_classes)
         labels = batch.labels if batch.labels.size else np.zeros(shape, np.bool_)
@@ -352,6 +353,14 @@ def _refuse_other_type(batch: Any) -> NumpyBatch:
             f"[videos, frames, size], or arrays by the names of the features; found a {type(batch).__name__}."
         )
     return batch
+
+
+def _one_video(array: NDArray[Any] | None, rank: int, size: int) -> str:
+    """What to do with the array of a single video, which lacks the axis of videos; empty for any other array."""
+    if array is None or array.ndim != rank - 1 or array.shape[-1] != size:
+        return ""
+    shape = [1, *array.shape]
+    return f"; the first axis counts videos, so if this is one video, give {shape}, as array[np.newaxis] is"
 
 
 def _describe_format(data_format: DataFormat) -> str:
