@@ -105,7 +105,7 @@ def test_other_videos_and_bad_lines(tmp_path: pathlib.Path, capsys: pytest.Captu
     assert run("--predictions", *empty, f"--output_file={tmp_path}/o.csv") == 1
     assert "empty.csv holds no prediction" in capsys.readouterr().err
     assert run("--predictions", first, first, f"--fit_on={tmp_path}/none") == 2
-    assert "--data=" in capsys.readouterr().err
+    assert "--fit_on=" in capsys.readouterr().err
     (tmp_path / "bad.csv").write_text("w,1 0.5\nw,1 0.5\nv,1 0.5\n")
     assert run("--predictions", first, tmp_path / "bad.csv", f"--output_file={tmp_path}/o.csv") == 1
     assert "bad.csv, line 2: video 'w' has line 1 already" in capsys.readouterr().err

@@ -36,11 +36,13 @@ def test_the_page_is_painted_and_readable_on_a_phone(seen: browser.Seen, name: s
     assert [line for line in seen.console if name in line] == []
 
 
+@pytest.mark.heavy
 def test_nothing_else_is_asked_for(seen: browser.Seen) -> None:
     pages = {"/around.html", "/one.html", "/both.html", "/broken.html", "/missing.png"}
     assert set(seen.asked) - {"/favicon.ico"} == pages
 
 
+@pytest.mark.heavy
 def test_a_broken_page_would_be_noticed(seen: browser.Seen) -> None:
     page = seen.pages["broken.html"]
     assert (page["pictures"], page["outside"]) == ([0], 1)

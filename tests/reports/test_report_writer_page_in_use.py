@@ -182,6 +182,7 @@ def test_classes_are_sorted_and_searched_by_keyboard_alone(world, page):
     assert every_row(page, 2) == [*aps[:11][::-1], *aps[11:]]
 
 
+@pytest.mark.heavy
 def test_values_are_told_under_the_pointer_and_by_the_arrow_keys(world, page):
     page.open(world / "both.html")
     plots = page.run("return document.querySelectorAll('.plot[tabindex]').length")
