@@ -26,6 +26,7 @@ def with_shards(folder: pathlib.Path, *names: str) -> str:
         (("train/a", "validate/c"), "train/*.tfrecord", "validate/*.tfrecord"),
         (("train0", "trainpj", "validate0", "test0"), "train*.tfrecord", "test*.tfrecord"),
         (("frame/train0", "frame/validate0"), "frame/train*.tfrecord", "frame/validate*.tfrecord"),
+        (("train/train0", "train/train1", "test/test0"), "train/*.tfrecord", "test/*.tfrecord"),
     ],
 )
 def test_each_program_takes_its_split(tmp_path: pathlib.Path, names: tuple[str, ...], train: str, judged: str) -> None:
@@ -50,6 +51,12 @@ def test_a_split_that_is_missing_or_twice_there_is_refused(tmp_path: pathlib.Pat
         data_folders.of_split(folder, "train")
     with pytest.raises(UsageError, match=r"no split test or validate; its files are '.*video/train/\*.tfrecord'"):
         data_folders.of_split(f"{folder}/video", "test", "validate")
+
+
+def test_shards_of_other_splits_in_the_folder_of_a_split_are_refused(tmp_path: pathlib.Path) -> None:
+    folder = with_shards(tmp_path, "train/train0", "train/validate0")
+    with pytest.raises(UsageError, match=r"name '.*train/\*.tfrecord' or '.*train/train\*"):
+        data_folders.of_split(folder, "train")
 
 
 def test_a_folder_stands_for_the_shards_in_its_one_place(tmp_path: pathlib.Path) -> None:

@@ -76,11 +76,19 @@ def is_folder(pattern: str) -> bool:
 
 
 def _patterns_of(folder: str, split: str) -> Iterator[str]:
-    """The pattern of each place in a folder, or in the folders in it, that has shards of a split."""
+    """The pattern of each place in a folder, or in the folders in it, that has shards of a split.
+
+    Shards `train/train*.tfrecord` have both forms, and are the split once.
+    """
+    seen: list[set[str]] = []
     for depth in _DEPTHS[:2]:
         for names in (f"{split}/{_SHARDS}", f"{split}{_SHARDS}"):
-            places = {os.path.dirname(path) for path in storage.glob_in(folder, f"{depth}{names}")}
-            yield from (storage.pattern_in(place, os.path.basename(names)) for place in sorted(places))
+            paths = storage.glob_in(folder, f"{depth}{names}")
+            for place in sorted({os.path.dirname(path) for path in paths}):
+                shards = {path for path in paths if os.path.dirname(path) == place}
+                if shards not in seen:
+                    seen.append(shards)
+                    yield storage.pattern_in(place, os.path.basename(names))
 
 
 def _quoted(patterns: list[str]) -> str:
