@@ -43,6 +43,11 @@ return [...document.querySelectorAll("#timeline canvas")].map((canvas) => {
   return data.filter((_, place) => place % 4 !== 3).reduce((sum, one) => sum + one) / (data.length * 3 / 4);
 });
 """
+# The width and height of each thumbnail on the screen, and in pixels.
+SHAPES = """
+return [...document.querySelectorAll("#timeline canvas")].map(
+  (canvas) => [canvas.clientWidth, canvas.clientHeight, canvas.width, canvas.height]);
+"""
 
 
 def entries(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
@@ -132,6 +137,7 @@ def test_the_timeline_has_pictures_of_its_parts(site: Site, tmp_path: pathlib.Pa
     assert site.page.run(TIMELINE)[0] == 5  # the name and four parts
     # Frames 0 to 4 are the first part, whose middle is second 2; the last one has the frames 15 to 19.
     np.testing.assert_allclose(site.page.run(THUMBNAILS), [40, 90, 140, 190], atol=4)
+    assert site.page.run(SHAPES) == [[64, 48, 128, 96]] * 4  # pictures of 64 x 48 keep their shape
     assert site.page.run("return document.getElementById('progress').checkVisibility()") is False
 
 

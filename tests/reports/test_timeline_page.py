@@ -96,3 +96,16 @@ def test_the_page_is_painted_in_light_and_dark_on_a_desk_and_on_a_phone(
                 cell = page.run("return document.querySelector('.score').getBoundingClientRect().width")
                 assert cell >= 60
                 assert page.console() == []
+
+
+@pytest.mark.heavy
+@pytest.mark.long
+def test_a_veil_says_that_more_parts_follow(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    veil = "return Number(getComputedStyle(document.querySelector('.scroll'), '::after').opacity)"
+    with browser.driven(tmp_path) as page:
+        page.open(folder / "page.html", browser.PHONE)
+        assert page.run(veil) == 1
+        page.run("document.querySelector('.scroll').scrollLeft = 1e6")
+        page.wait_for(veil.replace("return ", "return 0 === "))
+        page.open(folder / "blind.html", browser.PHONE)  # both parts fit
+        assert page.run(veil) == 0

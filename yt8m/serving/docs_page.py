@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 _STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
-    "pre{overflow:auto;padding:.75rem;border:1px solid #8886;border-radius:6px;font-size:14px}"
+    ":root{color-scheme:light dark;background:Canvas;color:CanvasText}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid #8886;border-radius:6px;font-size:14px}"
+    "summary{cursor:pointer}"
     "h2{margin-top:2rem}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}"
 )
 
@@ -25,7 +28,7 @@ def make_page(description: Mapping[str, Any]) -> str:
     )
     info = description["info"]
     title = html.escape(f"{info['title']} {info['version']}")
-    shapes = _pre(json.dumps(description.get("components", {}).get("schemas", {}), indent=1))
+    shapes = _folded("their JSON schemas", description.get("components", {}).get("schemas", {}))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style><h1>{title}</h1>'
@@ -35,21 +38,31 @@ def make_page(description: Mapping[str, Any]) -> str:
 
 
 def _route(name: str, route: Mapping[str, Any]) -> Iterator[str]:
-    yield f"<h2>{html.escape(name)}</h2><p>{html.escape(route.get('description', ''))}</p>"
+    yield f"<h2>{html.escape(name)}</h2><p>{_text(route.get('description', ''))}</p>"
     for parameter in route.get("parameters", ()):
-        yield f"<p><code>{html.escape(parameter['name'])}</code>: {html.escape(parameter.get('description', ''))}</p>"
+        yield f"<p><code>{html.escape(parameter['name'])}</code>: {_text(parameter.get('description', ''))}</p>"
     for kind, body in route.get("requestBody", {}).get("content", {}).items():
         command = f"curl -H 'Content-Type: {kind}' --data-binary @FILE ADDRESS{name.rpartition(' ')[2]}"
         if kind.startswith("multipart/"):
             command = f"curl -F video=@clip.mp4 ADDRESS{name.rpartition(' ')[2]}"
         yield _pre(command.replace("*", "mp4"))
         if kind == "application/json":
-            yield _pre(json.dumps(body["schema"], indent=1))
+            yield _folded("the JSON schema of FILE", body["schema"])
     rows = "".join(
-        f"<tr><th>{html.escape(status)}</th><td>{html.escape(answer['description'])}</td></tr>"
+        f"<tr><th>{html.escape(status)}</th><td>{_text(answer['description'])}</td></tr>"
         for status, answer in route.get("responses", {}).items()
     )
     yield f"<table>{rows}</table>"
+
+
+def _text(description: str) -> str:
+    """A description, whose names in backticks become code."""
+    return re.sub(r"`(.*?)`", r"<code>\1</code>", html.escape(description))
+
+
+def _folded(summary: str, schema: Any) -> str:
+    """A schema, which is long, below a line that unfolds it."""
+    return f"<details><summary>{summary}</summary>{_pre(json.dumps(schema, indent=1))}</details>"
 
 
 def _pre(text: str) -> str:

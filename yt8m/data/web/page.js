@@ -22,7 +22,8 @@ async function open() {
   about = JSON.parse(new TextDecoder().decode(await fetched("page.json")));
   await start();
   model = await Model.load(about);
-  element("about").textContent = `Model: ${about.model || "ensemble"}, step ${about.step}, ${about.classes.length} classes.`;
+  const count = about.classes.length;
+  element("about").textContent = `Model: ${about.model || "ensemble"}, step ${about.step}, ${count} ${count === 1 ? "class" : "classes"}.`;
   element("takes").textContent = `Choose a file, or drop it here: ${allowed()}.`;
   element("file").accept = about.networks.length ? "video/*,.npy,.npz" : ".npy,.npz";
   element("file").disabled = false;

@@ -6,7 +6,7 @@ import { square } from "./scaling.js";
 import { fetched, ort } from "./scoring.js";
 
 const AT_ONCE = 8; // pictures that a network gets, if it takes any number
-const SIDE = 96; // pixels of a thumbnail
+const SIDE = 96; // the shorter side of a thumbnail, in pixels
 const FRAME = 1 / 30; // seconds of the last frame, roughly: the browser does not say the frame rate
 const ROUNDING = 0.005; // seconds by which half a row may be too short, because containers round times
 const AFTER = 0.001; // seconds that are added to a time, so that a frame that begins just then is shown
@@ -138,9 +138,10 @@ class Video {
   }
 
   thumbnail() {
-    const made = document.createElement("canvas");
-    made.width = made.height = SIDE;
-    made.getContext("2d").drawImage(this.canvas, 0, 0, SIDE, SIDE);
+    const made = document.createElement("canvas"), { width, height } = this.canvas;
+    const scale = SIDE / Math.min(width, height);
+    [made.width, made.height] = [Math.round(scale * width), Math.round(scale * height)];
+    made.getContext("2d").drawImage(this.canvas, 0, 0, made.width, made.height);
     made.setAttribute("aria-hidden", "true");
     return made;
   }
