@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -116,7 +117,7 @@ def look(folder: pathlib.Path, names: Sequence[str], home: pathlib.Path) -> Seen
 def served(folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
     """Serves the files of a folder; yields the address, and a list that gets the path of each request."""
     asked: list[str] = []
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))) as server:
+    with _Server(("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -131,6 +132,14 @@ def _run(program: str, address: str, home: pathlib.Path) -> subprocess.Completed
     flags.append(f"--user-data-dir={home}/profile")
     environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home)}
     return subprocess.run([program, *flags, address], capture_output=True, text=True, env=environment)
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    """A server that says nothing of connections which the browser left while an answer was being written."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
