@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yt8m.errors import RunError, UsageError, first_line, suggestion
+from yt8m.errors import RunError, UsageError, first_line, quantity, suggestion
 
 _WITHIN = "Error in user-defined function passed to MapDataset:7 transformation with iterator: Iterator::Root: "
 
@@ -48,3 +48,9 @@ def test_one_letter_is_suggested_only_for_itself(word: str, expected: str) -> No
 )
 def test_values_of_numpy_are_shown_as_those_of_python(kind: type[Exception], value: object, text: str) -> None:
     assert str(kind(f"y[0] is {value!r}: no")) == f"y[0] is {text}: no"
+
+
+def test_one_thing_is_singular() -> None:
+    counts = [quantity(1, "video"), quantity(0, "video"), quantity(2, "new class")]
+    assert counts == ["1 video", "0 videos", "2 new classes"]
+    assert quantity(1200, "video", ",") == "1,200 videos"

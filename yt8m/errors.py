@@ -117,6 +117,12 @@ def shortened(problems: Sequence[str]) -> str:
     return "; ".join(problems[:_MOST_LISTED]) + others
 
 
+def quantity(number: int, noun: str, form: str = "") -> str:
+    """A number of things in words, such as `1 video`, `3 classes`, or `1,200 videos` with the format `,`."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:{form}} {noun}{ending}"
+
+
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
     """`; did you mean X?` if a choice X is similar to `word` or begins with it; else `otherwise`."""
     by_lower_case = {choice.lower(): choice for choice in choices if len(choice) > 1 or choice.lower() == word.lower()}

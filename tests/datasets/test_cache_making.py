@@ -54,7 +54,7 @@ def test_the_cache_has_what_a_training_reads(
         text=True,
         check=True,
     )
-    assert done.stdout == f"{tmp_path}/cache has 20 records of 5 shards; 5 shards were parsed now\n"
+    assert done.stdout == f"{tmp_path}/cache has 20 records of 5 shards; parsed now: 5 shards\n"
     assert "has 0 of 5 parsed shards; the others take at most 0.00 GB, the size of the shards;" in done.stderr
     cache = ShardCache(f"{tmp_path}/cache", format_of(YT8MFrameFeatureReader(10, (3, 2))))
     made = {os.path.basename(cache.path_of(str(path))) for path in shards}
@@ -62,7 +62,7 @@ def test_the_cache_has_what_a_training_reads(
     shards[2].touch()
     assert main(cache_arguments(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert said == f"{tmp_path}/cache has 20 records of 5 shards; 1 shards were parsed now\n"
+    assert said == f"{tmp_path}/cache has 20 records of 5 shards; parsed now: 1 shard\n"
 
 
 @pytest.mark.heavy
@@ -159,7 +159,7 @@ def test_a_worker_that_dies_costs_no_shard(
             os.kill(worker, number)
     status, said = started.finish()
     assert status == 0
-    assert "has 20 records of 5 shards; 5 shards were parsed now" in said
+    assert "has 20 records of 5 shards; parsed now: 5 shards" in said
     assert "Traceback" not in said
 
 

@@ -202,7 +202,7 @@ def test_labelled_videos_are_not_chosen(
     )
     assert chosen == test_ids
     said = capfd.readouterr().out.splitlines()[-1]
-    assert said.startswith(f"{len(labelled_ids)} videos of --data were left out: they are labelled, in ")
+    assert said.startswith(f"left out of --data: {len(labelled_ids)} videos, labelled already in ")
 
     assert cli.main(["select", *words_for(trained, "train"), f"--out={tmp_path}/none.csv"]) == 2
     assert "videos are among the labelled ones" in capfd.readouterr().err

@@ -16,10 +16,11 @@ _RESET = struct.pack("ii", 1, 0)  # closing the connection discards what was not
 def test_a_connection_that_is_left_prints_nothing(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "large").write_bytes(bytes(30_000_000))
     with browser.served(tmp_path) as (address, asked):
-        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connection:
-            connection.sendall(b"GET /large HTTP/1.0\r\n\r\n")
-            assert connection.recv(100)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
+        connection.sendall(b"GET /large HTTP/1.0\r\n\r\n")
+        assert connection.recv(100)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.close()
     assert asked == ["/large"]
     assert capsys.readouterr().err == ""
 

@@ -124,7 +124,7 @@ def test_the_page_says_the_guarantee_and_no_precision(world: pathlib.Path) -> No
     page = re.sub(r"\s+", " ", (world / "run/eval/report.html").read_text())
     assert "a precision of at least 0.8 on new videos like these, with confidence 0.9" in page
     assert "on average, at most 0.5 of these thresholds are below the target" in page
-    assert "1 classes are never tags because they have too few labels (at least 14 are needed)" in page
+    assert "Classes that are never tags because they have too few labels (at least 14 are needed): 1; because" in page
     samples = eval_samples.read(f"{world}/run")
     assert samples.points.guarantee is not None
     assert samples.points.guarantee.target == (0.8, 0.9)

@@ -41,6 +41,8 @@ def test_the_page_is_readable_on_a_phone_in_light_and_dark(tmp_path: pathlib.Pat
             page.open(tmp_path / "docs.html", browser.PHONE, scheme)
             ratio, text = page.run(CONTRAST)
             assert ratio >= 4.5, text
-            cut = "return [...document.querySelectorAll('pre')].filter((one) => one.scrollWidth > one.clientWidth).length"
+            cut = (
+                "return [...document.querySelectorAll('pre')].filter((one) => one.scrollWidth > one.clientWidth).length"
+            )
             assert page.run(cut) == 0
             assert page.run("return document.documentElement.scrollWidth") <= browser.PHONE

@@ -14,7 +14,7 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.config.run_options import DamagePolicy
 from yt8m.datasets.cache_workers import ParsedShard, describe_shard, parse_in_processes, parse_shard
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.readers.cached_input import format_of
 from yt8m.records import label_check
@@ -71,7 +71,8 @@ def fill_cache(config: CacheConfig, data: DataConfig, opened: OpenedData) -> Non
         parsed_shards.append(shard)
         _refuse_damage(parsed_shards, data.max_bad_records)
     records = sum(shard.records for shard in parsed_shards)
-    print(f"{config.out} has {records} records of {len(files)} shards; {len(missing)} shards were parsed now")
+    content = f"{quantity(records, 'record')} of {quantity(len(files), 'shard')}"
+    print(f"{config.out} has {content}; parsed now: {quantity(len(missing), 'shard')}")
 
 
 def _parsed_before(cache: ShardCache, path: str) -> ParsedShard | None:

@@ -19,7 +19,7 @@ from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.datasets import labelled_spans
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.records import label_check, shards, span_files
 from yt8m.records.data_format import DataFormat, Range
@@ -278,7 +278,10 @@ def _format_rows(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "frames", "{least} to {most}, {mean:.1f} on average".format(**shard["frames"])
     for name, feature in shard["features"].items():
         yield f"feature {name}", _format_feature(feature)
-    yield "labels", _format_labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
+    yield (
+        "labels",
+        _format_labels(shard["labels"]) + f"; {quantity(shard['labels']['records_without'], 'record')} without",
+    )
     if shard["ratings"]["count"] or shard["ratings"]["annotated"]:
         segments_text = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
         if shard["ratings"]["annotated"]:
@@ -308,5 +311,5 @@ def _format_labels(labels: dict[str, Any]) -> str:
         return "none"
     classes_text = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
     low, high = labels["range"]
-    counts = f"{labels['count']} in {labels['classes']} classes, numbers {low} to {high}"
+    counts = f"{labels['count']} in {quantity(labels['classes'], 'class')}, numbers {low} to {high}"
     return f"{counts}; most frequent {classes_text}"

@@ -17,7 +17,7 @@ from absl import logging
 from yt8m import options, storage, terminal
 from yt8m.config import data_fit
 from yt8m.config.data_config import DataConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.records import label_check, manifest, shards
 from yt8m.records.deep_check import DeepCheck
@@ -237,7 +237,9 @@ def _print_results(results: list[VerifiedShard], missing: list[str], as_json: bo
     for result in results:
         ending = "".join(f", {count} {name}" for name, count in zip(_SEGMENTS, result.segments or (), strict=False))
         ending += "" if result.problems else ", sound"
-        print(f"{result.path}: {result.shard.records} records, {result.shard.bytes} bytes{ending}")
+        print(
+            f"{result.path}: {quantity(result.shard.records, 'record')}, {quantity(result.shard.bytes, 'byte')}{ending}"
+        )
         for problem in result.problems[:_SHOWN_PROBLEMS]:
             print(f"  {problem}")
         if len(result.problems) > _SHOWN_PROBLEMS:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m.deploy.collective import collective_config
+from yt8m.errors import quantity
 from yt8m.lazy import quiet_native_stderr, tf
 
 # The fields of `DeploymentConfig` that its constructor checks: {an integer: its least value}, and the booleans.
@@ -195,7 +196,7 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     _check_count("gpus", gpus, 0)
     if gpus:
         towers = min(num_towers, gpus)
-        few = f"{gpus} GPU{'s' * (gpus > 1)} found for {num_towers} towers: running {towers} on GPUs"
+        few = f"{quantity(gpus, 'GPU')} found for {num_towers} towers: running {towers} on GPUs"
         return DeploymentConfig(towers, variables_on_clone=towers == 1), few if gpus < num_towers else None
     devices = "1 tower on the CPU" if num_towers == 1 else f"{num_towers} towers on {num_towers} CPU devices"
     config = DeploymentConfig(num_towers, clone_on_cpu=True, spread_on_cpu=num_towers > 1)

@@ -9,7 +9,7 @@ from typing import Any
 from yt8m import options, storage
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError
+from yt8m.errors import RunError, quantity
 from yt8m.options import shown
 from yt8m.records import span_rules, thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
@@ -76,7 +76,7 @@ def text(
     lines = [
         f"# {run.model.model}, step {step}",
         "",
-        f"Scores {data.num_classes} classes from {level}-level features: {features}.",
+        f"Scores {quantity(data.num_classes, 'class')} from {level}-level features: {features}.",
         "",
         *(_class_section(names) if names else []),
         "## Data",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.extractors.containers import ENDINGS, OTHER_ENDINGS
 
 # Folders that systems make, in lower case: macOS in zip files, with a hidden copy beside each file, Windows and Linux
@@ -196,7 +196,7 @@ def describe_passed_over(passed_over: Counter[str]) -> list[str]:
         )
     if hidden:
         lines.append(
-            f"skipped {hidden} hidden {'file' if hidden == 1 else 'files'}, whose names or folders begin with a dot, "
+            f"skipped {quantity(hidden, 'hidden file')}, whose names or folders begin with a dot, "
             "or that lie in folders of systems, such as @eaDir and lost+found"
         )
     return lines

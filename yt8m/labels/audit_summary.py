@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from yt8m import storage
+from yt8m.errors import quantity
 
 ISSUES, DECISIONS, COPIES, CLASSES = "issues.csv", "decisions.csv", "copies.csv", "classes.csv"
 
@@ -21,8 +22,9 @@ def format_summary(summary: dict[str, Any], out: str, data: str, *, has_table: b
     noun, cells = ("spans", f", {summary['cells']} cells") if has_spans else ("labels", "")
     copies = "" if has_spans else _format_copies(summary, out)
     shares = [_format_share(summary, kind) for kind in ("wrong", "missing")]
+    size = f"{quantity(summary['videos'], 'video')}{cells}, {quantity(summary['labels'], 'label')}"
     return (
-        f"{summary['videos']} videos{cells}, {summary['labels']} labels: {shares[0]} of the labels are wrong, and "
+        f"{size}: {shares[0]} of the labels are wrong, and "
         f"{shares[1]} of the true labels are missing.\n"
         f"{_format_doubt(summary)}"
         f"{storage.join(out, ISSUES)} lists {summary['listed as wrong']} {noun} that may be wrong and "

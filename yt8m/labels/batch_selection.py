@@ -36,7 +36,7 @@ from yt8m import scoring, storage, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
 from yt8m.config.programs import EvalConfig
 from yt8m.datasets.make_records import human_labels
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
 from yt8m.eval_util.top_k import TopK, top_k
 from yt8m.labels import after_selection
@@ -193,7 +193,7 @@ def choose(config: SelectConfig) -> Chosen:
     lines = [describe_selection(unlabelled, selection, names, config)]
     lines += after_selection.for_videos(config.data, config.out if config.format == "csv" else "")
     if left_out:
-        lines.append(f"{left_out} videos of --data were left out: they are labelled, in {pattern}")
+        lines.append(f"left out of --data: {quantity(left_out, 'video')}, labelled already in {pattern}")
     figures = {"out": config.out, "candidates": len(unlabelled.ids), "left_out": left_out}
     return Chosen(lines, figures | {"chosen": [*json_rows(unlabelled.ids, unlabelled.best, selection, names)]})
 
@@ -217,7 +217,7 @@ def _describe_work(config: SelectConfig, scorer: Scorer, labelled: OpenedData) -
     size = open_data(config.data, flag="data").size_in_words
     return (
         f"{config.data}: {size}, of which up to {config.count:,} would be chosen by {by}, with the "
-        f"{scorer.num_classes:,} classes of {config.model}; labelled are {labelled.pattern or 'none'}: "
+        f"{quantity(scorer.num_classes, 'class', ',')} of {config.model}; labelled are {labelled.pattern or 'none'}: "
         f"{labelled.size_in_words}; the choice goes to {config.out}"
     )
 

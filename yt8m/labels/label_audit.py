@@ -30,7 +30,7 @@ from yt8m import options, storage, terminal
 from yt8m.config.programs import AuditConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import audited_cells, audited_videos, findings, folds, video_copies
 from yt8m.labels.audit_summary import CLASSES, COPIES, DECISIONS, ISSUES, format_summary
@@ -115,7 +115,7 @@ def _describe_work(config: AuditConfig, training: TrainConfig, data: OpenedData)
     decisions = storage.join(config.out, DECISIONS)
     old = f"; {decisions} has earlier decisions" if storage.exists(decisions) else ""
     return (
-        f"{data.pattern}: {data.size_in_words}, {training.data.num_classes:,} classes; features "
+        f"{data.pattern}: {data.size_in_words}, {quantity(training.data.num_classes, 'class', ',')}; features "
         f"{', '.join(training.data.feature_names)}; {config.folds} folds{groups}, each scored by a "
         f"{training.model.model} that has not seen it; findings go to {config.out}{old}"
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.eval_util.named_figures import NamedFigures, spelling_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class EvaluationReport(NamedFigures):
         return frame_of([{**row, **others} for row, others in zip(self.classes, added, strict=True)])
 
     def __repr__(self) -> str:
-        return f"<report on {self['num_examples']} videos: {self.short()}>"
+        return f"<report on {quantity(self['num_examples'], 'video')}: {self.short()}>"
 
     def _repr_html_(self) -> str:
         cells = {
@@ -161,7 +161,8 @@ class EvaluationReport(NamedFigures):
             for name, value in self.figures.items()
         }
         return html_of(
-            cells, f"{self.get('model') or 'model'}, step {self.get('global_step')}: {len(self.classes)} classes"
+            cells,
+            f"{self.get('model') or 'model'}, step {self.get('global_step')}: {quantity(len(self.classes), 'class')}",
         )
 
 

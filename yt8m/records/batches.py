@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Manifest
@@ -76,8 +76,8 @@ class Records:
 
     def __repr__(self) -> str:
         sizes = " and ".join(f"{name} of {size}" for name, size in self.format.sizes().items())
-        classes = f", {self.format.num_classes} classes" if self.format.num_classes else ""
-        return f"<records of {len(self.files)} files: {self.format.level} level, {sizes}{classes}>"
+        classes = f", {quantity(self.format.num_classes, 'class')}" if self.format.num_classes else ""
+        return f"<records of {quantity(len(self.files), 'file')}: {self.format.level} level, {sizes}{classes}>"
 
     @property
     def data(self) -> OpenedData:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, quantity
 
 # {feature of YouTube-8M's records: number of its values}
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
@@ -112,10 +112,10 @@ class DataFormat(NamedTuple):
 
     def __str__(self) -> str:
         texts = [f"{self.level} level", *map(str, self.features)]
-        size_text = f" of {self.segment_size} frames" if self.segment_size else ""
+        size_text = f" of {quantity(self.segment_size, 'frame')}" if self.segment_size else ""
         texts += [f"segment labels{size_text}"] * self.segment_labels
-        texts += [f"{self.num_classes} classes"] if self.num_classes else []
-        texts += [f"at most {self.max_frames} frames"] if self.max_frames else []
+        texts += [quantity(self.num_classes, "class")] if self.num_classes else []
+        texts += [f"at most {quantity(self.max_frames, 'frame')}"] if self.max_frames else []
         return ", ".join(texts)
 
     def as_json(self) -> dict[str, Any]:

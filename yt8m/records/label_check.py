@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, quantity
 from yt8m.records import shards
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.shards import Feature, Record
@@ -72,7 +72,7 @@ def without_one_label(opened: OpenedData) -> str:
     for record in _first_records(opened.files):
         count = len(set(record.values(LABELS)))
         if count != 1:
-            labels = f"{count or 'no'} label{'s' * (count > 1)}"
+            labels = quantity(count, "label") if count else "no label"
             return f"video {shards.id_text(record.id())} of {opened.pattern} has {labels}"
     return ""
 

@@ -25,7 +25,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.records import data_folders, manifest, shards, vocabulary
 from yt8m.records.data_format import KNOWN_SIZES, PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.manifest import Manifest
@@ -206,9 +206,9 @@ class OpenedData:
     @property
     def size_in_words(self) -> str:
         """The numbers of videos and shards, such as `1,200 videos in 3 shards`; the videos of local shards only."""
-        shards = f"{len(self.files):,} shard{'s' * (len(self.files) != 1)}"
+        shards = quantity(len(self.files), "shard", ",")
         counts = [count for count in self.counts.values() if isinstance(count, int)]
-        return f"{sum(counts):,} videos in {shards}" if len(counts) == len(self.files) else shards
+        return f"{quantity(sum(counts), 'video', ',')} in {shards}" if len(counts) == len(self.files) else shards
 
     def count_videos(self) -> int:
         """The number of records, by their headers or, of files in a bucket, their manifest; 0 if it is not known."""

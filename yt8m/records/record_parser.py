@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m.errors import quantity
 from yt8m.records import data_format, shards, wire
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.deep_check import DeepCheck
@@ -47,7 +48,7 @@ class NumpyBatch:
 
     def __repr__(self) -> str:
         features = ", ".join(f"{name} {value.dtype} {list(value.shape)}" for name, value in self.features.items())
-        return f"<batch of {len(self)} videos: {features}; labels {list(self.labels.shape)}>"
+        return f"<batch of {quantity(len(self), 'video')}: {features}; labels {list(self.labels.shape)}>"
 
     def dequantize(self) -> NumpyBatch:
         """The same batch with bytes converted to float32; the padding after the end of a video stays 0."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.tables.words.class_names import NO_CLASS
 
@@ -113,7 +113,8 @@ class SpanFile(NamedTuple):
         storage.write(self.path, text)
         for remark in filter(None, (self._remark(videos), self._remark_on_denials(videos))):
             print(remark, file=sys.stderr)
-        print(f"{sum(len(video.spans) for video in videos)} spans of {len(videos)} videos are in {self.path}")
+        spans = quantity(sum(len(video.spans) for video in videos), "span")
+        print(f"{self.path} has {spans} of {quantity(len(videos), 'video')}")
 
     def _remark(self, videos: Sequence[VideoSpans]) -> str:
         """How to read the file so that what nobody has looked at stays unknown; empty if all was looked at."""

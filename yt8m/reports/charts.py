@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from yt8m.errors import quantity
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import names_of_details
 from yt8m.eval_util.score_calibration import reliability
@@ -214,7 +215,9 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
         for run, rows in zip(runs, figures, strict=True):
             points = [row.positives for row in rows], [row.average_precision for row in rows]
             dots = axes.scatter(*points, color=run.colour, rasterized=len(rows) > _MOST_VECTOR_DOTS, **style)
-            texts = [f"{row.name}: AP {row.average_precision:.3f}, {row.positives:,} labels" for row in rows]
+            texts = [
+                f"{row.name}: AP {row.average_precision:.3f}, {quantity(row.positives, 'label', ',')}" for row in rows
+            ]
             drawn.append((dots, list(map(Mark, *points, texts))))
         axes.set_xscale("log")
         if most < 20 * least:  # powers of ten alone would give one tick or none
@@ -226,7 +229,7 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
         return _add_legend(axes, runs, drawn)
 
     caption = "Each dot is a class: its average precision (AP), and its number of labels, on a logarithmic scale."
-    counts = "; ".join(f"{run.name}: {len(rows)} classes" for run, rows in zip(runs, figures, strict=True))
+    counts = "; ".join(f"{run.name}: {quantity(len(rows), 'class')}" for run, rows in zip(runs, figures, strict=True))
     return picture(draw, f"Average precision of each class against its labels. {counts}", caption)
 
 

@@ -21,7 +21,7 @@ from yt8m.config import data_fit, run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.of_run import same_as
 from yt8m.config.programs import EvalConfig
-from yt8m.errors import UsageError, missing_extra
+from yt8m.errors import UsageError, missing_extra, quantity
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Description, gap_first, why_undefined
 from yt8m.options import option, path_option
@@ -259,7 +259,8 @@ def _view(
         run,
         names,
         about=(
-            f"{saved_figures['model']}, step {saved_figures['global_step']:,}, {saved_figures['num_examples']:,} videos"
+            f"{saved_figures['model']}, step {saved_figures['global_step']:,}, "
+            f"{quantity(saved_figures['num_examples'], 'video', ',')}"
         ),
         figures=[_figure(run, metric) for metric in metrics if metric.key in run.resampled],
         facts="; ".join(_fact(run, metric) for metric in others),

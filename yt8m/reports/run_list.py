@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from yt8m import options, runner, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
-from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, suggestion
+from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, quantity, suggestion
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details, why_undefined
 from yt8m.options import option, shown
@@ -359,7 +359,9 @@ def not_comparable(runs: Sequence[ListedRun], metric: str) -> str:
             groups.setdefault((run.figures.videos, run.figures.labels), []).append(run.folder)
     if len(groups) < 2:
         return ""
-    groups_shown = (f"{videos:,} videos ({printable(', '.join(folders))})" for (videos, _), folders in groups.items())
+    groups_shown = (
+        f"{quantity(videos, 'video', ',')} ({printable(', '.join(folders))})" for (videos, _), folders in groups.items()
+    )
     return (
         f"not comparable by {metric}: evaluated on different videos, {'; '.join(groups_shown)}. "
         "`yt8m report RUN RUN` compares runs on their common videos."

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from yt8m.errors import quantity
 from yt8m.eval_util.arrays import Ints32, Ints64
 from yt8m.eval_util.metrics import THIRDS, thirds
 from yt8m.eval_util.resampling import Interval, interval, means_of_rows
@@ -108,7 +109,7 @@ def by_length(videos: Videos) -> list[tuple[str, Ints64]]:
 
 def _format_range(counts: Ints32 | Ints64) -> str:
     low, high = int(counts.min()), int(counts.max())
-    return f"{low:,} to {high:,} frames" if low < high else f"{low:,} frame{'s' if low > 1 else ''}"
+    return f"{low:,} to {high:,} frames" if low < high else quantity(low, "frame", ",")
 
 
 def _parts_of_videos(run: Run, groups: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:

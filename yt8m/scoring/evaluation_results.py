@@ -21,7 +21,7 @@ from yt8m import runner, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError
+from yt8m.errors import RunError, quantity
 from yt8m.eval_util import eval_samples
 from yt8m.eval_util.eval_samples import EvalSamples
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
@@ -182,7 +182,7 @@ def report_json(result: EvaluationResult, model: str) -> dict[str, Any]:
 
 def print_table(result: EvaluationResult) -> None:
     """Prints the metrics and the classes with the best and the worst AP to standard output."""
-    table = Table(title=f"step {result.step}, {result.num_examples} examples")
+    table = Table(title=f"step {result.step}, {quantity(result.num_examples, 'example')}")
     table.add_column("figure")
     table.add_column("value", justify="right")
     for metric, value in result.values():

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
-from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.errors import RunError, UsageError, missing_extra, quantity
 from yt8m.records.opened_data import OpenedData
 from yt8m.scoring.predict_config import PredictConfig
 
@@ -67,7 +67,7 @@ def write(path: str, batches: Iterable[_Batch]) -> None:
         count, width = write(file, iter(batches))
         if not count:
             raise RunError(f"--features={path}: there is no video to write; name other files.")
-    print(f"{path}: the last hidden layer of {count} videos, {width} values each")
+    print(f"{path}: the last hidden layer of {quantity(count, 'video')}, {quantity(width, 'value')} each")
 
 
 def _write_npz(file: IO[bytes], batches: Iterator[_Batch]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from yt8m import options, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.records import thresholds
 from yt8m.records.film_windows import WHOLE, WINDOWS
@@ -135,7 +135,7 @@ def few_positives(tagger: thresholds.Tagger | None, index: int) -> str:
     count = tagger.few_positives(index) if tagger else None
     if count is None:
         return ""
-    return f"its threshold comes from {count} {'video' if count == 1 else 'videos'}"
+    return f"its threshold comes from {quantity(count, 'video')}"
 
 
 def describe_classes(

@@ -12,7 +12,8 @@ HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inl
 _STYLE = (
     ":root{color-scheme:light dark;background:Canvas;color:CanvasText}"
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid #8886;border-radius:6px;font-size:14px}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid #8886;border-radius:6px}"
+    "pre{font-size:14px}"
     "summary{cursor:pointer}"
     "h2{margin-top:2rem}td,th{padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top}"
 )

@@ -23,7 +23,7 @@ from yt8m.config import run_dir
 from yt8m.config.programs import ImportConfig
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, quantity
 from yt8m.export.saved_model import replaced_folder
 from yt8m.graph import collections
 from yt8m.graph.restore import assign
@@ -345,7 +345,8 @@ def _report_import(
         logging.info("left out: %s", ", ".join(optimizer_variables))
     taken = sum(bool(counterpart.name) for counterpart in variables_by_name.values())
     print(
-        f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {checkpoint.step()}, "
+        f"{config.train_dir}: {config.model.model} with {quantity(config.data.num_classes, 'class')} at step "
+        f"{checkpoint.step()}, "
         f"{taken} variables of {checkpoint.path}; left out: {len(optimizer_variables)} of its optimizer\n"
         f"{training_run.next_commands(config.train_dir)}",
         flush=True,

@@ -16,7 +16,7 @@ from yt8m import scoring, storage, terminal
 from yt8m.config import run_dir
 from yt8m.config.run_options import DistillConfig, ValidationConfig
 from yt8m.config.train_config import TrainConfig
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.eval_util import MeanAveragePrecisionCalculator
 from yt8m.records import label_check
 from yt8m.records.batches import read_records
@@ -101,10 +101,10 @@ class Comparison(NamedTuple):
 
     def summary(self, pattern: str) -> str:
         """The comparison as text of several lines."""
-        lines = [f"on {self.videos} videos of {pattern}:"]
+        lines = [f"on {quantity(self.videos, 'video')} of {pattern}:"]
         if self.before is not None and self.after is not None:
             change = f"full mAP {self.before:.4f} before, {self.after:.4f} after ({self.after - self.before:+.4f})"
-            lines.append(f"  {self.kept_classes} classes of both models: {change}")
+            lines.append(f"  {quantity(self.kept_classes, 'class')} of both models: {change}")
         if self.added is not None:
             lines.append(f"  {self.added_classes} new classes: full mAP {self.added:.4f}")
         return "\n".join(lines)

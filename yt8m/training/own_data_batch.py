@@ -12,6 +12,7 @@ from absl import logging
 from yt8m.config import run_dir
 from yt8m.config.search_config import BATCH
 from yt8m.config.train_config import TrainConfig
+from yt8m.errors import quantity
 from yt8m.records.opened_data import OpenedData
 from yt8m.runner.creation import count_towers
 from yt8m.training import length_advice
@@ -30,8 +31,8 @@ def with_batch(config: TrainConfig, data: OpenedData) -> TrainConfig:
     if not videos:
         return config
     batch_size = math.ceil(plan.default_batch_size(videos) / count_towers(config.devices.num_gpu))
-    logging.info("batch_size %d: %d videos (another by --batch_size)", batch_size, videos)
-    return _with(config, batch_size, ({"option": BATCH, "value": batch_size, "reason": f"{videos} videos"},))
+    logging.info("batch_size %d: %s (another by --batch_size)", batch_size, quantity(videos, "video"))
+    return _with(config, batch_size, ({"option": BATCH, "value": batch_size, "reason": quantity(videos, "video")},))
 
 
 def _with(config: TrainConfig, batch_size: int, origins: tuple[Mapping[str, Any], ...]) -> TrainConfig:

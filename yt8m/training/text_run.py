@@ -19,7 +19,7 @@ from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import Settings, describe_extractors, locate
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.extractors.hugging_face import EVEN_COSINE, HuggingFaceNetwork, TextClassifier, text_classifier
 from yt8m.graph.restore import name_of_weights
 from yt8m.lazy import tf
@@ -110,7 +110,10 @@ def _make(config: TextConfig, settings: Mapping[str, Any]) -> int:
     trained = TrainConfig(train_dir=config.out, data=data, model=ModelConfig("LogisticModel"))
     values = dict(zip(_VARIABLES, (classifier.weights, classifier.biases), strict=True))
     write_run(trained, values, 0, vocabulary.of_names(list(prompts)), f"made from texts by {config.extractor}")
-    print(f"{config.out}: {count} classes as texts of {config.extractor}, {width} values of mean_{extractor.feature}")
+    print(
+        f"{config.out}: {quantity(count, 'class')} as texts of {config.extractor}, {width} values of "
+        f"mean_{extractor.feature}"
+    )
     print(_MEANINGS[classifier.has_bias])
     print(f"Tag a video by\n  yt8m predict --model={config.out} clip.mp4")
     return 0
@@ -166,8 +169,9 @@ def _grow(model: str, classes: str, template: str, out: str, trust_code: bool) -
     values = dict(zip(_VARIABLES, grown, strict=True))
     data = dataclasses.replace(old.config.data, num_classes=len(names), vocabulary="")
     config = TrainConfig(train_dir=out, data=data, model=old.config.model)
-    write_run(config, values, step, names, f"made from {model}, with {len(prompts)} classes added by texts")
-    print(f"{out}: {len(names) - len(prompts)} classes of {model}, {len(prompts)} new classes by their texts")
+    write_run(config, values, step, names, f"made from {model}, with {quantity(len(prompts), 'class')} added by texts")
+    old_classes = quantity(len(names) - len(prompts), "class")
+    print(f"{out}: {old_classes} of {model}, {quantity(len(prompts), 'new class')} by their texts")
     if data.one_class:
         print(
             f"each video has one class, as in {model}: its scores add up to 1, over all classes now, so those of "

@@ -238,4 +238,4 @@ def test_answers_on_videos_that_the_table_lacks_are_warned_of(
     run: Run, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(labels=export(tmp_path, task("clip 001", ["cat"]), task("x", ["cat"])))
-    assert "Warning: 1 videos of " in capfd.readouterr().err
+    assert "Warning: 1 video of " in capfd.readouterr().err

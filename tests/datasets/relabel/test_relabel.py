@@ -271,6 +271,6 @@ def test_a_wrong_class_of_a_video_is_absent_in_its_rated_segments(
         "s0": [0, 1, 0], "s1": [1, 1, 1],
     }  # fmt: skip
     assert "1 decisions of" in said
-    assert "1 labels were added to videos with rated segments" in said
+    assert "of 1 label added to videos with rated segments" in said
     with pytest.raises(UsageError, match=r"relabel adds no class to a segment.*--rows=spans.*leave its start and end"):
         relabel(tmp_path / "validate", decide(tmp_path, "1,s1,c,missing,.9,5,10,yes"), tmp_path / "other")

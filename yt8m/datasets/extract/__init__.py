@@ -40,7 +40,7 @@ from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs,
 from yt8m.datasets.make_records.span_cells import number_spans
 from yt8m.datasets.make_records.summary_text import print_summary
 from yt8m.datasets.make_records.understanding import check_labels, describe_annotated, describe_table, table_flags
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.extractors import video_paths
 from yt8m.options import about_flags
 from yt8m.records.data_format import FeatureFormat
@@ -369,7 +369,7 @@ class Extraction:
         """Prints how many videos were left out or are unusual, and how many files of a folder were skipped."""
         counts = Counter(note for line in self._report_lines(journal) for note in line.get("notes", ["left out"]))
         for note, count in counts.most_common():
-            print(f"  {count} {'video' if count == 1 else 'videos'}: {note}")
+            print(f"  {quantity(count, 'video')}: {note}")
         if counts:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
         for line in video_paths.describe_passed_over(self._passed_over):

@@ -37,7 +37,7 @@ from yt8m.datasets.make_records.understanding import (
     label_joiner,
     table_flags,
 )
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
 from yt8m.records.data_format import LEVELS, FeatureFormat
@@ -372,4 +372,5 @@ def _warn_of_missing_videos(source: str, videos: Collection[bytes], table: str) 
     """Prints a warning if decisions or answers are about videos that the table does not have."""
     if videos:
         first = repr(shards.id_text(min(videos))[:60])
-        print(f"Warning: {len(videos)} videos of {source} are not in {table}, such as {first}.", file=sys.stderr)
+        count, are = quantity(len(videos), "video"), "is" if len(videos) == 1 else "are"
+        print(f"Warning: {count} of {source} {are} not in {table}, such as {first}.", file=sys.stderr)

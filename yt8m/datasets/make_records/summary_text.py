@@ -10,6 +10,7 @@ from yt8m import storage
 from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.datasets.make_records.output import WITHOUT_VIDEO
 from yt8m.datasets.make_records.span_cells import describe
+from yt8m.errors import quantity
 from yt8m.records.data_folders import TEST
 from yt8m.records.data_format import FeatureFormat
 
@@ -17,10 +18,11 @@ from yt8m.records.data_format import FeatureFormat
 def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
     """Prints the content of summary.json, and the command that trains on the records."""
     folder = storage.join(out, level)
-    print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
+    print(f"{folder}: {', '.join(summary['features'])}; {quantity(summary['classes'], 'class')}")
     for name, split in summary["splits"].items():
-        frames = f", {split['frames']} frames" if "frames" in split else ""
-        print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
+        frames = f", {quantity(split['frames'], 'frame')}" if "frames" in split else ""
+        videos, labels, shards = (quantity(split[f"{noun}s"], noun) for noun in ("video", "label", "shard"))
+        print(f"  {name}: {videos}{frames}, {labels}, {shards}")
         for line in describe(split.get("spans", {})):
             print(f"    {line}")
         for line in absent_lines(name, split):

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from yt8m.datasets.make_records.classes import WHOLE, Classes, DataSetFlags, find_vocabulary, refuse_unclear_labels
 from yt8m.datasets.make_records.rows import Scan, split_names
+from yt8m.errors import quantity
 from yt8m.tables.cells import separators
 from yt8m.tables.understood import TableFlags
 from yt8m.tables.words.class_names import clean_name
@@ -69,9 +70,9 @@ def check_labels(table: DescribedTable, scan: Scan, classes: Classes, flags: Dat
 def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
     """The paragraph that says what was understood: `312 videos, 41 classes; labels from "tags", ...`."""
     name, *phrases = table.describe()
-    phrases = [f"{sum(scan.videos)} videos, {classes.size} classes", *phrases]
+    phrases = [f"{quantity(sum(scan.videos), 'video')}, {quantity(classes.size, 'class')}", *phrases]
     if scan.unlabelled:
-        phrases.append(f"{_count(scan.unlabelled, 'video')} without a label")
+        phrases.append(f"{quantity(scan.unlabelled, 'video')} without a label")
     if rare := list(_rare_names(scan.names)):
         rest_text = f" and {len(rare) - _MOST_SHOWN} more" if len(rare) > _MOST_SHOWN else ""
         phrases.append(f"rare: {', '.join(rare[:_MOST_SHOWN])}{rest_text}")
@@ -86,14 +87,10 @@ def describe_annotated(flags: DataSetFlags, table: TableOfSpans, scan: Scan, lev
     if others <= 0:
         return "; nothing is known outside the parts that people have seen"
     if flags.annotated == WHOLE:
-        which = f" in the {_count(others, 'other video')}" if table.videos_in_parts else ""
+        which = f" in the {quantity(others, 'other video')}" if table.videos_in_parts else ""
         return f"; a class is absent outside its spans{which} (--annotated=whole)"
     reason = "the rows seem to be clips of longer videos, so " if table.are_clips else ""
     return f"; {reason}nothing is known outside the spans (--annotated=spans)"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _rare_names(names: Counter[str]) -> Iterator[str]:
@@ -109,7 +106,7 @@ def _rare_names(names: Counter[str]) -> Iterator[str]:
         others = {other for other in others if names[other] >= _COMMON * count and not _differ_in_digits(name, other)}
         if others:
             other = max(others, key=lambda name_of_class: (names[name_of_class], name_of_class))
-            yield f'{name} ({_count(count, "video")}, near "{other}")'
+            yield f'{name} ({quantity(count, "video")}, near "{other}")'
 
 
 def _variants(name: str) -> set[str]:

@@ -23,7 +23,7 @@ from yt8m.datasets.make_records.summary_text import absent_lines, training_comma
 from yt8m.datasets.relabel.given_answers import GivenAnswers
 from yt8m.datasets.relabel.relabelled_output import RelabelledOutput, splits_of
 from yt8m.datasets.relabel.shard_labels import Changes, Relabeller
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.records import groups, manifest, shards, vocabulary
 from yt8m.records.data_folders import TRAIN
@@ -239,9 +239,9 @@ def _warn_of_segments(count: int) -> None:
     """Says that labels were added of which --segment_labels learns nothing."""
     if count:
         print(
-            f"Warning: {count} labels were added to videos with rated segments, and no decision says in which segments "
-            "these classes are. A training with --segment_labels learns nothing of them; to say where they are, make "
-            "the records of a table of spans (yt8m make-records --rows=spans).",
+            f"Warning: of {quantity(count, 'label')} added to videos with rated segments, no decision says in which "
+            "segments these classes are. A training with --segment_labels learns nothing of them; to say where they "
+            "are, make the records of a table of spans (yt8m make-records --rows=spans).",
             file=sys.stderr,
         )
 
@@ -291,10 +291,9 @@ def _lines(summary: Mapping[str, Any], config: RelabelConfig, data: OpenedData) 
     counts += [f"{used} of {summary['decisions']} decisions change labels"] if config.corrections else []
     yield f"{folder} {'would have' if config.dry_run else 'has'} the features of {config.data}; {', '.join(counts)}"
     for name, split in summary["splits"].items():
-        yield (
-            f"  {name}: {split['videos']} videos, {split['labels']} labels ({split['labels added']} added, "
-            f"{split['labels removed']} removed), {split['shards']} shards"
-        )
+        changes = f"{split['labels added']} added, {split['labels removed']} removed"
+        videos, labels, shards = (quantity(split[f"{noun}s"], noun) for noun in ("video", "label", "shard"))
+        yield f"  {name}: {videos}, {labels} ({changes}), {shards}"
         yield from absent_lines(name, split)
     if not config.dry_run and TRAIN in summary["splits"] and data.format:
         described = data.format.format

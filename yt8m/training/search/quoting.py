@@ -8,6 +8,7 @@ from typing import Any
 from yt8m import scoring, storage
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
+from yt8m.errors import quantity
 from yt8m.scoring import EvaluationSettings, evaluation
 from yt8m.scoring.evaluation_results import report_json
 from yt8m.training import splits
@@ -30,8 +31,9 @@ def of_test(config: TrainConfig) -> dict[str, Any] | None:
 def line(config: TrainConfig, test: Mapping[str, Any] | None) -> str:
     """mAP, GAP and Hit@1 of the split `test`, see `of_test`, or else of the validation, in a line or two."""
     if test:
+        size = quantity(test["num_examples"], outcome.noun(config).removesuffix("s"))
         return (
-            f"on {test['num_examples']} {outcome.noun(config)} of {test['data']}, on which nothing was chosen: "
+            f"on {size} of {test['data']}, on which nothing was chosen: "
             f"mAP {test['map']:.4f}, GAP {test['gap']:.4f}, Hit@1 {test['hit_at_one']:.4f}"
         )
     quoted = config.search.quoted
