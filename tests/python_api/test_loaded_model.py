@@ -33,7 +33,7 @@ def test_a_prediction_is_refused_with_arguments_in_place_of_flags(
 
 def test_records_and_batches_say_in_one_line_what_they_are() -> None:
     records = yt8m.read_records(DATA, batch_size=4)
-    assert repr(records) == "<records of 1 files: video level, mean_audio of 8 and mean_rgb of 16, 3862 classes>"
+    assert repr(records) == "<records of 1 file: video level, mean_audio of 8 and mean_rgb of 16, 3862 classes>"
     batch = next(iter(records))
     assert repr(batch) == ("<batch of 4 videos: mean_audio float32 [4, 8], mean_rgb float32 [4, 16]; labels [4, 3862]>")
 
