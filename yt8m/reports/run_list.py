@@ -359,11 +359,9 @@ def not_comparable(runs: Sequence[ListedRun], metric: str) -> str:
             groups.setdefault((run.figures.videos, run.figures.labels), []).append(run.folder)
     if len(groups) < 2:
         return ""
-    groups_shown = (
-        f"{quantity(videos, 'video', ',')} ({printable(', '.join(folders))})" for (videos, _), folders in groups.items()
-    )
+    shown_groups = (f"{quantity(at[0], 'video', ',')} ({printable(', '.join(names))})" for at, names in groups.items())
     return (
-        f"not comparable by {metric}: evaluated on different videos, {'; '.join(groups_shown)}. "
+        f"not comparable by {metric}: evaluated on different videos, {'; '.join(shown_groups)}. "
         "`yt8m report RUN RUN` compares runs on their common videos."
     )
 

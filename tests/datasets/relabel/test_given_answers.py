@@ -60,7 +60,7 @@ def test_answers_replace_the_labels_of_their_videos_alone(
     assert relabel(data, tmp_path / "new", f"--labels={answered}") == 0
     expected = before | {"v0": ["cut"], "v2": ["weld"], "v3": [], "v7": ["weld", "cut"]}
     assert labels_in(tmp_path / "new/frame") == expected
-    assert f"4 videos were answered in {answered}" in capsys.readouterr().out
+    assert f"4 videos answered in {answered}" in capsys.readouterr().out
     summary = json.loads((tmp_path / "new/frame/summary.json").read_text())
     assert (summary["answers"], summary["decisions"]) == (4, 0)
     assert summary["labels corrected"] == {"added": 2, "removed": 3}

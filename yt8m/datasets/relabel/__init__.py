@@ -287,7 +287,7 @@ def _lines(summary: Mapping[str, Any], config: RelabelConfig, data: OpenedData) 
     """Yields what people are told of a summary."""
     folder = storage.join(config.out, summary["level"])
     used = summary["decisions"] - summary["decisions that changed nothing"]
-    counts = [f"{summary['answers']} videos were answered in {config.labels}"] if config.labels else []
+    counts = [f"{quantity(summary['answers'], 'video')} answered in {config.labels}"] if config.labels else []
     counts += [f"{used} of {summary['decisions']} decisions change labels"] if config.corrections else []
     yield f"{folder} {'would have' if config.dry_run else 'has'} the features of {config.data}; {', '.join(counts)}"
     for name, split in summary["splits"].items():
