@@ -25,10 +25,21 @@ def test_a_connection_that_is_left_prints_nothing(tmp_path: pathlib.Path, capsys
     assert capsys.readouterr().err == ""
 
 
+def test_a_connection_that_stays_unused_prints_nothing(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser._Handler, "timeout", 0.1)
+    with browser.served(tmp_path) as (address, asked):
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connection:
+            assert connection.recv(1) == b""  # the server has closed it
+        assert asked == []
+    assert capsys.readouterr().err == ""
+
+
 def test_other_errors_are_shown(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser._Handler, "log_message", lambda *_: 1 / 0)
+    monkeypatch.setattr(browser._Handler, "log_request", lambda *_: 1 / 0)
     with browser.served(tmp_path) as (address, _), pytest.raises(requests.ConnectionError):
         requests.get(address)
     assert "ZeroDivisionError" in capsys.readouterr().err
