@@ -274,3 +274,23 @@ def test_a_vocabulary_with_joined_classes_is_refused(tmp_path: pathlib.Path) -> 
         make(config)
     make(dataclasses.replace(config, label_separator="none"))
     assert read(tmp_path / "out" / "video")["v3"][1].values("labels") == [3]
+
+
+def test_a_table_may_be_read_without_its_labels(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_table(clips / "new.csv", [(f"v{n}", f"features/{n}.npy", "x") for n in range(6)], "id,path,note")
+    names = tmp_path / "names.csv"
+    names.write_text("index,name\n0,cat\n1,dog\n")
+    unlabelled: dict[str, Any] = {"table": table, "columns": ("labels=",)}
+    with pytest.raises(UsageError, match="name the classes by --vocabulary"):
+        run(**unlabelled)
+    made = read(run(**unlabelled, vocabulary=str(names)))
+    assert {video: record.values("labels") for video, (_, record) in made.items()} == {f"v{n}": [] for n in range(6)}
+    (tmp_path / "answers.csv").write_text("id,labels\nv2,dog\n")
+    printed = capsys.readouterr().out
+    assert f"yt8m select --model=RUN --data='{tmp_path}/out/video/*/*.tfrecord' --out=next.csv" in printed
+    assert "Train on it" not in printed
+    answers = {"labels": str(tmp_path / "answers.csv"), "out": str(tmp_path / "answered")}
+    made = read(run(**unlabelled, vocabulary=str(names), **answers))
+    assert {video for video, (_, record) in made.items() if record.values("labels") == [1]} == {"v2"}

@@ -385,7 +385,7 @@ class AnsweredTable:
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         for rows in self._table.batches(size, skip, features):
-            pairs = zip(rows.cells["id"], rows.cells["labels"], strict=True)
+            pairs = zip(rows.cells["id"], rows.labels, strict=True)
             labels = [self._replace_labels(str(video).strip(), cell) for video, cell in pairs]
             yield rows._replace(cells={**rows.cells, "labels": labels})
 

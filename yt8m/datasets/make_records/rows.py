@@ -381,7 +381,7 @@ class RowReader:
 
     def _read_labels(self, rows: Rows) -> Labels:
         """The labels of a batch of rows; new labels are appended to `names`."""
-        cells = rows.cells["labels"]
+        cells = rows.labels
         if isinstance(cells, NameLists):
             codes, lengths = self._index_of_names(cells.distinct)[cells.codes], cells.lengths
         else:

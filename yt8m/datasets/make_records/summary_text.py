@@ -18,6 +18,7 @@ from yt8m.records.data_format import FeatureFormat
 def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
     """Prints the content of summary.json, and the command that trains on the records."""
     folder = storage.join(out, level)
+    has_labels = any(split["labels"] for split in summary["splits"].values())
     print(f"{folder}: {', '.join(summary['features'])}; {quantity(summary['classes'], 'class')}")
     for name, split in summary["splits"].items():
         frames = f", {quantity(split['frames'], 'frame')}" if "frames" in split else ""
@@ -25,10 +26,15 @@ def print_summary(summary: Mapping[str, Any], out: str, level: str, features: Se
         print(f"  {name}: {videos}{frames}, {labels}, {shards}")
         for line in describe(split.get("spans", {})):
             print(f"    {line}")
-        for line in absent_lines(name, split):
+        for line in absent_lines(name, split) if has_labels else ():
             print(line)
     if summary["rows left out"]:
         print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
+    if not has_labels:
+        pattern = shlex.quote(storage.pattern_in(folder, "*/*.tfrecord"))
+        print("No video has a label. Let a model find their classes, or choose which to label, by")
+        print(f"  yt8m predict --model=RUN {pattern}\n  yt8m select --model=RUN --data={pattern} --out=next.csv")
+        return
     has_spans = any(split.get("spans") for split in summary["splits"].values())
     training, *others = summary["splits"]
     pattern = storage.pattern_in(storage.join(folder, training), "*.tfrecord")

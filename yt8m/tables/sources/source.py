@@ -35,6 +35,11 @@ class Rows(NamedTuple):
         """Number of rows."""
         return len(next(iter(self.cells.values())))
 
+    @property
+    def labels(self) -> Sequence[Any]:
+        """The cells of labels of the rows of a `Table`; no labels if it has no such column."""
+        return self.cells["labels"] if "labels" in self.cells else [()] * self.size
+
 
 class Source(Protocol):
     """The rows of one file, before anybody has decided what its columns mean.
