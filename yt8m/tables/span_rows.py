@@ -12,12 +12,12 @@ from yt8m.errors import UsageError
 from yt8m.tables.columns import doubtful_times
 from yt8m.tables.columns.roles import Roles
 from yt8m.tables.merging import LABELS, Merger
-from yt8m.tables.shapes.own_tables import SELECTION
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Rows, Source
 from yt8m.tables.words import normalized
 from yt8m.tables.words.class_names import NO_CLASS, says_no_class
 from yt8m.tables.words.numbers import with_point
+from yt8m.tables.words.side_words import SELECTION
 from yt8m.tables.words.time_columns import (
     CLOCKS,
     END,

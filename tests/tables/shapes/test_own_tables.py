@@ -38,6 +38,17 @@ def test_classes_that_the_model_found_are_labels_only_if_the_user_says_so(tmp_pa
         open_table(tmp_path, PARTS, "labels=classes")
 
 
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_values_that_a_spreadsheet_has_rounded_say_nothing_of_labels(tmp_path: pathlib.Path, value: str) -> None:
+    text = PARTS.replace(",1.9,", f",{value},")
+    table = open_table(tmp_path, text)
+    (rows,) = table.batches(10)
+    assert [span.labels for span in rows.cells["spans"][0]] == [("cat",), ("dog",)]
+    videos = f"rank,video,value,distance,classes,label\n1,a,{value},0.3,cat 0.4,cat\n2,b,{value},0.3,cat 0.4,dog\n"
+    (rows,) = open_table(tmp_path, videos, rows="").batches(10)
+    assert [list(names) for names in rows.cells["labels"]] == [["cat"], ["dog"]]
+
+
 def test_quotes_in_other_tables_stay(tmp_path: pathlib.Path) -> None:
     table = open_table(tmp_path, "video,label\n'-a,cat\nb,dog\n", rows="")
     (rows,) = table.batches(10)

@@ -22,7 +22,7 @@ from yt8m.tables.words.meanings import (
     is_of_labels,
     meaning_of,
 )
-from yt8m.tables.words.side_words import DUBLIN_CORE, VALUE_NAMES
+from yt8m.tables.words.side_words import DUBLIN_CORE, SELECTION, VALUE_NAMES
 from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
 
@@ -358,7 +358,7 @@ class RoleFinder:
                     f"it; {columns_flag('present', [column])} is for tables with a row for each label."
                 )
             return column
-        if "present" in self._chosen or not has_labels:
+        if "present" in self._chosen or not has_labels or set(map(normalized, self._names)) >= SELECTION:
             return ""
         for name in self._names:
             facts = self._facts.get(name)

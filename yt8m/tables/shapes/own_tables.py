@@ -5,11 +5,10 @@ from __future__ import annotations
 from yt8m.tables.sources.rewritten import RewrittenSource, read_all
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized
+from yt8m.tables.words.side_words import SELECTION
 from yt8m.tables.words.spreadsheets import text_of_spreadsheet
 
-# Columns that only tables of `yt8m select` have, the column of the classes that its model finds, and the column of
-# people's labels, as the command asks for it.
-SELECTION = frozenset(["rank", "value", "distance"])
+# Columns of tables of `yt8m select`: the classes that its model finds, and people's labels, as the command asks for it.
 _FOUND, _LABELS = "classes", "label"
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # of joint answers; see `label_studio.Answer`
 

@@ -80,6 +80,8 @@ OF_LABELS = word_set(
     "qa_status qc qc_result quality_check review review_result review_status korrekt ist_korrekt richtig "
     "ist_richtig correcto es_correcto correcta corretto correto juste pass_fail is_right right right_or_wrong"
 )
+# Columns that only tables of `yt8m select` have; none of them says anything of labels.
+SELECTION = frozenset(["rank", "value", "distance"])
 # Columns that say yes or no of the label of a row, and are read so.
 VALUE_NAMES = word_set(
     "confidence score probability prob value present is_present presence relevance positive is_positive answer "
