@@ -50,11 +50,11 @@ def test_other_files_of_rows_are_read_too(tmp_path: pathlib.Path) -> None:
 def test_an_empty_row_is_no_answer_and_none_is_one(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read(tmp_path, "id,labels\na,cat\nb,\nc,(none)\nd,todo\n") == {"a": ("cat",), "c": ()}
     said = capsys.readouterr().err
-    assert "2 videos of --labels=" in said
-    assert "such as 'b'; they keep those that they have. Write (none) if people have seen no class." in said
+    assert "has 2 videos without a label, such as 'b', which keep those that they have." in said
+    assert "Write (none) if people have seen no class." in said
     rows = "id,labels\na,cat\na,dog\nb,\nc,(none)\n"  # a row for each label
     assert read(tmp_path, rows) == {"a": ("cat", "dog"), "c": ()}
-    assert "1 videos of --labels=" in capsys.readouterr().err
+    assert "has 1 video without a label" in capsys.readouterr().err
 
 
 def test_what_select_has_chosen_is_answered_in_the_column_label(tmp_path: pathlib.Path) -> None:

@@ -93,7 +93,7 @@ def test_a_table_of_answers_does_as_well(tmp_path: pathlib.Path, capsys: pytest.
     (tmp_path / "answers.csv").write_text("id,labels\nv0,cut\nv1,\nv2,(none)\nv7,weld;cut\n")
     assert relabel(data, tmp_path / "new", f"--labels={tmp_path}/answers.csv") == 0
     assert labels_in(tmp_path / "new/frame") == labels_in(data) | {"v0": ["cut"], "v2": [], "v7": ["weld", "cut"]}
-    assert "Warning: 1 videos of --labels=" in capsys.readouterr().err
+    assert "has 1 video without a label" in capsys.readouterr().err
     (tmp_path / "answers.csv").write_text("id,labels\nv0,sand\n")
     with pytest.raises(UsageError, match="'sand', an answer on 'v0', is not one of the 2 classes"):
         relabel(data, tmp_path / "other", f"--labels={tmp_path}/answers.csv")

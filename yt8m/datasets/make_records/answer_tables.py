@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from yt8m.errors import RunError, UsageError, refusing
+from yt8m.errors import RunError, UsageError, quantity, refusing
 from yt8m.tables.exports.label_studio import Answer
 from yt8m.tables.opening import open_source
 from yt8m.tables.shapes import own_tables
@@ -100,8 +100,9 @@ def _says_something(cell: Any) -> bool:
 def _tell_unanswered(path: str, unanswered: Collection[str]) -> None:
     if unanswered:
         print(
-            f"Warning: {len(unanswered)} videos of --labels={path} have no label there, such as "
-            f"{min(unanswered)[:60]!r}; they keep those that they have. Write {NO_CLASS} if people have seen no class.",
+            f"Warning: --labels={path} has {quantity(len(unanswered), 'video')} without a label, such as "
+            f"{min(unanswered)[:60]!r}, which keep those that they have. Write {NO_CLASS} if people have seen no "
+            "class.",
             file=sys.stderr,
         )
 
