@@ -70,6 +70,8 @@ def test_training_names_the_flag(word: str, flag: str, capsys: pytest.CaptureFix
         ("train", "outdir", "did you mean --train_dir?"),
         ("train", "labels", "make-records --table"),
         ("train", "threshold", "no flag is needed"),
+        ("train", "folds", "cross_val_predict(yt8m.Classifier(), X, y, cv=5)"),
+        ("audit", "cv", "did you mean --folds?"),
         ("train", "valid_split", "make-records --splits"),
         ("predict", "batch", "no flag is needed"),
         ("eval", "split", "--data='data/video/test/*.tfrecord'"),
@@ -124,7 +126,7 @@ def test_a_command_under_another_name(words: list[str], part: str, capsys: pytes
 
 
 # Words that have no counterpart, so that all flags are the answer.
-UNANSWERED = {"ultralytics": ["fraction_of_classes"], "scikit-learn": ["n_jobs", "cv"]}
+UNANSWERED = {"ultralytics": ["fraction_of_classes"], "scikit-learn": ["n_jobs"]}
 # {program people come from: its words for a training}; each is answered by a flag, or by what is done without one.
 WORDS_OF = {
     "ultralytics": "lr0 lrf cos_lr warmup_epochs momentum imgsz save_period exist_ok plots mosaic fliplr val epochs "

@@ -1,10 +1,11 @@
-"""README's way for own features, as a new user goes it: a table, an array, three commands."""
+"""README is short, and its way for own features works as a new user goes it: a table, an array, three commands."""
 
 from __future__ import annotations
 
 import pathlib
 import re
 import shlex
+import tomllib
 
 import numpy as np
 import pytest
@@ -13,6 +14,22 @@ from docs.command_blocks import ROOT
 from docs import command_blocks
 from yt8m.command_line import cli
 from yt8m.training.search.budget_clock import BudgetClock
+
+FOR_DEVELOPERS = {"test", "docs", "peers", "mutants"}  # extras that a user of the package does not need
+
+
+def test_it_is_read_in_minutes_and_has_three_ways_in() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text.count("\n") <= 120
+    ways = re.findall(r"^\*\*(.+?)\.\*\*", text.partition("## Three ways in")[2].partition("\n## ")[0], re.MULTILINE)
+    assert ways == ["Your own videos", "Your own features", "YouTube-8M"]
+    assert "-c constraints.txt" in text
+
+
+def test_the_table_of_extras_is_that_of_the_package() -> None:
+    rows = re.findall(r"^\| (`.+?) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    assert {name for row in rows for name in re.findall(r"`(.+?)`", row)} == extras - FOR_DEVELOPERS
 
 
 @pytest.mark.long

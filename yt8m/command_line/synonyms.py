@@ -175,6 +175,10 @@ _TABLE = "table"  # the flag that only commands which read a table have
 
 # {flag of other programs: (a flag, what to do in a command that has it) for each kind of command; "" stands for any}
 _ADVICE = {
+    **dict.fromkeys(
+        ("folds", "cv", "n_splits", "kfold", "cross_validation"),
+        (("patience", "in Python, cross_val_predict(yt8m.Classifier(), X, y, cv=5) of scikit-learn cross-validates"),),
+    ),
     **dict.fromkeys(("resume", "resume_from_checkpoint", "continue", "auto_resume"), _RESUME),
     **dict.fromkeys(("device", "cuda"), _DEVICE),
     "cpu": (("", "without a GPU everything runs on the CPU; CUDA_VISIBLE_DEVICES= hides the GPUs"),),
