@@ -84,6 +84,21 @@ def test_the_log_says_what_the_flags_changed(start: str, caplog: pytest.LogCaptu
     assert "train_dir" not in line
 
 
+def test_how_the_run_chose_its_model_is_no_change(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = flags.train_config(first())
+    search = dataclasses.replace(config.search, free=("model",), trials=({"map": 0.5},), is_refitted=True)
+    start = write(tmp_path / "chosen", dataclasses.replace(config, search=search))
+    with caplog.at_level("INFO"):
+        flags.train_config([start, "--num_epochs=6"])
+        flags.audit_config([start, f"--data={config.data.data_pattern}", f"--out={tmp_path}", "--num_epochs=7"])
+    of_training, of_audit = (line.partition(", except: ")[2] for line in caplog.messages if "options are" in line)
+    assert of_training.startswith("num_epochs: 2 -> 6; ")
+    assert {change.partition(":")[0] for change in of_training.split("; ")}.isdisjoint(
+        ["free", "trials", "is_refitted"]
+    )
+    assert "epochs" not in of_audit, "an audit sets the length of its trainings by itself"
+
+
 def test_what_describes_replaced_options_is_not_taken(start: str, tmp_path: pathlib.Path) -> None:
     adam = write(tmp_path / "w", flags.train_config([*first(), "--optimizer=AdamWOptimizer", "--weight_decay=0.1"]))
     found = flags.train_config([adam, "--optimizer=AdamOptimizer"])

@@ -1,10 +1,11 @@
-"""Errors speak of a flag by the name that was typed."""
+"""Errors speak of a flag by the name that was typed, and of a run that was given for a name."""
 
 from __future__ import annotations
 
 import pathlib
 
 import pytest
+from golden_data import golden
 
 import yt8m
 from yt8m.command_line import cli, typed_names
@@ -50,3 +51,15 @@ def test_names_of_one_command_are_not_those_of_the_next() -> None:
     assert typed_names.in_typed_names("--eval_dir") == "--eval_dir"
     with typed_names.noting():
         assert typed_names.in_typed_names("--eval_dir") == "--eval_dir"
+
+
+@pytest.mark.parametrize("command", ["train", "audit"])
+def test_a_run_in_place_of_the_name_of_a_model_is_refused_with_its_flags(
+    command: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--model={tmp_path}", f"--data={golden('tiny_video.tfrecord')}", f"--out={tmp_path}/out"]
+    sizes = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
+    assert cli.main([command, *words, *sizes]) == 2
+    said = capfd.readouterr().err
+    assert f"--config={tmp_path} trains as that run was trained" in said
+    assert f"--init_from={tmp_path}" in said

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.train_config import OptimizerConfig, TrainConfig
 from yt8m.labels.folds import FoldScores, join_folds, read_scores, score_videos, with_usual_length, write_scores
 from yt8m.labels.score_counts import log_odds
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -92,3 +92,9 @@ def test_the_length_of_a_training_follows_from_the_number_of_videos(videos: int,
     assert (data.batch_size, data.num_epochs) == (batch_size, epochs)
     data = with_usual_length(TrainConfig(), videos, 7, 3).data
     assert (data.batch_size, data.num_epochs) == (7, 3)
+
+
+def test_a_rate_along_a_cosine_ends_with_the_training() -> None:
+    config = TrainConfig(optimizer=OptimizerConfig(learning_rate_schedule="cosine", learning_rate_decay_examples=5.0))
+    assert with_usual_length(config, 100, 7, 3).optimizer.learning_rate_decay_examples == 300
+    assert with_usual_length(TrainConfig(), 100, 7, 3).optimizer == TrainConfig().optimizer

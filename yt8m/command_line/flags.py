@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from absl import logging
@@ -153,7 +153,9 @@ def audit_config(words: Sequence[str]) -> tuple[AuditConfig, TrainConfig, Opened
     values = {name: value for name, value in start.values(typed).items() if name in names}
     values["train_data_pattern"] = config.data
     values["train_dir"] = config.out
-    training, data = _make_training_config(start, values, hyper_parameter_values, data_flag="data")
+    training, data = _make_training_config(
+        start, values, hyper_parameter_values, data_flag="data", unsaid=AuditConfig.__dataclass_fields__
+    )
     return config, training, data or data_fit.open_for(training.data)
 
 
@@ -165,11 +167,13 @@ def _make_training_config(
     *,
     may_choose: bool = False,
     data_flag: str = "train_data_pattern",
+    unsaid: Collection[str] = (),
 ) -> tuple[TrainConfig, OpenedData | None]:
     """Makes the config of a training from values of flags, after checking them against the data; see `train_config`.
 
     Args:
       data_flag: the flag of the command that names the files, for messages.
+      unsaid: flags that the command gives values of its own later; the log does not compare them with the run's.
 
     Returns:
       The config; and the opened data, None if no files are named or this machine cannot read them.
@@ -202,7 +206,8 @@ def _make_training_config(
         changed = [
             str(change)
             for change in resume.list_changes(SavedRun(start.config, False), config)
-            if change.name != "train_dir"
+            # How the run chose its model is no option of another training.
+            if not change.name.startswith("search.") and run_dir.flag_at(change.name) not in {"train_dir", *unsaid}
         ]
         logging.info("the options are those of %s, except: %s", start.path, "; ".join(changed) or "nothing")
     return config, data if data.files else None

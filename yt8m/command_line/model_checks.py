@@ -31,8 +31,9 @@ def _refuse_run(name: str) -> None:
     # The names come last, since all modules of models are imported for them.
     if (storage.is_dir(name) or run_dir.is_run(name)) and name not in models.names():
         raise UsageError(
-            f"--model={name} is a folder, and a training takes the name of a model there: --train_dir={name} goes on "
-            f"with a run, --init_from={name} starts another one from its weights, and --teacher={name} learns from it."
+            f"--model={name} is a folder, and here it takes the name of a model: --config={name} trains as that run "
+            f"was trained. In yt8m train, --train_dir={name} goes on with it, --init_from={name} starts another run "
+            f"from its weights, and --teacher={name} learns from it."
         )
 
 

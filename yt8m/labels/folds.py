@@ -306,6 +306,8 @@ def read_scores(path: str) -> FoldScores:
 def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, epochs: int | None) -> TrainConfig:
     """A copy of the config of a training with a batch size and a number of passes.
 
+    A rate that falls along half a cosine, as that of a chosen model does, falls to 0 at the end of them.
+
     Args:
       batch_size: examples per step; None: a 64th of the videos, rounded down to a power of two, from 16 to 1024.
       epochs: number of passes; None: so many that there are about _USUAL_STEPS steps, but from _LEAST_PASSES to
@@ -315,7 +317,10 @@ def with_usual_length(config: TrainConfig, videos: int, batch_size: int | None, 
     steps = -(-videos // batch_size)
     epochs = epochs or min(max(_LEAST_PASSES, round(_USUAL_STEPS / steps)), _MOST_PASSES)
     data = dataclasses.replace(config.data, batch_size=batch_size, num_epochs=epochs)
-    return dataclasses.replace(config, data=data)
+    optimizer = config.optimizer
+    if optimizer.learning_rate_schedule == "cosine":
+        optimizer = dataclasses.replace(optimizer, learning_rate_decay_examples=float(videos * epochs))
+    return dataclasses.replace(config, data=data, optimizer=optimizer)
 
 
 @contextlib.contextmanager
