@@ -117,6 +117,18 @@ def shortened(problems: Sequence[str]) -> str:
     return "; ".join(problems[:_MOST_LISTED]) + others
 
 
+@contextlib.contextmanager
+def reworded(change: Callable[[str], str]) -> Iterator[None]:
+    """Inside the block, the message of a UsageError or RunError is what `change` makes of it, but for subclasses."""
+    try:
+        yield
+    except (UsageError, RunError) as error:
+        message = change(str(error))
+        if type(error) not in (UsageError, RunError) or message == str(error):
+            raise
+        raise type(error)(message) from error
+
+
 def quantity(number: int, noun: str, form: str = "") -> str:
     """A number of things in words, such as `1 video`, `3 classes`, or `1,200 videos` with the format `,`."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"

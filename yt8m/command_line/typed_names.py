@@ -7,12 +7,12 @@ import contextvars
 import re
 from collections.abc import Iterator
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import reworded
 
 _typed = contextvars.ContextVar[dict[str, str] | None]("typed", default=None)
 
-# A flag in a message; or a command, in backquotes or not, whose flags have names of their own.
-_FLAG = re.compile(r"`[^`]*`|\byt8m [a-z-]+(?: [^\s(),;]+)*|(?<![\w-])--(\w+)")
+COMMAND = r"`[^`]*`|\byt8m [a-z-]+(?: [^\s(),;]+)*"  # in a message, in backquotes or not; it has flags of its own
+_FLAG = re.compile(rf"{COMMAND}|(?<![\w-])--(\w+)")
 
 
 @contextlib.contextmanager
@@ -41,11 +41,5 @@ def in_typed_names(message: str) -> str:
 @contextlib.contextmanager
 def said_as_typed() -> Iterator[None]:
     """Inside the block, names are noted, and what is refused is said with them."""
-    with noting():
-        try:
-            yield
-        except (UsageError, RunError) as error:
-            message = in_typed_names(str(error))
-            if type(error) not in (UsageError, RunError) or message == str(error):
-                raise
-            raise type(error)(message) from error
+    with noting(), reworded(in_typed_names):
+        yield

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from yt8m import registry, storage
-from yt8m.errors import RunError, UsageError
+from yt8m.command_line import typed_names
+from yt8m.errors import UsageError, reworded
 from yt8m.storage import pipes
 
 # A flag in a message, with its value if that is a word: `--model=LogisticModl`, `unknown flag --base_learning_rat`; or
-# a command, in backquotes or not, which has flags indeed.
-_FLAG = re.compile(
-    r"`[^`]*`|\byt8m [a-z-]+(?: [^\s(),;]+)*"
-    r"|(?:\bflag )?--(\w+)(?:=('[^']*'|[\w:/+.*?{},=\[\]-]*[\w/*?}\]=])|=(?=\s))?"
-)
+# a command, which has flags indeed.
+_FLAG = re.compile(typed_names.COMMAND + r"|(?:\bflag )?--(\w+)(?:=('[^']*'|[\w:/+.*?{},=\[\]-]*[\w/*?}\]=])|=(?=\s))?")
 _OWNER = re.compile(r"\b[A-Z]\w*Config: ")
 
 _guard = threading.Lock()  # guards `_open_scopes`
@@ -42,13 +40,8 @@ def call_scope(remedy: str = "give trust_code=True") -> Iterator[None]:
 @contextlib.contextmanager
 def in_words_of_python() -> Iterator[None]:
     """Inside the block, what a command refuses is said with the arguments of a function in place of flags."""
-    try:
+    with reworded(lambda message: with_arguments(message, lambda name: name)):
         yield
-    except (UsageError, RunError) as error:
-        message = with_arguments(str(error), lambda name: name)
-        if type(error) not in (UsageError, RunError) or message == str(error):
-            raise
-        raise type(error)(message) from error
 
 
 def with_arguments(message: str, spelled: Callable[[str], str]) -> str:
