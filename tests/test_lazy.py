@@ -125,6 +125,25 @@ def test_what_is_older_than_an_import_is_still_collected(
         gc.unfreeze()
 
 
+def test_an_import_beside_a_proxy_of_an_object_that_is_gone(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy, "_MANY_OBJECTS", sys.maxsize)
+    (tmp_path / "beside_proxy.py").write_text("here = [[]]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ring = _Ring()
+    proxy = weakref.proxy(ring, lambda _: None)  # one with a callback is looked at by the collector
+    del ring
+    gc.collect()
+    try:
+        assert gc.is_tracked(proxy)
+        assert lazy._LazyModule("beside_proxy").here == [[]]
+        assert gc.is_tracked(proxy)
+    finally:
+        sys.modules.pop("beside_proxy", None)
+        gc.unfreeze()
+
+
 def test_a_process_with_very_many_objects_sets_none_aside(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

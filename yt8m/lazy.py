@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yt8m import cores
@@ -157,17 +157,19 @@ _MANY_OBJECTS = 500_000  # to thaw so many takes as long as the collections that
 _OF_STACKS = (types.FrameType, types.TracebackType, BaseException)
 
 
-def _thaw(objects: Iterable[object]) -> None:
+def _thaw(objects: Sequence[object]) -> None:
     """Makes the garbage collector look at these objects again, after `gc.freeze()` has set all objects aside.
 
     The module `gc` can thaw all objects, but not some. An object that is tracked anew is a young one.
+    Objects are handed over by their addresses, because ctypes asks an object for an attribute, and some answer that
+    with an error, such as a proxy of an object that is gone.
     """
     untrack, track = ctypes.pythonapi["PyObject_GC_UnTrack"], ctypes.pythonapi["PyObject_GC_Track"]
-    untrack.argtypes = track.argtypes = (ctypes.py_object,)
+    untrack.argtypes = track.argtypes = (ctypes.c_void_p,)
     untrack.restype = track.restype = None
-    for each in filter(gc.is_tracked, objects):
-        untrack(each)
-        track(each)
+    for address in map(id, filter(gc.is_tracked, objects)):
+        untrack(address)
+        track(address)
 
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8  # numbers of the parameters of mallopt(3)
