@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 
@@ -122,8 +123,8 @@ def locked_folder(folder: str, lock: str = ".lock") -> Iterator[None]:
         with storage.lock(storage.join(folder, lock)):
             yield
     finally:
-        with contextlib.suppress(OSError):  # a folder that is not empty stays, and so do those around it
-            for made in missing:
+        with contextlib.suppress(OSError):  # another process has removed it, or wrote into it
+            for made in itertools.takewhile(lambda folder: not os.listdir(folder), missing):
                 os.rmdir(made)
 
 
