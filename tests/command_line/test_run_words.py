@@ -27,6 +27,8 @@ RUN = golden("run_format_1")
         (["--train_dir=a"], ["--train_dir=a"]),
         (["--train_dir=a", "--model=auto", "--run_once"], ["--train_dir=a", "--run_once"]),
         (["--model", "runs/a/", "--train_dir=runs/a"], ["--train_dir=runs/a"]),
+        (["--model=./runs/b/../a", "--train_dir=runs/a"], ["--train_dir=runs/a"]),
+        (["--model=gs://bucket/run/", "--train_dir=gs://bucket/run"], ["--train_dir=gs://bucket/run"]),
     ],
 )
 def test_a_path_is_a_run_and_a_name_is_a_model(words: list[str], expected: list[str]) -> None:

@@ -202,7 +202,7 @@ def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: p
     with pytest.raises(RunError, match=r"b\.tfrecord has changed"):
         counted_shards.check_read()
     counted_shards.check_unchanged()
-    assert f"1 shards, such as {tmp_path}/b.tfrecord, were rewritten; they hold as many records" in caplog.messages
+    assert f"rewritten with as many records: 1 shard, such as {tmp_path}/b.tfrecord" in caplog.messages
     assert f"1 shards, such as {tmp_path}/c.tfrecord, appeared after the start" in caplog.text
     assert fault_shards.ids_read(queue) == names(("a", 6), ("other", 6))
     counted_shards.check_read()

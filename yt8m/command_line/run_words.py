@@ -40,7 +40,7 @@ def with_run_named(words: Sequence[str], flag_of_archive: str = "") -> list[str]
       flag_of_archive: the flag that takes a packed model; empty if the program takes none.
     """
     value, folder = find_word(_MODEL, words), find_word("train_dir", words)
-    if value == AUTO or (value and value.rstrip("/") == folder.rstrip("/")):
+    if value == AUTO or (value and folder and _place_of(value) == _place_of(folder)):
         return _without_model(words)
     if not value or _is_name_of_class(value):
         return list(words)
@@ -49,6 +49,11 @@ def with_run_named(words: Sequence[str], flag_of_archive: str = "") -> list[str]
     is_packed = value.endswith(_PACKED) and flag_of_archive
     flag = flag_of_archive if is_packed else "train_dir"
     return [_renamed(word, flag) for word in words]
+
+
+def _place_of(run: str) -> str:
+    """The same text for all spellings of a run's folder."""
+    return storage.absolute(run).rstrip("/")
 
 
 def _without_model(words: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.config.data_config import DataConfig
-from yt8m.errors import RunError, shortened
+from yt8m.errors import RunError, quantity, shortened
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.records import manifest
 from yt8m.records.manifest import Manifest
@@ -54,17 +54,19 @@ class CountedShards:
         differences += _describe_differences(existing, counts, self._expected, False)
         _refuse(differences, "The shards changed after they were first counted: restore them, and start again.")
         if existing:
-            logging.info("%d shards, such as %s, were rewritten; they hold as many records", len(existing), existing[0])
+            logging.info(
+                "rewritten with as many records: %s, such as %s", quantity(len(existing), "shard"), existing[0]
+            )
         self._log_new_shards()
 
     def check_read(self) -> None:
         """Refuses shards that changed while they were read, or gave too few records; call it after a complete pass."""
         inputter, expected = self._inputter, self._inputter.records_to_read(self._counts)
         differences = [f"{path} has changed or is gone" for path in inputter.changed_files()]
-        if not differences and expected not in (None, inputter.records_read):
+        if not differences and expected is not None and expected != inputter.records_read:
             files = inputter.files()
             differences = [
-                f"the {len(files)} shards, such as {files[0]}, should give {expected} records, but "
+                f"{quantity(len(files), 'shard')}, such as {files[0]}, should give {quantity(expected, 'record')}, but "
                 f"{inputter.records_read} were read"
             ]
         _refuse(differences, "The shards changed while they were read: restore them, and start again.")

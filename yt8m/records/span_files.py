@@ -129,8 +129,8 @@ class SpanFile(NamedTuple):
             ACTIVITYNET: "this format cannot say what they have seen without a class, but --spans_format=csv can",
         }[self.form]
         return (
-            f"{self.path}: people have not looked at all of {len(partly)} videos, so read the file by make-records "
-            f"--annotated=spans; {lost}"
+            f"{self.path}: people have not looked at all of {quantity(len(partly), 'video')}, so read the file by "
+            f"make-records --annotated=spans; {lost}"
         )
 
     def _remark_on_denials(self, videos: Sequence[VideoSpans]) -> str:
@@ -139,8 +139,8 @@ class SpanFile(NamedTuple):
         if not count or self.form == CSV:
             return ""
         return (
-            f"{self.path} lacks {count} spans that do not show a class, as people say of this class alone: this format "
-            "cannot say it, but --spans_format=csv can"
+            f"{self.path} lacks {quantity(count, 'span')} that do not show a class, as people say of this class "
+            "alone: this format cannot say it, but --spans_format=csv can"
         )
 
     def _table(self, videos: Sequence[VideoSpans], names: Vocabulary) -> str:

@@ -34,7 +34,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError, refusing
+from yt8m.errors import RunError, quantity, refusing
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.tables.sources.dialects import parse_rows
@@ -214,10 +214,10 @@ def parse(text: str, path: str, num_classes: int | None = None) -> Tagger:
             f"{path}: {problem}; expected the columns {', '.join(_REQUIRED_COLUMNS)}, with a line for each class. "
             "Write the file again by `yt8m eval --report`."
         ) from error
-    if num_classes not in (None, len(values)):
+    if num_classes is not None and num_classes != len(values):
         raise RunError(
-            f"{path} has thresholds of {len(values)} classes, but the model has {num_classes} classes. Use the file "
-            "that `yt8m eval --report` wrote for this model."
+            f"{path} has thresholds of {quantity(len(values), 'class')}, but the model has "
+            f"{quantity(num_classes, 'class')}. Use the file that `yt8m eval --report` wrote for this model."
         )
     return Tagger(np.array(values, np.float64), step, target, tuple(positives))
 
@@ -277,7 +277,8 @@ def log_origin(tagger: Tagger, path: str) -> None:
     origin = f", chosen on the checkpoint of step {tagger.step}" if tagger.step >= 0 else ""
     if tagger.target is not None:
         abstaining = int(np.isposinf(tagger.thresholds).sum())
-        origin += f", for {tagger.target}; {abstaining} of {len(tagger.thresholds)} classes abstain and are never tags"
+        classes = quantity(len(tagger.thresholds), "class")
+        origin += f", for {tagger.target}; {abstaining} of {classes} abstain and are never tags"
     logging.info("the thresholds of the tags come from %s%s", path, origin)
 
 

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from yt8m.errors import RunError, UsageError, refusing
+from yt8m.errors import RunError, UsageError, quantity, refusing
 from yt8m.tables.exports.label_studio import OF_REGIONS, controls_in, is_skipped, latest_by_person, names_of, results_of
 from yt8m.tables.sources.source import MemorySource, Source, source_of_spans
 from yt8m.tables.words.times import NotATimeError, parse_time, ranges_in, shared_by_most
@@ -68,7 +68,9 @@ def rows_of_spans(
     repeated = len(ids) - len(set(ids))
     remark += f"; further tasks of a video, whose spans are added: {repeated}" if repeated else ""
     remark += (
-        f"; of {len(seen_parts)} videos, people have seen only the parts that their tasks name" if seen_parts else ""
+        f"; of {quantity(len(seen_parts), 'video')}, people have seen only the parts that their tasks name"
+        if seen_parts
+        else ""
     )
     all_rows, places = list[tuple[Any, ...]](), list[str]()
     lost, classes_of_people = 0, dict[tuple[str, str], frozenset[str]]()
