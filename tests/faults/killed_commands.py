@@ -116,7 +116,7 @@ MODELS = {
             *("add-classes", "--model={own}/run", "--data={own}/more/video/train/*", "--out=grown"),
             *("--num_epochs=1", "--batch_size=8"),
         ],
-        unstable=_GRAPHS,
+        unstable=rf"{_GRAPHS}|{_STATE}",
     ),
     "from-text": Command(
         ["from-text", "--classes={texts}/classes.csv", "--extractor=hf:{texts}/SigLIP", "--out=zero"], unstable=_GRAPHS
@@ -212,7 +212,7 @@ REMOTE_MODELS = {
             *("add-classes", "--model={own}/run", "--data={own}/more/video/train/*", "--out={out}/grown"),
             *("--num_epochs=1", "--batch_size=8"),
         ],
-        unstable=_NAMES_ITS_FOLDER,
+        unstable=rf"{_NAMES_ITS_FOLDER}|{_STATE}",
     ),
     "eval": Command(
         ["eval", *_RUN, "--eval_data_pattern={test}", "--run_once", "--report", "--eval_dir={out}/figures"],
