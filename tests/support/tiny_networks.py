@@ -97,6 +97,7 @@ def write(folder: pathlib.Path, family: str, seed: int = 0) -> str:
     import torch
     import transformers
 
+    transformers.utils.logging.disable_progress_bar()  # which starts a thread that stays
     torch.manual_seed(seed)
     for made in FAMILIES[family](transformers):
         if isinstance(made, torch.nn.Module):
