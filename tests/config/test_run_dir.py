@@ -74,7 +74,7 @@ RUN = [
     "config.json", "model_flags.json", "checkpoint", "model.ckpt-10.index", "model.ckpt-10.meta",
     "model.ckpt-10.data-00000-of-00001", "input-10.index", "events.out.tfevents.1.host", "graph.pbtxt",
     "metrics.jsonl", "export/10/saved_model.pb", "eval/report.json", "inference_model/inference_model.meta",
-    "ended.json", "search.json", "search_thresholds.csv",
+    "ended.json", "search.json", "search_thresholds.csv", "test.json",
 ]  # fmt: skip
 
 

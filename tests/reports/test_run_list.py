@@ -176,6 +176,28 @@ def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
     assert run_list.find_runs([str(validated)])[0].state == "damaged"
 
 
+def test_a_run_that_chose_its_model_shows_what_may_be_quoted(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    chosen = tmp_path / "a"
+    shutil.copytree(folder / "a", chosen)
+    report = json.loads((chosen / "eval/report.json").read_text())
+    saved = json.loads((chosen / "config.json").read_text())
+    saved["config"]["search"]["quoted"] = {"map": 0.5, "gap": 0.6, "hit_at_one": 0.7, "videos": 9}
+    (chosen / "config.json").write_text(json.dumps(saved))
+    (chosen / "test.json").write_text(json.dumps({**report, "gap": report["gap"] / 2}))
+    of_test = run_list.find_runs([str(chosen)])[0].figures
+    assert (of_test.source, of_test.step, of_test.videos) == ("split test", 12, report["num_examples"])
+    assert (of_test.values["GAP"], of_test.values["mAP"]) == (report["gap"] / 2, report["map"])
+    (chosen / "test.json").unlink()
+    assert run_list.find_runs([str(chosen)])[0].figures.source == "evaluation"
+    for name in ("eval", "best"):
+        shutil.rmtree(chosen / name)
+    of_choice = run_list.find_runs([str(chosen)])[0].figures
+    assert (of_choice.source, of_choice.step, of_choice.videos) == ("choice", 12, 9)
+    assert of_choice.values == {"GAP": 0.6, "Hit@1": 0.7}
+    (chosen / "test.json").write_text("{")
+    assert run_list.find_runs([str(chosen)])[0].state == "damaged"
+
+
 def test_what_an_evaluation_wrote_elsewhere_is_no_run(tmp_path: pathlib.Path) -> None:
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval/metrics.jsonl").write_text('{"step": 12, "mode": "eval", "GAP": 0.5}\n')

@@ -173,6 +173,7 @@ def _build_value(kind: Any, value: Any, key: str, path: str) -> Any:
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
 SEARCH = "search.json"  # the trials of a choice of the model that have ended
+TEST_FIGURES = "test.json"  # the evaluation of a chosen model on the split test
 ADDED_CLASSES = "added_classes.json"  # the comparison of a run with added classes and the run that it was made from
 INFERENCE_MODEL = "inference_model"  # the name of the folder and the prefix of its files, as in the published code
 SEGMENT_MODEL = "segment_inference_model"  # the prefix that the published code uses after an evaluation of segments
@@ -191,6 +192,7 @@ _STATE = (
     "cluster.json",
     "validation.json",
     SEARCH,
+    TEST_FIGURES,
     thresholds.OF_CHOICE,
 )
 _CHECKPOINTS = ("checkpoint", "model.ckpt-*", "input_checkpoint", "input-*", "best", "best.*", "graph.pbtxt")

@@ -27,7 +27,7 @@ from yt8m.terminal import print_table, printable
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it recorded no end, so it was killed"
-EVALUATION, TRAINING = "evaluation", "training batch"
+EVALUATION, TEST, CHOICE, TRAINING = "evaluation", "split test", "choice", "training batch"
 _NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # keys of metrics.jsonl
 _UNSET: tuple[Any, ...] = (None, "", ())  # options with such a value are not set; the table does not show them
 _STATE_WIDTH = 60  # largest number of characters of a state in the table; --json has the whole text
@@ -60,8 +60,9 @@ class ListedRun:
       why: the reason for the state, in words; empty if there is nothing to say.
       written: when a file of the run was last written, in seconds since 1970; 0 if it is not known.
       step: its last training step; None if it is not known.
-      figures: the best evaluation by the metric that the table is sorted by (else by GAP), of the checkpoint in best/
-        alone if the run means that one; or else the last training batch; None if there is neither.
+      figures: of the split test, if the training chose the model and evaluated it there; or else the best evaluation
+        by the metric that the table is sorted by (else by GAP), of the checkpoint in best/ alone if the run means that
+        one; or else those of the choice; or else the last training batch; None if there is none of them.
       model: name of the model; empty if the config cannot be read.
       options: {path of the option: value} of the config.
       differing: {flag: value} of the options that differ between the runs of the table.
@@ -238,11 +239,16 @@ def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
     evaluations += _figures_in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _figures_of_report)
     evaluations += _figures_in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _figures_of_best)
     evaluations = [figures for figures in evaluations if figures.step == files.kept_step] or evaluations
-    if evaluations:
+    tests = _figures_in_file(storage.join(run.folder, run_dir.TEST_FIGURES), _figures_of_report)
+    if tests:  # the model was chosen on the videos of the other evaluations
+        run.figures = tests[0]._replace(source=TEST)
+    elif evaluations:
         # Of evaluations with the same value of the metric, the one with the most metrics is taken.
         run.figures = min(
             evaluations, key=lambda figures: (*_rank(figures.values.get(metric), metric), -len(figures.values))
         )
+    elif files.saved and files.saved.config.search.quoted:
+        run.figures = _figures_of_choice(files.saved.config.search.quoted, run.step or 0)
     elif files.training_lines:
         run.figures = Figures(TRAINING, files.training_lines[-1]["step"], _metric_values(files.training_lines[-1]))
 
@@ -275,6 +281,12 @@ def _figures_of_report(report: Any) -> Figures:
 def _figures_of_best(note: Any) -> Figures:
     values = note["figures"] if "figures" in note else {Gap.name: float(note["gap"])}
     return Figures(EVALUATION, int(note["step"]), _metric_values(values))
+
+
+def _figures_of_choice(quoted: Mapping[str, Any], step: int) -> Figures:
+    """Those that a choice of the model quotes of the videos that it held out; its `map` is not the published mAP."""
+    values = {metric.name: quoted.get(metric.key) for metric in metrics.all() if metric.key != "map"}
+    return Figures(CHOICE, step, _metric_values(values), quoted.get("videos"))
 
 
 def _metric_values(values: Mapping[str, Any]) -> dict[str, float]:

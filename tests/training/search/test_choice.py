@@ -134,6 +134,7 @@ def test_a_new_model_is_chosen_and_the_former_run_or_search_is_moved(
         evaluated = model.evaluate(rings.replace("train", "test"))
     assert printed["test"]["data"] == rings.replace("train", "test")
     assert printed["test"]["num_examples"] == 80
+    assert json.loads(pathlib.Path(printed["train_dir"], "test.json").read_text()) == printed["test"]
     assert printed["test"]["map"] == pytest.approx(evaluated["map"], abs=1e-6)
     assert printed["meant"]["step"] == printed["test"]["global_step"] == printed["step"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,13 +20,18 @@ _SHOWN = ("mAP", "GAP", "Hit@1")
 
 
 def of_test(config: TrainConfig) -> dict[str, Any] | None:
-    """What `yt8m eval --json` prints of the split `test` beside the training files, and its pattern as `data`."""
+    """What `yt8m eval --json` prints of the split `test` beside the training files, and its pattern as `data`.
+
+    The run keeps it as `run_dir.TEST_FIGURES`.
+    """
     pattern = splits.beside(outcome.given_data(config), "test")
     if not pattern:
         return None
     with scoring.open(config.train_dir) as scorer:
         result = evaluation.evaluate_with(scorer, scorer.batches(pattern), EvaluationSettings(), ())
-        return {"data": pattern, **report_json(result, scorer.model)}
+        test = {"data": pattern, **report_json(result, scorer.model)}
+    storage.write(storage.join(config.train_dir, run_dir.TEST_FIGURES), json.dumps(test, ensure_ascii=False) + "\n")
+    return test
 
 
 def line(config: TrainConfig, test: Mapping[str, Any] | None) -> str:
