@@ -4,52 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
-import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from yt8m import options, runner, storage, terminal
 from yt8m.config import run_dir
-from yt8m.config.run_dir import BEST_FOLDER, BEST_NOTE, RUNS
-from yt8m.errors import DamagedFileError, RunError, UsageError, first_line, quantity, suggestion
-from yt8m.eval_util import eval_samples
-from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details, why_undefined
+from yt8m.config.run_dir import BEST_NOTE, RUNS
+from yt8m.errors import RunError, UsageError, first_line, quantity, suggestion
+from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option, shown
+from yt8m.reports import run_figures
 from yt8m.reports.measures import UNDEFINED
+from yt8m.reports.run_figures import TRAINING, Figures
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runs.opened_run import RunFiles
 from yt8m.terminal import print_table, printable
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
 _KILLED = "it recorded no end, so it was killed"
-EVALUATION, TEST, CHOICE, TRAINING = "evaluation", "split test", "choice", "training batch"
-_NOT_METRICS = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")  # keys of metrics.jsonl
 _UNSET: tuple[Any, ...] = (None, "", ())  # options with such a value are not set; the table does not show them
 _STATE_WIDTH = 60  # largest number of characters of a state in the table; --json has the whole text
 _NUM_THREADS = 16  # so many runs in a bucket are read at the same time, because each takes several slow requests
-
-
-class Figures(NamedTuple):
-    """The metrics of one evaluation of a run, or of its last training batch.
-
-    Attributes:
-      values: {name of the metric: value}.
-      videos: number of evaluated videos; None if it is not known.
-      labels: a hash of how many of the videos have each class; empty if it is not known.
-      undefined: {name of the metric: why its value would say nothing about the model}.
-    """
-
-    source: str
-    step: int
-    values: Mapping[str, float]
-    videos: int | None = None
-    labels: str = ""
-    undefined: Mapping[str, str] = {}
 
 
 @dataclass
@@ -227,75 +205,10 @@ def _fill_config(run: ListedRun, files: RunFiles) -> None:
 
 
 def _fill_figures(run: ListedRun, files: RunFiles, metric: str) -> None:
-    """Fills in `figures`, and `step` of a run that neither finished nor failed.
-
-    Validations that later ones are not compared with (`RunFiles.forgotten`) are left out: their data were others, which
-    may have been easier.
-    """
+    """Fills in `figures`, and `step` of a run that neither finished nor failed."""
     if files.training_lines and run.state not in (FINISHED, FAILED):
         run.step = max(files.training_lines[-1]["step"], run.step or 0)
-    validation_lines = [line for line in files.validation_lines if line["step"] not in files.forgotten]
-    evaluations = [Figures(EVALUATION, line["step"], _metric_values(line)) for line in validation_lines]
-    evaluations += _figures_in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _figures_of_report)
-    evaluations += _figures_in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _figures_of_best)
-    evaluations = [figures for figures in evaluations if figures.step == files.kept_step] or evaluations
-    tests = _figures_in_file(storage.join(run.folder, run_dir.TEST_FIGURES), _figures_of_report)
-    if tests:  # the model was chosen on the videos of the other evaluations
-        run.figures = tests[0]._replace(source=TEST)
-    elif evaluations:
-        # Of evaluations with the same value of the metric, the one with the most metrics is taken.
-        run.figures = min(
-            evaluations, key=lambda figures: (*_rank(figures.values.get(metric), metric), -len(figures.values))
-        )
-    elif files.saved and files.saved.config.search.quoted:
-        run.figures = _figures_of_choice(files.saved.config.search.quoted, run.step or 0)
-    elif files.training_lines:
-        run.figures = Figures(TRAINING, files.training_lines[-1]["step"], _metric_values(files.training_lines[-1]))
-
-
-def _figures_in_file(path: str, figures_of: Callable[[Any], Figures]) -> list[Figures]:
-    """The metrics in a JSON file, as a list of one entry; empty if there is no such file."""
-    try:
-        return [figures_of(storage.read_json(path))]
-    except storage.NotFoundError:
-        return []
-    except DamagedFileError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise RunError(f"{path} is cut short or damaged ({error}).") from error
-
-
-def _figures_of_report(report: Any) -> Figures:
-    # The names and keys of the metrics are read from the file too, because a metric may be the user's own.
-    values = {str(row["name"]): report.get(row["key"]) for row in report["metrics"]}
-    has_labels = bool(report.get("num_classes_with_positives", True))
-    reasons = {row["name"]: why_undefined(row["key"], values[row["name"]], has_labels) for row in report["metrics"]}
-    undefined = {name: why for name, why in reasons.items() if why}
-    values = {name: value for name, value in values.items() if name not in undefined}
-    positives = [[row["class"], row["positives"]] for row in report.get("classes", ())]
-    labels = hashlib.blake2b(json.dumps(positives).encode(), digest_size=8).hexdigest()
-    step, videos = int(report["global_step"]), int(report["num_examples"])
-    return Figures(EVALUATION, step, _metric_values(values), videos, labels, undefined)
-
-
-def _figures_of_best(note: Any) -> Figures:
-    values = note["figures"] if "figures" in note else {Gap.name: float(note["gap"])}
-    return Figures(EVALUATION, int(note["step"]), _metric_values(values))
-
-
-def _figures_of_choice(quoted: Mapping[str, Any], step: int) -> Figures:
-    """Those that a choice of the model quotes of the videos that it held out; its `map` is not the published mAP."""
-    values = {metric.name: quoted.get(metric.key) for metric in metrics.all() if metric.key != "map"}
-    return Figures(CHOICE, step, _metric_values(values), quoted.get("videos"))
-
-
-def _metric_values(values: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics among the entries of a JSON object, such as a line of metrics.jsonl; only finite numbers count."""
-    return {
-        name: float(value)
-        for name, value in values.items()
-        if name not in _NOT_METRICS and isinstance(value, int | float) and math.isfinite(value)
-    }
+    run.figures = run_figures.shown(files, run.step or 0, metric)
 
 
 def _metric_name(column: str) -> str:
@@ -308,12 +221,6 @@ def _metric_name(column: str) -> str:
         ),
         "",
     )
-
-
-def _rank(value: float | None, metric: str) -> tuple[bool, float]:
-    """A sort key for the values of a metric: the best first, None last."""
-    lower_is_better = any(built_in.name == metric and not built_in.higher_is_better for built_in in metrics.all())
-    return (value is None, 0.0 if value is None else value if lower_is_better else -value)
 
 
 def _fill_differing(runs: Sequence[ListedRun]) -> None:
@@ -352,7 +259,11 @@ def _sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
 
     def metric_key(run: ListedRun) -> Any:
         value = run.figures.values.get(metric) if run.figures else None
-        return (value is None, run.figures is not None and run.figures.source == TRAINING, *_rank(value, metric))
+        return (
+            value is None,
+            run.figures is not None and run.figures.source == TRAINING,
+            *run_figures.rank(value, metric),
+        )
 
     return sorted(runs, key=metric_key)
 
