@@ -6,6 +6,7 @@ are taken first.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -117,6 +118,7 @@ _OF_FILES = word_set(
 )
 
 
+@functools.lru_cache(4096)  # the same names are looked at as each dialect of CSV, and for each meaning
 def meaning_of(name: str) -> tuple[str, int] | None:
     """(meaning, rank) of a column by its name; the lower the rank, the surer. None if the name says nothing."""
     word = normalized(name)
