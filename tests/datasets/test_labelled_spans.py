@@ -222,7 +222,7 @@ def test_activitynet_cannot_say_what_was_seen_without_a_class(
     flags = [f"--array={tmp_path}", "--annotated=spans"]
     first = make(tmp_path, "made", [f"--table={tmp_path}/spans.csv", *flags], 1)
     again = written(tmp_path, "made", "again.json", "--spans_format=activitynet")
-    assert "all of 1 videos, so read the file by make-records --annotated=spans; this format" in capsys.readouterr().err
+    assert "all of 1 video, so read the file by make-records --annotated=spans; this format" in capsys.readouterr().err
     assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first
 
 
@@ -240,6 +240,27 @@ def test_names_that_look_like_lists_come_back_from_the_table(name: str, annotate
     first = make(tmp_path, "made", [f"--table={tmp_path}/own.json", *flags], 1)
     again = written(tmp_path, "made", "again.csv")
     assert first["a"]["segment_labels"].count(1) == 7
+    assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first
+
+
+@pytest.mark.parametrize("form", ["csv", "label-studio", "activitynet"])
+def test_what_a_spreadsheet_takes_for_formulas_comes_back(form: str, tmp_path: pathlib.Path) -> None:
+    videos, name = ["-a", "'=b", "+c"], "=1+1"
+    for video in videos:
+        np.save(tmp_path / f"{video}.npy", np.zeros((20, 2), np.float32))
+    spans = [{"label": [label], "start": 2, "end": 9} for label in (name, "'-x", "weld")]
+    (tmp_path / "own.json").write_text(json.dumps([{"id": video, "spans": spans} for video in videos]))
+    flags = [f"--array={tmp_path}", f"--vocabulary={tmp_path}/names.csv"]
+    write_table(tmp_path / "names.csv", [(0, "weld"), (1, name), (2, "'-x")], "index,name")
+    first = make(tmp_path, "made", [f"--table={tmp_path}/own.json", *flags], 1)
+    again = written(tmp_path, "made", f"again.{form[:3]}", f"--spans_format={form}", "--frame_rate=25")
+    if form == "csv":
+        cells = [cell for row in csv.reader(again.open()) for cell in row]
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-"))]
+        assert {"'-a", "''=b", "'+c", "'=1+1", "''-x"} < set(cells)
+    elif form == "label-studio":
+        flags.append("--frame_rate=25")
+    again = again.rename(again.with_suffix(".csv" if form == "csv" else ".json"))
     assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import sys
 
 import pytest
 from span_runs import CELL, FILMS, NAMES, SECONDS, TRAINED, make_records
@@ -71,6 +72,15 @@ def test_parts_that_nobody_has_rated_are_chosen(
 def test_films_that_are_rated_leave_nothing_to_choose(span_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="every class in all 240 cells"):
         yt8m.select(span_run / "run", f"{span_run}/data/frame/validate/*.tfrecord", tmp_path / "parts.csv")
+
+
+def test_records_to_choose_from_are_opened_once(span_run: pathlib.Path, unrated: str, tmp_path: pathlib.Path) -> None:
+    """Else the command that is printed could be about other files than those that were chosen from."""
+    listed, is_watching = list[str](), True
+    sys.addaudithook(lambda event, args: listed.append(str(args[0])) if is_watching and event == "glob.glob" else None)
+    assert cli.call("select", [f"--model={span_run}/run", f"--data={unrated}", f"--out={tmp_path}/parts.csv"]) == 0
+    is_watching = False
+    assert listed.count(unrated) == 1
 
 
 def test_the_printed_command_makes_records_of_a_table_with_labels(

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from yt8m.errors import UsageError, refusing
+from yt8m.errors import UsageError, quantity, refusing
 from yt8m.tables import descriptions, merging, span_rows
 from yt8m.tables.cells import odd_labels, separators
 from yt8m.tables.cells.label_forms import find_form
@@ -26,7 +26,7 @@ from yt8m.tables.shapes import ava, ends_alone, own_tables, span_ranges, span_sh
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.arrow_source import as_arrays
 from yt8m.tables.sources.csv_source import CsvSource
-from yt8m.tables.sources.rewritten import place_of
+from yt8m.tables.sources.rewritten import delimiter_of, place_of
 from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows, Source, odd_table
 from yt8m.tables.sources.text_columns import TextColumn, filled
 from yt8m.tables.table_flags import SPANS as SPANS
@@ -147,7 +147,7 @@ class UnderstoodTable:
             refuse_remarks(self._original, names[0], self._facts[names[0]], counts)
 
     def _delimiter(self) -> str:
-        return self._original.dialect.delimiter if isinstance(self._original, CsvSource) else ""
+        return delimiter_of(self._original)
 
     def _let_last_join(self, joins: bool) -> None:
         """Lets a CSV file whose last column has the labels join the fields that a delimiter in a list has cut."""
@@ -348,7 +348,7 @@ class UnderstoodTable:
         """The parts of the summary: what the file is, and what was taken from which column."""
         merged = f", {self._rows_of_one_video} rows of one label each" if self._rows_of_one_video else ""
         described_form = f", {self.form.description}" if self.form.description else ""
-        count = described_form + (f", {self._spans} spans" if self._has_spans else merged)
+        count = described_form + (f", {quantity(self._spans, 'span')}" if self._has_spans else merged)
         rate = self._flags.frame_rate if self._has_spans else 0.0
         return descriptions.describe(self._original, self._roles, self._facts, count, self._has_spans, rate)
 

@@ -22,6 +22,7 @@ from yt8m.tables.words.meanings import (
     is_of_labels,
     meaning_of,
 )
+from yt8m.tables.words.numbers import WRITTEN_NUMBER
 from yt8m.tables.words.side_words import DUBLIN_CORE, SELECTION, VALUE_NAMES
 from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
 from yt8m.tables.words.times import are_times
@@ -335,7 +336,7 @@ class RoleFinder:
         if is_of_labels(name):
             return False
         texts = [str(value) for value in facts.filled]
-        if 2 * sum(map(str.isdecimal, texts)) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
+        if 2 * sum(WRITTEN_NUMBER.fullmatch(text) is not None for text in texts) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
             return False
         return not any(map(_NO_NAME.search, texts))
 

@@ -33,6 +33,7 @@ class RewrittenSource(MemorySource):
         for name in ("has_seconds", "is_workbook", "seen_parts", "lengths"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
+        self.delimiter = delimiter_of(source)
         if places := getattr(source, "places", ()):
             self.places = [places[number - 1] for number in numbers]
 
@@ -70,6 +71,11 @@ def read_all(source: Source, columns: Sequence[str]) -> tuple[dict[str, list[Any
         for name in columns:
             cells[name] += rows.cells[name]
     return cells, bad
+
+
+def delimiter_of(source: Source) -> str:
+    """The sign between the cells of a CSV file, also if its rows are in another form now; empty for other files."""
+    return source.dialect.delimiter if isinstance(source, CsvSource) else str(getattr(source, "delimiter", ""))
 
 
 def number_of(source: Source, row: int) -> int:
