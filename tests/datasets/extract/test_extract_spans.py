@@ -10,6 +10,7 @@ import pytest
 from own_clips import read
 
 from yt8m.command_line import cli
+from yt8m.errors import UsageError
 from yt8m.records import manifest
 
 
@@ -77,6 +78,15 @@ def test_parts_that_people_have_seen_are_stored(tmp_path: pathlib.Path, capsys: 
         ranges = [record.values(f"annotated_{name}_times") for name in ("start", "end")]
         assert tuple(ranges) == expected
         text = capsys.readouterr().err
-        assert "of 1 videos, people have seen only the parts that their tasks name" in text
+        assert "of 1 video, people have seen only the parts that their tasks name" in text
         assert "nothing is known outside the parts" in text
         assert "absent outside" not in text
+
+
+def test_flags_of_spans_are_refused_for_videos(tmp_path: pathlib.Path) -> None:
+    made_videos.write(tmp_path / "a.mp4", made_videos.grey, None, 8.0)
+    (tmp_path / "spans.csv").write_text("path,label,start,end\na.mp4,x,2,4.5\n")
+    words = [f"--videos={tmp_path / 'spans.csv'}", f"--out={tmp_path / 'data'}", "--extractors=own_extractors:Colours"]
+    with pytest.raises(UsageError, match=r"--segment_size=1 is for spans.*add --rows=spans"):
+        cli.call("extract", [*words, "--segment_size=1"])
+    assert not (tmp_path / "data").exists()

@@ -14,7 +14,7 @@ from yt8m.command_line import cli
 from yt8m.datasets.inspect_shards import InspectConfig, summaries_of
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
-from yt8m.tables.understood import TableFlags, understand
+from yt8m.tables.understood import SPANS, TableFlags, understand
 
 _SPANS = [
     ("a", "weld", 10, 24),
@@ -282,6 +282,15 @@ def test_a_wrong_span_makes_its_video_bad(table: str) -> None:
 def test_a_rate_of_frames_is_for_spans(table: str) -> None:
     with pytest.raises(UsageError, match="--frame_rate is for spans"):
         make(table, "--rows=videos", "--frame_rate=25")
+
+
+@pytest.mark.parametrize("flag", ["--segment_size=1", "--annotated=spans", "--annotated=whole", "--frame_rate=25"])
+def test_flags_of_spans_without_a_row_for_each_span_are_refused(flag: str, tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((40, 4), np.float32))
+    table = write_table(tmp_path / "t.csv", [("a", "a.npy", "x", 3, 300)], "video,path,label,start,end")
+    with pytest.raises(UsageError, match=f"{flag} is for spans, but the rows of .* are read as videos: add --rows=spans"):
+        make(table, flag)
+    assert make(table, flag, f"--rows={SPANS}") == 0
 
 
 def test_a_class_whose_spans_were_left_out_is_no_label(table: str, capsys: pytest.CaptureFixture[str]) -> None:

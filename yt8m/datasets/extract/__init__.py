@@ -39,7 +39,13 @@ from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, par
 from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs, hash_of_files
 from yt8m.datasets.make_records.span_cells import number_spans
 from yt8m.datasets.make_records.summary_text import print_summary
-from yt8m.datasets.make_records.understanding import check_labels, describe_annotated, describe_table, table_flags
+from yt8m.datasets.make_records.understanding import (
+    check_labels,
+    describe_annotated,
+    describe_table,
+    refuse_flags_of_spans,
+    table_flags,
+)
 from yt8m.errors import RunError, UsageError, quantity
 from yt8m.extractors import video_paths
 from yt8m.options import about_flags
@@ -139,6 +145,8 @@ class Extraction:
         if self._has_spans:
             config = self._config = config.with_spans(table.are_clips)
             grid_of(config)  # refuses cells that are not whole frames before anything is extracted
+        elif "frame" in config.level:
+            refuse_flags_of_spans(config, config.videos)
         self._left_out, self._passed_over = table.left_out, table.passed_over
         bad = BadRows(config.videos, 0, table.where, " of the table")
         self._reader = RowReader(table, config, bad)

@@ -35,6 +35,7 @@ from yt8m.datasets.make_records.understanding import (
     describe_table,
     known_names,
     label_joiner,
+    refuse_flags_of_spans,
     table_flags,
 )
 from yt8m.errors import UsageError, quantity
@@ -129,6 +130,8 @@ class _RecordsMaker:
         self._has_spans = "spans" in table.columns
         if self._has_spans and config.level == "frame":  # they may have been found without the flag
             config = self._config = config.with_spans(table.are_clips)
+        elif config.level == "frame":
+            refuse_flags_of_spans(config, config.table)
         self._grid = self._span_grid()
         rule = FrameRule(config.level, config.frame_limit, config.frames_per_second)
         self._features = FeatureReader(table, config.feature_names, rule, self._bad)

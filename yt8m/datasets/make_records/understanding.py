@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Protocol
 
-from yt8m.datasets.make_records.classes import WHOLE, Classes, DataSetFlags, find_vocabulary, refuse_unclear_labels
+from yt8m.datasets.make_records.classes import (
+    WHOLE,
+    Classes,
+    DataSetFlags,
+    SpanFlags,
+    find_vocabulary,
+    refuse_unclear_labels,
+)
 from yt8m.datasets.make_records.rows import Scan, split_names
-from yt8m.errors import quantity
+from yt8m.errors import UsageError, quantity
 from yt8m.tables.cells import separators
 from yt8m.tables.understood import TableFlags
 from yt8m.tables.words.class_names import clean_name
@@ -47,6 +55,18 @@ def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
         frame_rate=flags.frame_rate or 0.0,
         **others,  # type: ignore[arg-type]
     )
+
+
+def refuse_flags_of_spans(flags: DataSetFlags, table: str) -> None:
+    """Refuses flags that only spans need, as the rows of a table are read as videos."""
+    for option in dataclasses.fields(SpanFlags):
+        value = getattr(flags, option.name)
+        if option.name != "rows" and value != option.default:
+            number = f"{value:g}" if isinstance(value, float) else value
+            raise UsageError(
+                f"--{option.name}={number} is for spans, but the rows of {table} are read as videos: add --rows=spans "
+                "if each row is a span of a video, with a start and an end; or leave the flag out."
+            )
 
 
 def known_names(flags: DataSetFlags) -> frozenset[str]:
