@@ -336,7 +336,8 @@ class RoleFinder:
         if is_of_labels(name):
             return False
         texts = [str(value) for value in facts.filled]
-        if 2 * sum(WRITTEN_NUMBER.fullmatch(text) is not None for text in texts) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
+        numbers = list(filter(WRITTEN_NUMBER.fullmatch, texts))
+        if 2 * len(numbers) >= len(texts) or meaning_of(texts[0]):  # or there is a second header
             return False
         return not any(map(_NO_NAME.search, texts))
 
