@@ -219,8 +219,8 @@ def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool
     A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score,
     but the split of their video if one is known. If people have not looked at all of some video, the parts in which
     they saw no class have rows, too. If they have said of a class alone that a span does not show it, the column
-    `present` has -1 for such spans, and else 1. Ids and names that a spreadsheet would evaluate as formulas are escaped by
-    `spreadsheet_text`.
+    `present` has -1 for such spans, and else 1. Ids and names that a spreadsheet would evaluate as formulas are
+    escaped by `spreadsheet_text`.
     """
     text, has_splits = io.StringIO(), any(video.split for video in videos)
     writer = csv.writer(text, lineterminator="\n")
