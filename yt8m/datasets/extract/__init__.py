@@ -32,6 +32,7 @@ from yt8m.datasets.extract.shard_extraction import (
     settings_of,
 )
 from yt8m.datasets.extract.video_table import open_videos
+from yt8m.datasets.make_records import understanding
 from yt8m.datasets.make_records.classes import match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED
 from yt8m.datasets.make_records.output import Output
@@ -39,13 +40,6 @@ from yt8m.datasets.make_records.rows import BadRowError, BadRows, RowReader, par
 from yt8m.datasets.make_records.saved_progress import FileVersions, hash_inputs, hash_of_files
 from yt8m.datasets.make_records.span_cells import number_spans
 from yt8m.datasets.make_records.summary_text import print_summary
-from yt8m.datasets.make_records.understanding import (
-    check_labels,
-    describe_annotated,
-    describe_table,
-    refuse_flags_of_spans,
-    table_flags,
-)
 from yt8m.errors import RunError, UsageError, quantity
 from yt8m.extractors import video_paths
 from yt8m.options import about_flags
@@ -139,14 +133,12 @@ class Extraction:
         self._located: list[LocatedExtractor] = []
         self._ranges = ranges_of(config.ranges, chosen)
         self._features = [choice.extractor.feature for choice in chosen]
-        flags = table_flags(config, can_have_spans="frame" in config.level and config.labels == "column")
+        flags = understanding.table_flags(config, can_have_spans="frame" in config.level and config.labels == "column")
         table = open_videos(config.videos, config.labels, flags, has_earlier_ids=config.rules == 1)
         self._has_spans = "spans" in table.columns
         if self._has_spans:
             config = self._config = config.with_spans(table.are_clips)
             grid_of(config)  # refuses cells that are not whole frames before anything is extracted
-        elif "frame" in config.level:
-            refuse_flags_of_spans(config, config.videos)
         self._left_out, self._passed_over = table.left_out, table.passed_over
         bad = BadRows(config.videos, 0, table.where, " of the table")
         self._reader = RowReader(table, config, bad)
@@ -155,10 +147,8 @@ class Extraction:
         self._classes = number_labels(self._scan.names, config, f"{unlabelled}, or add --labels=folder")
         if len(config.level) == 1:
             self._classes = match_other_levels(self._classes, config, config.level[0])
-        check_labels(table, self._scan, self._classes, config)
-        skipped = video_paths.describe_passed_over(self._passed_over)
-        annotated = describe_annotated(config, table, self._scan, config.level) if self._has_spans else ""
-        self.understood = "\n".join([describe_table(table, self._scan, self._classes) + annotated, *skipped])
+        described = understanding.describe(table, self._scan, self._classes, config, config.level)
+        self.understood = "\n".join([described, *video_paths.describe_passed_over(self._passed_over)])
         self._rows = self._read_rows(bad)
         self._stamps: dict[str, Stamp] = {}
         self._samples: dict[str, int] = {}

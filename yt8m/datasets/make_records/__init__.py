@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage, terminal
+from yt8m.datasets.make_records import understanding
 from yt8m.datasets.make_records.classes import Classes, DataSetFlags, match_other_levels, number_labels
 from yt8m.datasets.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.datasets.make_records.human_labels import (
@@ -29,15 +30,7 @@ from yt8m.datasets.make_records.span_cells import ClassSpan, Grid, RatedCells, c
 from yt8m.datasets.make_records.span_corrections import SpanCorrections
 from yt8m.datasets.make_records.summary_text import print_summary
 from yt8m.datasets.make_records.table_features import open_table
-from yt8m.datasets.make_records.understanding import (
-    check_labels,
-    describe_annotated,
-    describe_table,
-    known_names,
-    label_joiner,
-    refuse_flags_of_spans,
-    table_flags,
-)
+from yt8m.datasets.make_records.understanding import known_names, label_joiner, table_flags
 from yt8m.errors import UsageError, quantity
 from yt8m.options import option, path_option
 from yt8m.records import encoding, shards
@@ -130,8 +123,6 @@ class _RecordsMaker:
         self._has_spans = "spans" in table.columns
         if self._has_spans and config.level == "frame":  # they may have been found without the flag
             config = self._config = config.with_spans(table.are_clips)
-        elif config.level == "frame":
-            refuse_flags_of_spans(config, config.table)
         self._grid = self._span_grid()
         rule = FrameRule(config.level, config.frame_limit, config.frames_per_second)
         self._features = FeatureReader(table, config.feature_names, rule, self._bad)
@@ -141,10 +132,7 @@ class _RecordsMaker:
         missing_answers = {video.encode("utf-8", "surrogateescape") for video in answered_table.missing}
         _warn_of_missing_videos(f"--labels={config.labels}", missing_answers, config.table)
         self._classes = self._number_classes()
-        check_labels(table, self._scan, self._classes, config)
-        self.understood = describe_table(table, self._scan, self._classes)
-        if self._has_spans:
-            self.understood += describe_annotated(config, table, self._scan, [config.level])
+        self.understood = understanding.describe(table, self._scan, self._classes, config, [config.level])
         self._features.learn_formats(self._rows.videos(self._scan, 1, self._features.in_table))
         self._requested_ranges = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 

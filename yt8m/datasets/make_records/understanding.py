@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from yt8m.datasets.make_records.classes import (
@@ -29,18 +29,16 @@ _MOST_SHOWN = 4
 class DescribedTable(Protocol):
     """A table that says how it was understood; see `UnderstoodTable`."""
 
+    path: str
+    columns: Sequence[str]
+    are_clips: bool
+    videos_in_parts: int
+
     def describe(self) -> list[str]:
         """The parts of the summary."""
 
     def refuse_combinations(self, names: Collection[str]) -> None:
         """Raises `UsageError` if one of all labels seems to be several."""
-
-
-class TableOfSpans(Protocol):
-    """What a table says of the parts of videos that people have looked at; see `UnderstoodTable`."""
-
-    are_clips: bool
-    videos_in_parts: int
 
 
 def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
@@ -55,6 +53,19 @@ def table_flags(flags: DataSetFlags, **others: object) -> TableFlags:
         frame_rate=flags.frame_rate or 0.0,
         **others,  # type: ignore[arg-type]
     )
+
+
+def describe(table: DescribedTable, scan: Scan, classes: Classes, flags: DataSetFlags, levels: Collection[str]) -> str:
+    """What was understood, in one paragraph, for records of levels; refuses what is not clear.
+
+    It is called after all rows were read.
+    """
+    check_labels(table, scan, classes, flags)
+    if "spans" in table.columns:
+        return describe_table(table, scan, classes) + describe_annotated(flags, table, scan, levels)
+    if "frame" in levels:
+        refuse_flags_of_spans(flags, table.path)
+    return describe_table(table, scan, classes)
 
 
 def refuse_flags_of_spans(flags: DataSetFlags, table: str) -> None:
@@ -99,7 +110,7 @@ def describe_table(table: DescribedTable, scan: Scan, classes: Classes) -> str:
     return f"{name}: {'; '.join(phrases)}" if ":" not in name else f"{name}; {'; '.join(phrases)}"
 
 
-def describe_annotated(flags: DataSetFlags, table: TableOfSpans, scan: Scan, levels: Collection[str]) -> str:
+def describe_annotated(flags: DataSetFlags, table: DescribedTable, scan: Scan, levels: Collection[str]) -> str:
     """What is known outside the spans; `flags` are those of a table of spans, for records of levels."""
     if "frame" not in levels:
         return "; spans become labels of whole videos: --level=frame stores their times"
