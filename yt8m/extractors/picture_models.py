@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import forks, storage
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.extractors.base import (
     INTERPOLATIONS,
     Clips,
@@ -271,23 +271,23 @@ class SavedModelOfPictures(PictureModel):
     def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
         """Loads the model into the session; returns its input and the output that is the feature."""
         key = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-        try:
-            with session.graph.as_default():
-                tags = [tf.saved_model.tag_constants.SERVING]
-                loaded = tf.saved_model.loader.load(session, tags, copies.folder_copy(path))
+        wanted = f"one input{f' and the output {self.output}' if self.output else ''}"
+
+        def refusal(error: Exception) -> UsageError:
+            problem = f"{path} is not a SavedModel whose signature {key} has {wanted}"
+            return UsageError(f"{problem}: {first_line(error)[:300]}.")
+
+        with session.graph.as_default(), refusing(refusal):
+            tags = [tf.saved_model.tag_constants.SERVING]
+            loaded = tf.saved_model.loader.load(session, tags, copies.folder_copy(path))
             signature = loaded.signature_def[key]
             (info,) = signature.inputs.values()
             outputs = {name: output.name for name, output in sorted(signature.outputs.items())}
             name = outputs[self.output] if self.output else next(iter(outputs.values()))
-            pictures = session.graph.get_tensor_by_name(info.name)
-        except (OSError, RuntimeError, ValueError, KeyError, StopIteration, tf.errors.OpError) as error:
-            raise UsageError(
-                f"{path} is not a SavedModel whose signature {key} has one input"
-                f"{f' and the output {self.output}' if self.output else ''}: {first_line(error)[:300]}."
-            ) from error
+            pictures, feature = (session.graph.get_tensor_by_name(each) for each in (info.name, name))
         if pictures.dtype != tf.uint8 or pictures.shape.rank not in (None, 4, 5):
             raise UsageError(
                 f"{path} takes {pictures.dtype.name} {pictures.shape}; expected uint8 [N, H, W, 3] or "
                 "[N, frames, H, W, 3]."
             )
-        return pictures, session.graph.get_tensor_by_name(name)
+        return pictures, feature

@@ -12,7 +12,6 @@ import contextlib
 import functools
 import io
 import tarfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import forks, storage
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
 from yt8m.lazy import quiet_native_stderr, tf
@@ -255,16 +254,15 @@ def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -
     The session uses a GPU if there is one, and allocates GPU memory as needed. The function raises `RunError` if
     TensorFlow fails, for example because memory is short.
     """
+
+    def refusal(error: Exception) -> UsageError:
+        # The text of protobuf's DecodeError says nothing of the file.
+        reason = "it is damaged, or of another kind" if type(error).__name__ == "DecodeError" else first_line(error)
+        return UsageError(f"{problem}: {reason[:300]}. Give the right file.")
+
     graph = tf.Graph()
-    with graph.as_default():
-        try:
-            placeholder, output = build()
-        except (ValueError, KeyError, tf.errors.OpError) as error:
-            raise UsageError(f"{problem}: {first_line(error)[:300]}. Give the right file.") from error
-        except Exception as error:  # protobuf's DecodeError has no public base class
-            if type(error).__name__ != "DecodeError":
-                raise
-            raise UsageError(f"{problem}: it is damaged, or of another kind. Give the right file.") from error
+    with graph.as_default(), refusing(refusal):
+        placeholder, output = build()
     config = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
     with quiet_native_stderr():
         session = forks.new_session(graph=graph, config=config)
@@ -307,27 +305,36 @@ def archive_member(path: str, name: str) -> bytes:
     """Reads a file of weights, which may be in an archive."""
     if not path.lower().endswith(ARCHIVES):
         return storage.read_bytes(path)
-    with storage.open_read(path) as file:
-        try:
-            with tarfile.open(fileobj=file) as archive:
-                entries = {entry.name.rpartition("/")[2]: entry for entry in archive if entry.isfile()}
-                if name not in entries:
-                    raise UsageError(f"{path} holds {', '.join(entries) or 'no file'}; expected {name}.")
-                return archive.extractfile(entries[name]).read()  # type: ignore[union-attr]
-        except (tarfile.TarError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{path} is not an archive that can be read: {error}. Fetch it again.") from error
+
+    def refusal(error: Exception) -> UsageError:
+        return UsageError(f"{path} is not an archive that can be read: {first_line(error)}. Fetch it again.")
+
+    with storage.open_read(path) as file, refusing(refusal), tarfile.open(fileobj=file) as archive:
+        entries = {entry.name.rpartition("/")[2]: entry for entry in archive if entry.isfile()}
+        if name not in entries:
+            raise UsageError(f"{path} holds {', '.join(entries) or 'no file'}; expected {name}.")
+        return archive.extractfile(entries[name]).read()  # type: ignore[union-attr]
 
 
 def read_arrays(path: str, names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """Reads arrays as float64."""
+    """Reads arrays as float64 from an .npz, an archive, or a folder of .npy files."""
+
+    def refusal(error: Exception) -> UsageError:
+        return UsageError(f"{path} does not hold the arrays {', '.join(names)}: {first_line(error)}.")
+
     try:
-        if path.lower().endswith(".npz"):
-            with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as file:
-                return [np.asarray(file[name], np.float64) for name in names]
-        if path.lower().endswith(ARCHIVES):
-            contents = [archive_member(path, f"{name}.npy") for name in names]
-        else:
-            contents = [storage.read_bytes(storage.join(path, f"{name}.npy")) for name in names]
-        return [np.asarray(np.load(io.BytesIO(content), allow_pickle=False), np.float64) for content in contents]
-    except (ValueError, KeyError, EOFError, RunError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path} does not hold the arrays {', '.join(names)}: {error}.") from error
+        with refusing(refusal):
+            return list(_load_arrays(path, names))
+    except RunError as error:  # of a file that is missing in the folder
+        raise refusal(error) from error
+
+
+def _load_arrays(path: str, names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
+    if path.lower().endswith(".npz"):
+        with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as file:
+            yield from (np.asarray(file[name], np.float64) for name in names)
+        return
+    is_archive = path.lower().endswith(ARCHIVES)
+    for name in (f"{name}.npy" for name in names):
+        content = archive_member(path, name) if is_archive else storage.read_bytes(storage.join(path, name))
+        yield np.asarray(np.load(io.BytesIO(content), allow_pickle=False), np.float64)

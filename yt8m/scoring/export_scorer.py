@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from yt8m import forks, options, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.export.saved_model import ABOUT, ASSETS, FILE
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph import collections
@@ -114,9 +115,11 @@ class ExportScorer(ArrayScorer):
             warn_of_program(folder)
         self._session = cpu_session(tf.Graph())
         try:
-            about = self._load(folder, local_folder)
-            format_ = data_format.parse(about["format"])
-            takes = ModelInput(folder, format_, about["extractors"], is_own, about["has_own_reader"])
+            with refusing(functools.partial(_describe_damage, folder)):
+                about = self._load(folder, local_folder)
+                format_ = data_format.parse(about["format"])
+                takes = ModelInput(folder, format_, about["extractors"], is_own, about["has_own_reader"])
+                self._refuse_other_graph(takes)
             names = run_dir.own_names(storage.join(folder, ASSETS), takes.num_classes)
         except BaseException:
             self._session.close()
@@ -125,14 +128,8 @@ class ExportScorer(ArrayScorer):
 
     def _load(self, folder: str, local_folder: str) -> dict[str, Any]:
         """Loads the model in `folder` from its local copy into the session; returns its description."""
-        try:
-            with self._session.graph.as_default():
-                loaded = tf.saved_model.loader.load(self._session, [tf.saved_model.tag_constants.SERVING], local_folder)
-        except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
-            raise RunError(
-                f"{folder}: the SavedModel cannot be loaded: {first_line(error)}. Restore it from a copy, or export "
-                "the model again."
-            ) from error
+        with self._session.graph.as_default():
+            loaded = tf.saved_model.loader.load(self._session, [tf.saved_model.tag_constants.SERVING], local_folder)
         collections.refuse_newer(loaded, folder)
         descriptions = loaded.collection_def[ABOUT].bytes_list.value  # empty if there is no such collection
         if not descriptions:
@@ -146,6 +143,15 @@ class ExportScorer(ArrayScorer):
         self._outputs = [records.outputs["video_id"].name, features.outputs["predictions"].name]
         about: dict[str, Any] = storage.parse_json(descriptions[0].decode())
         return about
+
+    def _refuse_other_graph(self, takes: ModelInput) -> None:
+        """Raises an error, any, if the graph lacks a tensor or contradicts the description of the model."""
+        names = (self._records, self._frames, self._counts, *self._outputs)
+        tensors = {name: self._session.graph.get_tensor_by_name(name) for name in names}
+        for name, size in ((self._frames, takes.width), (self._outputs[1], takes.num_classes)):
+            shape = tensors[name].shape
+            if not shape[-1:].is_compatible_with([size]):
+                raise ValueError(f"{name} is {shape}, but the description of the model says {size} values")
 
     def compute(self, videos: Videos, rows: int) -> tuple[list[str], NDArray[np.float32]]:
         """See `Scorer.compute`."""
@@ -200,6 +206,17 @@ def _payloads(raws: Sequence[Raw]) -> Any:
     return np.array([raw[0] for raw in raws], object)
 
 
+def _describe_damage(folder: str, error: Exception) -> RunError:
+    """The error of a SavedModel that cannot be loaded, or whose description cannot be read."""
+    return RunError(
+        f"{folder}: the SavedModel cannot be loaded: {first_line(error)[:300]}. Restore it from a copy, or export the "
+        "model again."
+    )
+
+
 def _signature_with(name: str, loaded: Any) -> Any:
     """The signature of the SavedModel `loaded` that has an input called `name`."""
-    return next(signature for signature in loaded.signature_def.values() if name in signature.inputs)
+    for signature in loaded.signature_def.values():
+        if name in signature.inputs:
+            return signature
+    raise ValueError(f"it has no signature with the input {name}")

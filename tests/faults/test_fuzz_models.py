@@ -1,0 +1,141 @@
+"""Weights of extractors and SavedModels with changed bytes: whoever opens one says what is wrong, or can use it."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import small_exports
+import stand_ins
+from faults.test_fuzz_onnx import changed, outcome
+
+from yt8m import extractors, scoring
+from yt8m.errors import RunError, UsageError
+from yt8m.extractors.published_features import open_graph, read_arrays
+
+SEED = 7
+COUNTS = [60, pytest.param(2_000, marks=[pytest.mark.heavy, pytest.mark.long])]
+ARRAYS = {"mean": np.arange(40.0), "values": np.arange(40.0), "vectors": np.eye(40)[:, ::-1] + 0.5}
+
+
+def compressed(path: pathlib.Path) -> tuple[str, pathlib.Path]:
+    np.savez_compressed(path / "pca.npz", **ARRAYS)
+    return str(path / "pca.npz"), path / "pca.npz"
+
+
+def plain(path: pathlib.Path) -> tuple[str, pathlib.Path]:
+    np.savez(path / "pca.npz", **ARRAYS)
+    return str(path / "pca.npz"), path / "pca.npz"
+
+
+def archive(path: pathlib.Path) -> tuple[str, pathlib.Path]:
+    files = {f"pca/{name}.npy": stand_ins.as_npy(values) for name, values in ARRAYS.items()}
+    return stand_ins.write_archive(path / "pca.tgz", files), path / "pca.tgz"
+
+
+def folder(path: pathlib.Path) -> tuple[str, pathlib.Path]:
+    for name, values in ARRAYS.items():
+        np.save(path / f"{name}.npy", values)
+    return str(path), path / "mean.npy"
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("write", [compressed, plain, archive, folder])
+def test_arrays_of_weights(tmp_path: pathlib.Path, write: Callable[[pathlib.Path], Any], count: int) -> None:
+    """zlib and the parser of NumPy's headers raise errors of their own."""
+    draw, (path, file) = random.Random(SEED), write(tmp_path)
+    content, told = file.read_bytes(), 0
+    assert len(read_arrays(path, list(ARRAYS))) == 3
+    for _ in range(count):
+        file.write_bytes(changed(content, draw))
+        told += outcome(lambda: read_arrays(path, list(ARRAYS))) is None
+    assert told > count / 10
+
+
+def features(path: str) -> Any:
+    extractor = extractors.create(f"saved_model:{path}")
+    with extractor.open(dict.fromkeys(extractor.weight_files(), path)) as compute:
+        return compute(np.zeros((2, 8, 8, 3), np.uint8))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_networks_of_pictures(tmp_path: pathlib.Path, count: int) -> None:
+    draw, path = random.Random(SEED), stand_ins.write_saved_model(tmp_path / "network")
+    file = tmp_path / "network/saved_model.pb"
+    content = file.read_bytes()
+    assert features(path) is not None
+    for _ in range(count):
+        file.write_bytes(changed(content, draw))
+        outcome(lambda: features(path))
+    file.write_bytes(content.replace(b"MatMul:0", b"MatMux:0"))
+    with pytest.raises(UsageError, match=r"network is not a SavedModel whose signature serving_default has .*MatMux:0"):
+        features(path)
+
+
+@pytest.mark.parametrize("raised", [TypeError("x"), RuntimeError("x"), IndexError("x"), OverflowError("x")])
+def test_whatever_a_damaged_graph_raises_becomes_a_message(raised: Exception) -> None:
+    def build() -> Any:
+        raise raised
+
+    told = r"a\.pb is no graph: x\. Give the right file"
+    with pytest.raises(UsageError, match=told), open_graph(build, "a.pb is no graph"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return pathlib.Path(small_exports.export(tmp_path_factory.mktemp("exported"), "LogisticModel"))
+
+
+def open_export(path: pathlib.Path) -> int:
+    with scoring.open(str(path)) as scorer:
+        return scorer.num_classes
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_exports(exported: pathlib.Path, count: int) -> None:
+    draw, file = random.Random(SEED), exported / "saved_model.pb"
+    content = file.read_bytes()
+    try:
+        assert open_export(exported) == small_exports.CLASSES
+        for _ in range(count):
+            file.write_bytes(changed(content, draw))
+            outcome(lambda: open_export(exported))
+    finally:
+        file.write_bytes(content)
+
+
+@pytest.mark.promise("X3")
+@pytest.mark.parametrize(
+    ("written", "replacement"),
+    [
+        (b'"num_classes": 30', b'"num_classes": 1e'),
+        (b'"num_classes": 30', b'"num_classes": -5'),
+        (b'"num_classes": 30', b'"num_classes": 29'),
+        (b'"num_classes": 30', b'"num_classes": 31'),
+        (b'"size": 6', b'"size": 5'),
+        (b'"num_classes": 30', b'"num_classes": []'),
+        (b'"level": "video"', b'"level": "radio"'),
+        (b'"extractors"', b'"extractor_"'),
+        (b'"format"', b'"form\xdft"'),
+        (b"example_bytes", b"example_bytez"),
+        (b"num_frames", b"num_framez"),
+    ],
+)
+def test_a_description_of_an_export_that_means_nothing_is_named(
+    exported: pathlib.Path, written: bytes, replacement: bytes
+) -> None:
+    file = exported / "saved_model.pb"
+    content = file.read_bytes()
+    assert written in content
+    assert len(replacement) == len(written)
+    try:
+        file.write_bytes(content.replace(written, replacement))
+        with pytest.raises(RunError, match=r"the SavedModel cannot be loaded: .*Restore it from a copy"):
+            open_export(exported)
+    finally:
+        file.write_bytes(content)
