@@ -50,8 +50,20 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Row]]:
         planted = write_films()
         for block in command_blocks.blocks(PAGE):
             if block.language == "console" and "films/" not in block.text:
+                if "audit/decisions.csv" in block.text:
+                    decide(pathlib.Path("audit/decisions.csv"))
                 command_blocks.run(block.text.replace("--train_dir=run\n", "--train_dir=run --budget=8\n"))
         yield planted
+
+
+def decide(path: pathlib.Path) -> None:
+    """Confirms each suspected label of an audit, as people do on its page."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerows({**row, "decision": "yes"} for row in rows)
 
 
 def rows_of(path: str) -> list[dict[str, str]]:
