@@ -72,3 +72,10 @@ def test_long_commands_show_a_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     table = [f"--table={tmp_path}/table.csv", f"--out={tmp_path}/data"]
     shown = on_a_terminal([sys.executable, "-m", "yt8m", "make-records", *table])
     assert "4/4 rows" in " ".join(shown.split())
+
+
+def test_a_text_that_can_be_printed_is_not_walked_letter_by_letter() -> None:
+    """An id has no control characters any more; one of 10 MB took 20 seconds."""
+    text = "\\x1b[31m" * 9
+    assert terminal.printable(text) is text
+    assert terminal.printable("a\x1b[31m\n\u2028") == r"a\x1b[31m\x0a\x2028"

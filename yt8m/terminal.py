@@ -203,4 +203,6 @@ def _plain(value: Any) -> Any:
 
 def printable(text: str) -> str:
     """The text with unprintable characters escaped (`\\x1b`), so that somebody's file cannot control the terminal."""
+    if text.isprintable():  # as an id is, which may have megabytes
+        return text
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

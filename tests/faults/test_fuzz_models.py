@@ -15,6 +15,8 @@ from faults.test_fuzz_onnx import changed, outcome
 
 from yt8m import extractors, scoring
 from yt8m.errors import RunError, UsageError
+from yt8m.extractors.hub_networks import explain_processor_errors
+from yt8m.extractors.hugging_face import explain_errors
 from yt8m.extractors.published_features import open_graph, read_arrays
 
 SEED = 7
@@ -84,6 +86,25 @@ def test_whatever_a_damaged_graph_raises_becomes_a_message(raised: Exception) ->
     told = r"a\.pb is no graph: x\. Give the right file"
     with pytest.raises(UsageError, match=told), open_graph(build, "a.pb is no graph"):
         pass
+
+
+ODD = [IndexError("x"), OverflowError("x"), ZeroDivisionError("x"), AssertionError("x"), KeyError("x")]
+
+
+@pytest.mark.parametrize("raised", ODD, ids=repr)
+def test_whatever_the_files_of_a_network_make_transformers_raise_becomes_a_message(raised: Exception) -> None:
+    with pytest.raises(UsageError, match=r"extractor hf:n: '?x"), explain_errors("hf:n"):
+        raise raised
+    told = r"f has no usable processor: .*from processor_config.json: '?x"
+    with pytest.raises(UsageError, match=told), explain_processor_errors("f", ["f/processor_config.json"]):
+        raise raised
+    for error in (MemoryError("x"), RuntimeError("x")):
+        with (
+            pytest.raises(RunError, match="hf:n: torch failed: x"),
+            explain_errors("hf:n"),
+            explain_processor_errors("f", ["f/processor_config.json"]),
+        ):
+            raise error
 
 
 @pytest.fixture(scope="module")

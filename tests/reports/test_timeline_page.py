@@ -10,11 +10,22 @@ import made_videos
 import numpy as np
 import pytest
 
+from yt8m.extractors.base import Scaling
+from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.extractors.decoding import Request
 from yt8m.records import vocabulary
 from yt8m.reports import timeline_page
 from yt8m.reports.timeline_page import Timeline
 
 NAMES = ("<script>alert(1)</script>", "dog & cat", *(f"class number {number}" for number in range(30)))
+FAILING_AV = """
+__version__ = "99"
+class error:
+    class FFmpegError(Exception):
+        pass
+def open(*_, **__):
+    raise TypeError("new")
+"""
 EVIL = '<img src=x onerror="alert(2)">.mp4'
 
 
@@ -63,6 +74,26 @@ def test_thumbnails_are_of_their_parts(folder: pathlib.Path) -> None:
     sizes = [len(one) for one in re.findall(r"data:image/jpeg;base64,([\w+/=]+)", page)]
     assert len(set(re.findall(r"data:image/jpeg;base64,([\w+/=]+)", page))) >= 6  # the grey changes until second 32
     assert max(sizes) < 20_000
+
+
+def test_a_page_without_pictures_says_why(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That of a video that cannot be decoded, and, once, those of all videos where PyAV itself fails."""
+    (tmp_path / "bad.mp4").write_bytes(b"nothing of a video")
+    request = Request(str(tmp_path / "bad.mp4"), pictures=(Scaling(8),))
+    with DecoderPool(1, Limits()) as pool:
+        assert timeline_page.decoded_pictures(request, pool) == []
+    assert "bad.mp4: its page has no pictures of it: it is damaged, or not a video" in caplog.messages[0]
+    caplog.clear()
+    (tmp_path / "av.py").write_text(FAILING_AV)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with DecoderPool(1, Limits()) as pool:
+        for _ in range(2):
+            assert timeline_page.decoded_pictures(request, pool) == []
+    (told,) = caplog.messages
+    assert "pages have no pictures of videos: no video can be decoded here: " in told
+    assert "TypeError: new" in told
 
 
 @pytest.mark.heavy

@@ -34,7 +34,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.heavy
 def test_tags(run: pathlib.Path) -> None:
     files = [str(path) for path in (run / "eval").glob("events.*")]
     values = {value.tag: value for path in files for e in tf.train.summary_iterator(path) for value in e.summary.value}

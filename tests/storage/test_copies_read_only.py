@@ -65,5 +65,5 @@ def test_the_first_warning_says_until_when_it_tries(caplog: pytest.LogCaptureFix
     assert gcs_client.with_retries("read", "gs://b/o", call) == "content"
     first, second = (record.getMessage() for record in caplog.records)
     assert "trying again until " in first
-    assert f"--gs_retry_seconds={base.retry_seconds():g}" in first
+    assert f"(--gs_retry_seconds or YT8M_GS_RETRY_SECONDS: {base.retry_seconds():g} s)" in first
     assert "until" not in second

@@ -55,6 +55,8 @@ def test_classes_are_added_and_compared(tmp_path: pathlib.Path, capfd: pytest.Ca
     assert "classes of" in said.err
     assert "7 kept (1 renamed), 2 new, 1 gone" in said.err
     assert "7 classes of both models: full mAP" in said.out
+    settings = json.loads((tmp_path / "new/config.json").read_text())["config"]
+    assert settings["checkpoints"]["exact_resume"]  # so that a kill does not cost a part of a pass
     figures = json.loads((tmp_path / "new/added_classes.json").read_text())
     assert figures["before"] == figures["after"]  # the classes that were there before do not learn
     labels, scores = labels_and_scores(tmp_path)

@@ -174,7 +174,7 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
             "Get that file from the source of the network, or store its processor there by save_pretrained(FOLDER)."
         )
     load_options = {"local_files_only": True, "trust_remote_code": settings["trust_code"]}
-    with _explain_processor_errors(folder, descriptions):
+    with explain_processor_errors(folder, descriptions):
         if frames or "video" in modalities:
             return _clip_processor(transformers, network, folder, frames, settings, load_options)
         if "audio" in modalities:
@@ -183,14 +183,16 @@ def processor_of(transformers: Any, network: Any, folder: str, settings: Mapping
 
 
 @contextlib.contextmanager
-def _explain_processor_errors(folder: str, descriptions: Sequence[str]) -> Iterator[None]:
+def explain_processor_errors(folder: str, descriptions: Sequence[str]) -> Iterator[None]:
     """Turns errors that transformers raises for a processor's settings into a `UsageError`.
 
     Errors that ask for the permission to execute code (`trust_remote_code`) are left to the caller.
     """
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (UsageError, RunError, OSError, ImportError, RuntimeError, MemoryError):  # of files, packages and devices
+        raise
+    except Exception as error:  # whatever settings of somebody else make transformers raise
         if "trust_remote_code" in str(error):
             raise
         names = " and ".join(os.path.basename(path) for path in descriptions)

@@ -190,17 +190,17 @@ def explain_errors(name: str) -> Iterator[None]:
     """Turns errors of transformers and torch into a `UsageError` or `RunError` that names the extractor `name`."""
     try:
         yield
-    except UsageError:
+    except (UsageError, RunError):
         raise
-    except (OSError, ValueError, ImportError, KeyError, TypeError, AttributeError) as error:
+    except (RuntimeError, MemoryError) as error:  # torch's errors about memory, devices and kernels
+        raise RunError(
+            f"extractor {name}: torch failed: {first_line(error)[:300]}. --hf_device=cpu does without a GPU."
+        ) from error
+    except Exception as error:  # whatever files of somebody else make transformers raise
         if isinstance(error, ImportError) and "sentencepiece" in str(error).lower():
             raise missing_extra(f"extractor {name}", "sentencepiece", "hf") from error
         hint = " If you trust its code, add --trust_code." if "trust_remote_code" in str(error) else ""
         raise UsageError(f"extractor {name}: {first_line(error)[:300]}{hint}") from error
-    except RuntimeError as error:  # torch's errors about memory, devices and kernels
-        raise RunError(
-            f"extractor {name}: torch failed: {first_line(error)[:300]}. --hf_device=cpu does without a GPU."
-        ) from error
 
 
 class TextClassifier(NamedTuple):

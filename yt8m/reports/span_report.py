@@ -11,7 +11,7 @@ from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.containers import ENDINGS
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
-from yt8m.extractors.decoding import DecodeError, Request
+from yt8m.extractors.decoding import Request
 from yt8m.records.span_files import EvaluatedFilm, FoundSpan
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.reports import media_links, templates, timeline_page
@@ -143,11 +143,7 @@ def pictures_of(video: str, start: float, end: float, pool: DecoderPool) -> list
         pictures=(Scaling(0, _SIDE),),
         rule=sampling_rules.PUBLISHED,
     )
-    with contextlib.suppress(DecodeError):
-        for decoding in pool.decode([request]):
-            pictures = [message.values for message in decoding.messages() if message.kind == "picture"]
-            return [timeline_page.jpeg_address(values) for values in pictures if values is not None]
-    return []
+    return timeline_page.decoded_pictures(request, pool)
 
 
 class Bar(NamedTuple):

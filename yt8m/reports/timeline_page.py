@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import contextlib
+import functools
 import html
 import itertools
 import os
@@ -13,11 +13,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Scaling
+from yt8m.extractors.decoder_messages import UnusableDecoderError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
 from yt8m.records.thresholds import Tagger
@@ -148,12 +150,26 @@ def _thumbnails(video: str, timeline: Timeline) -> list[str]:
         pictures=(scaling,),
         rule=sampling_rules.PUBLISHED,  # the last part may be shorter than the others, and has a picture too
     )
-    # The decoder raises a DecodeError for a video without pictures. The page then has no thumbnails.
-    with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
+    with DecoderPool(1, Limits()) as pool:
+        return decoded_pictures(request, pool)
+
+
+def decoded_pictures(request: Request, pool: DecoderPool) -> list[str]:
+    """The pictures of a request as data: addresses; none, with a warning, if the video cannot be decoded."""
+    try:
         for decoding in pool.decode([request]):
             pictures = [message.values for message in decoding.messages() if message.kind == "picture"]
             return [jpeg_address(values) for values in pictures if values is not None]
+    except UnusableDecoderError as error:
+        _warn_once(f"pages have no pictures of videos: {error}")
+    except DecodeError as error:
+        _warn_once(f"{request.path}: its page has no pictures of it: {error}")
     return []
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    logging.warning("%s", text)
 
 
 def jpeg_address(picture: NDArray[Any]) -> str:

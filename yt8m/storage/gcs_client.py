@@ -116,7 +116,8 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
 
     def log(error: Exception) -> None:
         nonlocal has_warned
-        until = "" if has_warned else f" until {end:%H:%M:%S} (--gs_retry_seconds={base.retry_seconds():g})"
+        setting = f"--gs_retry_seconds or {base.RETRY_VARIABLE}: {base.retry_seconds():g} s"
+        until = "" if has_warned else f" until {end:%H:%M:%S} ({setting})"
         logging.warning("cannot %s %s (%s); trying again%s", action, path, _short(error), until)
         has_warned = True
 

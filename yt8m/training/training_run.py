@@ -148,8 +148,8 @@ def _refuse_data_without_labels(data: OpenedData, read_by: DataConfig, distillat
     problem = label_check.describe_problem(data, RATINGS if read_by.segment_labels else LABELS)
     if problem:
         raise UsageError(
-            f"{problem}. Training learns from labels: name other files by --train_data_pattern, or write the records "
-            "again with labels; a teacher alone (--teacher with --distill_weight=1) needs none."
+            f"{problem}. Training learns from labels: name other files by --data (--train_data_pattern), or write the "
+            "records again with labels; a teacher alone (--teacher with --distill_weight=1) needs none."
         )
 
 
