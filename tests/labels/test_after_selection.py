@@ -12,7 +12,7 @@ from yt8m.records.rated_cells import Cells
 
 
 def data(*extractors: str) -> Any:
-    return types.SimpleNamespace(manifest=types.SimpleNamespace(extractors=extractors))
+    return types.SimpleNamespace(manifest=types.SimpleNamespace(extractors=extractors), format=None)
 
 
 def test_answers_on_whole_videos_go_into_the_records() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import shlex
 import sys
 
 import pytest
@@ -52,8 +53,8 @@ def test_parts_that_nobody_has_rated_are_chosen(
     unrated_count = (FILMS - TRAINED) * SECONDS // CELL - sum(video in films for video, _ in rated_cells(span_run))
     said = capsys.readouterr().out
     assert f"15 of {unrated_count} parts of 2 s" in said
-    assert "--table=EXPORT.json --array=FOLDER_OF_ARRAYS --out=FOLDER --level=frame --rows=spans" in said
-    assert said.splitlines()[-1].endswith("--segment_size=2 --frame_rate=10")
+    command = f"  yt8m relabel --data='{unrated}' --labels=EXPORT.json --out=FOLDER --frame_rate=10"
+    assert said.splitlines()[-1] == command
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     named = [
         (task["data"]["id"], *map(float, part.split("-")))
@@ -83,11 +84,19 @@ def test_records_to_choose_from_are_opened_once(span_run: pathlib.Path, unrated:
     assert listed.count(unrated) == 1
 
 
+@pytest.mark.parametrize("has_cells", [True, False])
 def test_the_printed_command_makes_records_of_a_table_with_labels(
-    span_run: pathlib.Path, unrated: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    has_cells: bool, span_run: pathlib.Path, unrated: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    parts = tmp_path / "parts.csv"
-    words = [f"--model={span_run}/run", f"--data={unrated}", "--count=6", f"--out={parts}"]
+    parts, data = tmp_path / "parts.csv", unrated
+    if not has_cells:  # new films
+        films = "".join(f"v{number}\n" for number in range(TRAINED, FILMS))
+        (tmp_path / "films.csv").write_text(f"video\n{films}")
+        words = [f"--table={tmp_path}/films.csv", f"--array={span_run}", "--columns=labels="]
+        words += [f"--vocabulary={span_run}/data/vocabulary.csv", f"--out={tmp_path}/films", "--splits=new:1"]
+        assert cli.call("make-records", [*words, "--level=frame"]) == 0
+        data = f"{tmp_path}/films/frame/new/*.tfrecord"
+    words = [f"--model={span_run}/run", f"--data={data}", "--count=6", f"--out={parts}"]
     assert cli.call("select", words) == 0
     *_, text, command = capsys.readouterr().out.splitlines()
     assert text.startswith("Write the classes of each part into a column label, or (none) if it shows none;")
@@ -98,7 +107,9 @@ def test_the_printed_command_makes_records_of_a_table_with_labels(
         table = csv.DictWriter(file, [*rows[0], "label"])
         table.writeheader()
         table.writerows({**row, "label": label} for row, label in zip(rows, shown, strict=True))
-    _, name, *flags = command.replace("FOLDER_OF_ARRAYS", str(span_run)).replace("=FOLDER", f"={tmp_path}/out").split()
+    command = command.replace("FOLDER_OF_ARRAYS", str(span_run)).replace("=FOLDER", f"={tmp_path}/out")
+    _, name, *flags = shlex.split(command)
+    assert name == ("relabel" if has_cells else "make-records")
     assert cli.call(name, flags) == 0
     splits = json.loads((tmp_path / "out" / "frame" / "summary.json").read_text())["splits"].values()
     counts = [split.get("spans", {}) for split in splits]

@@ -134,5 +134,7 @@ def test_what_cannot_be_applied_is_refused(tmp_path: pathlib.Path, capsys: pytes
 
 def test_spans_have_no_labels_of_whole_videos(tmp_path: pathlib.Path) -> None:
     films(tmp_path)
-    with pytest.raises(UsageError, match=r"labels of whole videos.*make-records --rows=spans"):
+    with pytest.raises(
+        UsageError, match=r"needs the columns start, end and labels.*people have marked spans in the records"
+    ):
         relabel(tmp_path / "data/frame", tmp_path / "new", f"--labels={export(tmp_path, task('a', ['cut']))}")

@@ -14,13 +14,16 @@ from functools import cached_property
 from typing import Any
 
 from yt8m import options, storage, terminal
-from yt8m.datasets.make_records.classes import WHOLE, Classes
+from yt8m.config.of_run import same_as
+from yt8m.datasets.make_records import span_cells
+from yt8m.datasets.make_records.classes import WHOLE, Classes, SpanFlags
 from yt8m.datasets.make_records.human_labels import ADDED, REMOVED, Corrections
 from yt8m.datasets.make_records.output import SUMMARY, WITHOUT_VIDEO, making_folder
 from yt8m.datasets.make_records.saved_progress import FileVersions, RecordsProgress, hash_inputs
 from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.datasets.make_records.summary_text import absent_lines, training_command
 from yt8m.datasets.relabel.given_answers import GivenAnswers
+from yt8m.datasets.relabel.given_spans import GivenSpans
 from yt8m.datasets.relabel.relabelled_output import RelabelledOutput, splits_of
 from yt8m.datasets.relabel.shard_labels import Changes, Relabeller
 from yt8m.errors import UsageError, quantity
@@ -48,7 +51,16 @@ class RelabelConfig(options.Checked):
         "CSV file, as yt8m audit writes it, with decisions on labels, or spans, that may be wrong or missing"
     )
     labels: str = path_option(
-        "table of ids and labels, or JSON export of Label Studio; its labels replace those of the same videos"
+        "table of ids and labels, or JSON export of Label Studio; its labels replace those of the same videos; for "
+        "records of spans: of spans"
+    )
+    frame_rate: float | None = same_as(SpanFlags, "frame_rate")
+    annotated: str = same_as(
+        SpanFlags,
+        "annotated",
+        help="of spans in --labels: which part of a video people have looked at: the whole video, so that a class is "
+        "absent outside its spans; or the spans, and the labels of the rest stay [whole; spans for clips of longer "
+        "videos and tables of yt8m select; parts that tasks name]",
     )
     out: str = path_option(
         "folder of the new data set; the shards are OUT/<level>/<split>/, with the names that they have",
@@ -66,6 +78,11 @@ class RelabelConfig(options.Checked):
                 "ids and labels; or the JSON export of tasks that were answered in Label Studio."
             )
 
+    def refuse_flags_of_spans(self) -> None:
+        """Refuses flags that only the spans of --labels need."""
+        if given := next((name for name in ("frame_rate", "annotated") if getattr(self, name)), ""):
+            raise UsageError(f"--{given} is for spans, but {_OF_WHOLE}.")
+
     @property
     def named_files(self) -> list[str]:
         """The files that determine the labels."""
@@ -81,6 +98,8 @@ def run(config: RelabelConfig) -> int:
       RunError: a record or the table of decisions is damaged.
     """
     relabelling = _Relabelling(config)
+    if relabelling.spans.understood:
+        print(relabelling.spans.understood, file=sys.stderr)
     summary = relabelling.run()
     print("\n".join(_lines(summary, config, relabelling.data)), flush=True)
     terminal.print_json(summary)
@@ -92,6 +111,7 @@ class _Relabelling:
 
     Attributes:
       data: the records whose labels are corrected.
+      spans: what people have marked in the videos.
     """
 
     def __init__(self, config: RelabelConfig) -> None:
@@ -106,10 +126,11 @@ class _Relabelling:
         self._classes = _classes_of(self.data, config.out)
         of_whole = _OF_SEGMENTS if self.data.format and self.data.format.format.segment_labels else _OF_WHOLE
         self._corrections.check(self._classes, are_spans=self._grid is not None, of_whole=of_whole)
-        self._answers = GivenAnswers(config.labels, self._classes)
-        if self._grid is not None:
-            self._answers.refuse_spans()
-        self._relabeller = Relabeller(self._corrections, self._answers, self._classes, self._grid)
+        if self._grid is None:
+            config.refuse_flags_of_spans()
+        self._answers = GivenAnswers("" if self._grid else config.labels, self._classes)
+        self.spans = GivenSpans(config.labels, self._classes, config, self._grid)
+        self._relabeller = Relabeller(self._corrections, self._answers, self.spans, self._classes, self._grid)
 
     @cached_property
     def _grid(self) -> Grid | None:
@@ -176,7 +197,7 @@ class _Relabelling:
     def _manifest_entry(self, added: int, removed: int) -> dict[str, Any]:
         """What the manifest of a split says of the files by which its labels were corrected."""
         of_decisions = self._corrections.manifest_entry(added, removed) or {ADDED: added, REMOVED: removed}
-        return {**of_decisions, **self._answers.manifest_entry()}
+        return {**of_decisions, **self._answers.manifest_entry(), **self.spans.manifest_entry()}
 
     def _hash_inputs(self) -> str:
         """A hash of all that determines the records, except the table of decisions."""
@@ -185,6 +206,7 @@ class _Relabelling:
         layout = [(name, split.files) for name, split in self._splits.items()]
         versions = manifest.versions(self.data.files)
         others = ["labels"] if self._config.labels else []
+        others += list(filter(None, [str(self._config.frame_rate or ""), self._config.annotated]))
         return hash_inputs(["relabel", _VERSION, *others], versions, layout, described, self._classes.size, list(names))
 
     def _find_changes(self) -> dict[str, Changes]:
@@ -197,6 +219,8 @@ class _Relabelling:
                     pass
         seen = set[bytes]().union(*(each.seen for each in changes.values()))
         self._answers.check_videos(seen, self.data.pattern)
+        self.spans.check_videos(seen, self.data.pattern)
+        span_cells.refuse_without_cells(each.said for each in changes.values())
         unknown = set(self._corrections.videos).difference(seen)
         if unknown:
             decisions = [each for video in unknown for each in self._corrections.changes_of(video)]
@@ -231,7 +255,7 @@ class _Relabelling:
             },
             "decisions": self._corrections.count,
             "decisions that changed nothing": len(self._corrections.idle),
-            **({"answers": len(self._answers)} if len(self._answers) else {}),
+            **({"answers": len(self._answers) + len(self.spans)} if self._config.labels else {}),
         }
 
 
@@ -294,6 +318,7 @@ def _lines(summary: Mapping[str, Any], config: RelabelConfig, data: OpenedData) 
         changes = f"{split['labels added']} added, {split['labels removed']} removed"
         videos, labels, shards = (quantity(split[f"{noun}s"], noun) for noun in ("video", "label", "shard"))
         yield f"  {name}: {videos}, {labels} ({changes}), {shards}"
+        yield from (f"    {line}" for line in span_cells.describe(split.get("spans", {})))
         yield from absent_lines(name, split)
     if not config.dry_run and TRAIN in summary["splits"] and data.format:
         described = data.format.format

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m.datasets.make_records.human_labels import MISSING, WRONG, Decision
-from yt8m.datasets.make_records.span_cells import Grid, frame_ranges
+from yt8m.datasets.make_records.span_cells import Grid, RatedCells, frame_ranges
 from yt8m.eval_util.arrays import Bools, Ints64
 from yt8m.records import shards
 from yt8m.records.shards import Record
@@ -24,7 +24,8 @@ class CorrectedRecord(NamedTuple):
     Attributes:
       features: {name: encoded Feature} of the context that have other values now; empty if nothing has changed.
       labels: the classes of the video, ascending.
-      added, removed: numbers of decisions that have added a label, and of those that have removed one.
+      added, removed: numbers of decisions that have added a label, and of those that have removed one; and of labels of
+        the video that answers have added and removed.
       idle: the decisions that have done neither.
       without_cell: those of the idle ones that cover half of no cell.
       without_segment: number of added labels that no segment shows, though some segments are rated.
@@ -40,15 +41,19 @@ class CorrectedRecord(NamedTuple):
 
 
 def correct(
-    record: Record, grid: Grid, decisions: Sequence[Decision], class_of: Callable[[str], int]
+    record: Record, grid: Grid, marked: RatedCells | None, decisions: Sequence[Decision], class_of: Callable[[str], int]
 ) -> CorrectedRecord:
-    """Applies the decisions on a video to the cells of its record.
+    """Applies what people have marked in a video, then the decisions on it, to the cells of its record.
 
     A decision holds for the cells of which those of its class and kind cover at least half. A cell whose label is taken
     away stays rated: people have looked there.
     """
-    count = max(map(len, record.lists.values()), default=0)
+    count = frames_of(record)
     cells = _RatedVideo(record, grid, count)
+    before = set(cells.labels)
+    if marked:
+        cells.replace(marked)
+    answered = set(cells.labels)
     changed, without_cell = list[Decision](), list[Decision]()
     for kind in (WRONG, MISSING):
         for number in sorted({class_of(each.label) for each in decisions if each.kind == kind}):
@@ -59,8 +64,15 @@ def correct(
             without_cell += [each for each in group if not is_covered[_cells_of(each, grid, len(is_covered))].any()]
     idle = tuple(each for each in decisions if each not in changed)
     added = sum(each.kind == MISSING for each in changed)
-    features = cells.context() if changed else {}
-    return CorrectedRecord(features, cells.labels, added, len(changed) - added, idle, tuple(without_cell))
+    removed = len(changed) - added + len(before - answered)
+    features = cells.context() if changed or marked else {}
+    added += len(answered - before)
+    return CorrectedRecord(features, cells.labels, added, removed, idle, tuple(without_cell))
+
+
+def frames_of(record: Record) -> int:
+    """The number of frames of a record."""
+    return max(map(len, record.lists.values()), default=0)
 
 
 def _joined_times(decisions: Iterable[Decision], seconds: float) -> list[tuple[float, float]]:
@@ -114,6 +126,22 @@ class _RatedVideo:
             del self._ratings[key]
         else:
             self._ratings[key] = 0.0
+
+    def replace(self, marked: RatedCells) -> None:
+        """Takes what people have marked, for the cells that they have looked at."""
+        is_new: Bools = np.zeros(len(self._is_seen), bool)
+        for first, last in marked.ranges.tolist():
+            is_new[first // self._grid.frames : -(-last // self._grid.frames)] = True
+        before = {number for (_, number), score in self._ratings.items() if score > 0.5}
+        kept = {key: score for key, score in self._ratings.items() if not is_new[key[0] // self._grid.frames]}
+        self._ratings, self._is_seen = kept, self._is_seen | is_new
+        for start, number, score in zip(marked.starts.tolist(), marked.classes.tolist(), marked.scores, strict=True):
+            self._ratings.pop((start, number), None)
+            if score > 0.5 or not self._is_seen[start // self._grid.frames]:
+                self._ratings[start, number] = float(score)
+        after = {number for (_, number), score in self._ratings.items() if score > 0.5}
+        others = set() if is_new.all() else {*self.labels} - before  # of the video, without a cell
+        self.labels = sorted(others | after)
 
     def context(self) -> dict[str, bytes]:
         """{name: encoded Feature} of the labels, the ratings and the annotated ranges."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from yt8m.datasets.make_records.span_cells import Grid
 from yt8m.datasets.relabel import cell_labels
 from yt8m.datasets.relabel.cell_labels import CorrectedRecord
 from yt8m.datasets.relabel.given_answers import GivenAnswers
+from yt8m.datasets.relabel.given_spans import GivenSpans
 from yt8m.records import shards, wire
 from yt8m.records.shards import DamagedError
 
@@ -27,6 +30,7 @@ class Changes:
       added, removed: numbers of labels, or of spans.
       without_segment: number of those added that no segment shows, though some segments are rated.
       seen: the ids of the videos for which there are decisions or answers.
+      said: what is said of the spans of answers.
     """
 
     positives: NDArray[np.int64]
@@ -35,8 +39,9 @@ class Changes:
     removed: int = 0
     without_segment: int = 0
     seen: set[bytes] = dataclasses.field(default_factory=set)
+    said: Counter[str] = dataclasses.field(default_factory=Counter)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, Any]:
         """The numbers by name, for summary.json."""
         return {
             "videos": self.videos,
@@ -44,6 +49,7 @@ class Changes:
             "videos with decisions": len(self.seen),
             "labels added": self.added,
             "labels removed": self.removed,
+            **({"spans": dict(self.said)} if self.said else {}),
         }
 
 
@@ -51,11 +57,15 @@ class Relabeller:
     """Applies answers, then decisions, to records.
 
     Args:
+      answers, spans: those of whole videos, and those for the cells of records; one of them is empty.
       grid: the grid of the cells of the records; None for records whose labels have no times.
     """
 
-    def __init__(self, corrections: Corrections, answers: GivenAnswers, classes: Classes, grid: Grid | None) -> None:
-        self._corrections, self._answers, self._classes, self._grid = corrections, answers, classes, grid
+    def __init__(
+        self, corrections: Corrections, answers: GivenAnswers, spans: GivenSpans, classes: Classes, grid: Grid | None
+    ) -> None:
+        self._corrections, self._answers, self._spans = corrections, answers, spans
+        self._classes, self._grid = classes, grid
         self._class_of = class_lookup(classes)
 
     def no_changes(self) -> Changes:
@@ -68,9 +78,13 @@ class Relabeller:
             try:
                 video, labels = _read_head(record)
                 decisions = self._corrections.changes_of(video)
-                answer = self._answers.classes_of(video)
-                is_changed = decisions or answer is not None
-                corrected = self._correct(record, labels, answer, decisions) if is_changed else None
+                answer = self._answers.by_video.get(video)
+                is_changed = decisions or answer is not None or video in self._spans.by_video
+                corrected = None
+                if is_changed and self._grid:
+                    corrected = self._correct_cells(shards.parse(record), self._grid, decisions, changes)
+                elif is_changed:
+                    corrected = self._correct(record, labels, answer, decisions)
             except ValueError as error:
                 raise DamagedError(path, number, f"{shards.NO_PROTO}: {error}") from error
             if corrected:
@@ -89,12 +103,18 @@ class Relabeller:
         self._corrections.idle.update(corrected.idle)
         self._corrections.without_cell.update(corrected.without_cell)
 
+    def _correct_cells(
+        self, record: shards.Record, grid: Grid, decisions: Sequence[Decision], changes: Changes
+    ) -> CorrectedRecord:
+        """What spans that people have marked, and decisions, make of a record with cells."""
+        marked, said = self._spans.cells_of(record.id(), cell_labels.frames_of(record)) or (None, Counter[str]())
+        changes.said.update(said)
+        return cell_labels.correct(record, grid, marked, decisions, self._class_of)
+
     def _correct(
         self, record: bytes, labels: Sequence[int], answer: Sequence[int] | None, decisions: Sequence[Decision]
     ) -> CorrectedRecord:
         """What an answer, if there is one, and decisions make of a serialized record with these labels."""
-        if self._grid:
-            return cell_labels.correct(shards.parse(record), self._grid, decisions, self._class_of)
         parsed = shards.parse(record, with_lists=False)
         ratings = [parsed.values(name) for name in shards.RATING_LISTS]
         rated = {number for _, number, score in zip(*ratings, strict=True) if score > 0.5}
