@@ -80,8 +80,8 @@ class RelabelConfig(options.Checked):
 
     def refuse_flags_of_spans(self) -> None:
         """Refuses flags that only the spans of --labels need."""
-        if given := next((name for name in ("frame_rate", "annotated") if getattr(self, name)), ""):
-            raise UsageError(f"--{given} is for spans, but {_OF_WHOLE}.")
+        if self.frame_rate or self.annotated:
+            raise UsageError(f"--{'frame_rate' if self.frame_rate else 'annotated'} is for spans, but {_OF_WHOLE}.")
 
     @property
     def named_files(self) -> list[str]:

@@ -133,8 +133,8 @@ class _RatedVideo:
         for first, last in marked.ranges.tolist():
             is_new[first // self._grid.frames : -(-last // self._grid.frames)] = True
         before = {number for (_, number), score in self._ratings.items() if score > 0.5}
-        kept = {key: score for key, score in self._ratings.items() if not is_new[key[0] // self._grid.frames]}
-        self._ratings, self._is_seen = kept, self._is_seen | is_new
+        other_cells = {key: score for key, score in self._ratings.items() if not is_new[key[0] // self._grid.frames]}
+        self._ratings, self._is_seen = other_cells, self._is_seen | is_new
         for start, number, score in zip(marked.starts.tolist(), marked.classes.tolist(), marked.scores, strict=True):
             self._ratings.pop((start, number), None)
             if score > 0.5 or not self._is_seen[start // self._grid.frames]:
