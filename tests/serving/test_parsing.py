@@ -126,6 +126,21 @@ def test_a_body_that_needs_too_much_memory_is_refused() -> None:
         assert refused.value.status == 413
 
 
+def test_a_child_that_fails_by_an_error_of_its_own_is_not_said_to_need_memory(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Limits that are no numbers stand for an error of the program."""
+    limits: Any = ("no number", "no number")
+    with contextlib.closing(Parsers(ParserSettings(limits, ([("rgb", 2)], True), 30_000_000), count=1)) as parsers:
+        for replaced in (1, 2):
+            with pytest.raises(RefusedError, match="cannot parse bodies; its log says why") as refused:
+                parsed(parsers, JSON, b'{"videos": [{"rgb_and_audio": [[0, 1]]}]}')
+            assert refused.value.status == 500
+            assert parsers.replaced == replaced
+    assert "TypeError" in capfd.readouterr().err
+    assert "a process that parses bodies failed" in caplog.text
+
+
 def test_signals_of_the_service_do_not_end_its_children(parsers: Parsers) -> None:
     assert parsed(parsers, RECORDS[0], VIDEO).records == [VIDEO]  # it has begun to ignore them
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -34,6 +34,8 @@ from yt8m.termination import NOTICES
 _HEAD = struct.Struct("<IQ")  # the start of a message: the length of its JSON, and the length of its raw bytes
 # The limit on the bytes of a child's address space is _BASE_MEMORY + _MEMORY_PER_BYTE * (largest size of a body).
 _BASE_MEMORY, _MEMORY_PER_BYTE = 1 << 30, 48
+_OUT_OF_MEMORY = 77  # the exit status of a child that has no memory for a message
+_EXIT_SECONDS = 5.0  # time in which a child that has closed its pipe must end
 _READY = {"ready": True}  # a child's first message
 _CHILD_PROGRAM = "from yt8m.serving import parsing; parsing.main()"
 
@@ -86,6 +88,8 @@ def main() -> None:
             send(sys.stdout.buffer, *_parse_to_message(header["content_type"], body, settings))
     except BrokenPipeError:
         os._exit(0)  # the service was killed; a normal exit would try to flush the closed pipe
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
 
 
 def _parse_to_message(content_type: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
@@ -107,8 +111,9 @@ def _parse_to_message(content_type: str, body: bytes, settings: ParserSettings) 
         return _TOO_MUCH_MEMORY, b""
 
 
-# The message of a child that ran out of memory, and the answer for a child that died.
+# The message of a child that ran out of memory, and the answer for a child that was killed.
 _TOO_MUCH_MEMORY = {"status": 413, "text": "the body needs too much memory to parse; send fewer videos in a request."}
+_FAILED = {"status": 500, "text": "the service cannot parse bodies; its log says why."}
 
 
 class _ParserProcess:
@@ -136,8 +141,8 @@ class _ParserProcess:
         """Lets the child parse a body; returns the child's message (see `_parse_to_message`).
 
         If the child dies while it parses, a new process replaces it, and the message is a refusal that names memory:
-        the child exceeded its limit, or `kill` ended it, after which nobody reads the message. If the child does not
-        start, the message is a refusal with status 500.
+        the child exceeded its limit, or `kill` ended it, after which nobody reads the message. If the child ends by an
+        error of its own, or does not start, the message is a refusal with status 500.
         """
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)
@@ -146,8 +151,17 @@ class _ParserProcess:
         with contextlib.suppress(BrokenPipeError):
             answer = self._exchange(self._process, content_type, body)
         if answer is None:
+            answer = (_FAILED if self._has_failed() else _TOO_MUCH_MEMORY), b""
             self._restart()
-        return answer or (_TOO_MUCH_MEMORY, b"")
+        return answer
+
+    def _has_failed(self) -> bool:
+        """Whether the process, which has closed its pipe, ended by an error of its own other than a want of memory."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self._process.wait(_EXIT_SECONDS) not in (0, _OUT_OF_MEMORY) and self._process.returncode > 0:
+                logging.error("a process that parses bodies failed; the lines above say why")
+                return True
+        return False
 
     def _restart(self) -> None:
         """Ends the process; starts another one, unless `close` was called."""
@@ -166,7 +180,7 @@ class _ParserProcess:
             if process.wait() < 0:
                 return None  # `kill` ended the process, because the request was cancelled
             logging.error("a process that parses bodies did not start; the lines above say why")
-            return {"status": 500, "text": "the service cannot parse bodies; its log says why."}, b""
+            return _FAILED, b""
         send(process.stdin, {"content_type": content_type}, body)
         return receive(process.stdout)
 
