@@ -77,7 +77,7 @@ def test_teachers_that_cannot_be_are_refused_before_anything_is_written(
     short.write_text("VideoId,LabelConfidencePairs\nab,1 0.5\n")
     for word, status, part in (
         (f"--teacher={tmp_path}", 2, f"yt8m eval --train_dir={tmp_path} --run_once --eval_data_pattern='FILES'"),
-        (f"--teacher={bad}", 2, "this is a text file; name the folder of an evaluated run"),
+        (f"--teacher={bad}", 2, "name the folder of an evaluated run or of an export"),
         (f"--distill_from={tmp_path}/none.csv", 2, "there is no such file"),
         (f"--distill_from={bad}", 2, "line 3: the scores are from 1.5 to 1.5"),
         (f"--distill_from={tmp_path}/escape.csv", 2, "line 1: the id a\\x0ab holds a comma, a quote or an escape"),

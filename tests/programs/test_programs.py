@@ -354,7 +354,7 @@ def test_the_end_of_a_run_names_commands_that_work(tmp_path: pathlib.Path, capfd
     assert train.main([*words, f"--train_data_pattern={tmp_path}/my data/train/train*.tfrecord"]) == 0
     told = [shlex.split(line) for line in capfd.readouterr().out.splitlines() if line.startswith("  yt8m")]
     assert [words[1] for words in told] == ["eval", "predict"]
-    assert f"--eval_data_pattern={tmp_path}/my data/validate/validate*.tfrecord" in told[0]
+    assert f"--data={tmp_path}/my data/validate/validate*.tfrecord" in told[0]
     for words in told:
         assert cli.main(words[1:]) == 0
     assert "labels: " in capfd.readouterr().out
