@@ -92,3 +92,28 @@ def test_a_vocabulary_may_have_names_with_numbers(known: Sequence[str], tmp_path
     assert read(path, vocabulary=frozenset(known))["v0"] == (["lens|0.5"] if "lens|0.5" in known else ["0.5", "lens"])
     with pytest.raises(UsageError, match="each label has a score"):
         read(path, vocabulary=frozenset(("lens", "cat")))
+
+
+@pytest.mark.parametrize("sign", ["@", "|"])
+@pytest.mark.parametrize("between", [";", ", ", None])
+def test_scores_of_some_labels_may_be_whole(sign: str, between: str | None, tmp_path: pathlib.Path) -> None:
+    scores = ["1", "0.5", "1", "0", "0.25"]
+    labels = [f"{name}{sign}{scores[n % 5]}" for n, name in enumerate(["cat", "dog", "otter"] * 10)]
+    cells = [between.join(labels[n : n + 2]) if between else labels[n] for n in range(20)]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
+    with pytest.raises(UsageError, match="has a score or a count, such as"):
+        read(path)
+
+
+@pytest.mark.parametrize("cells", [["['cat', 'dog']", "['cat']"], ['["cat", "dog"]', "[]"], ["{cat,dog}", "{dog}"]])
+def test_a_separator_that_cuts_lists_is_refused(cells: list[str], tmp_path: pathlib.Path) -> None:
+    path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cells[n % 2]) for n in range(8))])
+    with pytest.raises(UsageError, match=r"is a list, which --label_separator=, would cut into.*leave the flag out"):
+        read(path, separator=",")
+    assert read(path)["v0"] == ["cat", "dog"]
+
+
+def test_a_separator_beside_brackets_is_taken(tmp_path: pathlib.Path) -> None:
+    rows = [("v0", "cat (big), dog"), ("v1", "[dog], [cat]"), ("v2", "dog")]
+    path = write(tmp_path / "t.csv", [("id", "labels"), *rows])
+    assert read(path, separator=",")["v0"] == ["cat (big)", "dog"]

@@ -5,6 +5,7 @@ The form is found from the cells, and then each cell is read by it. A cell that 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import unicodedata
 from collections import Counter
@@ -76,8 +77,21 @@ def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Colle
     """The form with the separator that the user named."""
     texts = {str(cell): count for cell, count in cells.items() if not isinstance(cell, tuple | dict)}
     separators.refuse_unused(separator, texts, known_names, source)
+    _refuse_lists(texts, separator, known_names, source)
     odd_labels.refuse_denied([separators.split(text, separator) for text in texts], known_names, source)
     return LabelForm(f"separated by {separators.show(separator)}", Splitter(separator), separator)
+
+
+def _refuse_lists(texts: Mapping[str, int], separator: str, known_names: Collection[str], source: str) -> None:
+    """Refuses a separator that would cut lists, and leave their brackets and quotes in the names."""
+    for text in filter(label_lists.looks_like_list, texts):
+        parts = separators.split(text, separator)
+        with contextlib.suppress(NotAListError):
+            if len(parts) > 1 and parts[0] not in known_names and len(label_lists.parse_text(text)) > 1:
+                raise UsageError(
+                    f"{source}: {text[:60]!r} is a list, which --label_separator={separator} would cut into names such "
+                    f"as {parts[0][:40]!r}; leave the flag out, so that its items are the labels."
+                )
 
 
 def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: str) -> LabelForm:

@@ -18,9 +18,9 @@ from yt8m.tables.words.class_names import FALSE_WORDS, TRUE_WORDS
 _SCORED = re.compile(
     r".*[^\s\d].*[:= (][ ]?([01]?\.\d+|\d{1,3}(\.\d+)? ?%|x\d+|(?<=[(:=])\d+)\)?", re.ASCII
 )  # as in `cat:0.9`, `cat (95%)`, `cat x3`, `cat (3)`
-_SCORED_BY_SIGN = re.compile(
-    r"(?:[^|@/\s]*[^\W\d][^|@/]*[|@]|[^|@/\s]+[^\W\d][^|@/]*/)\s?(?:[01]?\.\d+|\d{1,3}(?:\.\d+)? ?%)"
-)
+_SIGN_AFTER_NAME = r"(?:[^|@/\s]*[^\W\d][^|@/]*[|@]|[^|@/\s]+[^\W\d][^|@/]*/)\s?"
+_SCORED_BY_SIGN = re.compile(rf"{_SIGN_AFTER_NAME}(?:[01]?\.\d+|\d{{1,3}}(?:\.\d+)? ?%)")
+_SURE_BY_SIGN = re.compile(rf"{_SIGN_AFTER_NAME}[01]")  # a score beside others, which alone is part of a name
 _BETWEEN_SCORED = (re.compile(r"[\s,;]+"), re.compile(r"[,;\n]+"))
 # Labels and scores in turn, with one sign between all of them.
 _ALTERNATING = re.compile(r"[^,;|]*[^\W\d][^,;|]*([,;|])\s*[01]?\.\d+(?:\1[^,;|]*[^\W\d][^,;|]*\1\s*[01]?\.\d+)*")
@@ -111,7 +111,8 @@ def refuse_scores_beside(texts: Collection[str], known_names: Collection[str], s
         return
     for pattern in _BETWEEN_SCORED:
         pieces = {part.strip() for text in texts for part in pattern.split(text) if part.strip()}
-        if pieces.isdisjoint(known_names) and all(map(_SCORED_BY_SIGN.fullmatch, pieces)):
+        scored = set(filter(_SCORED_BY_SIGN.fullmatch, pieces))
+        if scored and pieces.isdisjoint(known_names) and all(map(_SURE_BY_SIGN.fullmatch, pieces - scored)):
             refuse_scores(pieces, source, always=True)
     if all(map(_ALTERNATING.fullmatch, texts)):
         refuse_scores(texts, source, always=True)
