@@ -111,8 +111,12 @@ def refuse_scores_beside(texts: Collection[str], known_names: Collection[str], s
         return
     for pattern in _BETWEEN_SCORED:
         pieces = {part.strip() for text in texts for part in pattern.split(text) if part.strip()}
-        scored = set(filter(_SCORED_BY_SIGN.fullmatch, pieces))
-        if scored and pieces.isdisjoint(known_names) and all(map(_SURE_BY_SIGN.fullmatch, pieces - scored)):
+        with_fraction = set(filter(_SCORED_BY_SIGN.fullmatch, pieces))
+        if (
+            with_fraction
+            and pieces.isdisjoint(known_names)
+            and all(map(_SURE_BY_SIGN.fullmatch, pieces - with_fraction))
+        ):
             refuse_scores(pieces, source, always=True)
     if all(map(_ALTERNATING.fullmatch, texts)):
         refuse_scores(texts, source, always=True)
