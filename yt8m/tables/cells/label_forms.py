@@ -85,12 +85,12 @@ def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Colle
 def _refuse_lists(texts: Mapping[str, int], separator: str, known_names: Collection[str], source: str) -> None:
     """Refuses a separator that would cut lists, and leave their brackets and quotes in the names."""
     for text in filter(label_lists.looks_like_list, texts):
-        parts = separators.split(text, separator)
+        names = separators.split(text, separator)
         with contextlib.suppress(NotAListError):
-            if len(parts) > 1 and parts[0] not in known_names and len(label_lists.parse_text(text)) > 1:
+            if len(names) > 1 and names[0] not in known_names and len(label_lists.parse_text(text)) > 1:
                 raise UsageError(
                     f"{source}: {text[:60]!r} is a list, which --label_separator={separator} would cut into names such "
-                    f"as {parts[0][:40]!r}; leave the flag out, so that its items are the labels."
+                    f"as {names[0][:40]!r}; leave the flag out, so that its items are the labels."
                 )
 
 
