@@ -32,6 +32,7 @@ class Command(NamedTuple):
       before: another command line that is run first.
       copied: the name of a folder that is copied before, to the folder of the same name.
       unstable: a pattern of paths whose contents are not the same in each run.
+      clocked: a pattern of paths that not each run has, because a clock decides how many steps it takes.
       refusal: what the repeat may say if the killed process had already written everything; empty for commands that end
         well then.
     """
@@ -40,6 +41,7 @@ class Command(NamedTuple):
     before: Sequence[str] = ()
     copied: str = ""
     unstable: str = ""
+    clocked: str = ""
     refusal: str = ""
 
 
@@ -169,6 +171,7 @@ def problems(killed: Killer, command: Command, places: dict[str, str], count: in
             continue
         status, said = killed.run(words)
         names = _differences(tree(killed.folder) | objects(out), whole, command.unstable)
+        names = [name for name in names if not re.fullmatch(command.clocked, name)]
         is_refused = bool(command.refusal) and command.refusal in said and not names
         if (status or names or "Traceback" in said) and not is_refused:
             found.append(f"{where}: repeated {status}, differs in {names[:5]}: {said[-300:]}")

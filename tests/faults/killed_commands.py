@@ -57,6 +57,7 @@ _SELECT = ("select", "--model={run}", "--data={test}", "--labelled={starter}/../
 _GRAPHS = r".*\.(meta|pb)"
 _SHORT = ("--save_checkpoint_steps=2", "--max_steps=4")
 _VALIDATING = (*_SHORT, "--eval_data_pattern={test}", "--patience=3")
+_OF_STEPS = r".*(model\.ckpt|input|export/)-?\d+.*"  # names with the number of a step
 _STATE = r".*input-\d+\.(data.*|index)"  # which depends on how far the input has read ahead
 MODELS = {
     "export": Command(["export", *_RUN, "--out=exported"], unstable=r"exported/.*"),
@@ -127,6 +128,7 @@ MODELS = {
             "--export_model_steps=0",
         ],
         unstable=r".*",  # the clock says how many candidates are tried
+        clocked=_OF_STEPS,
     ),
     "train that validates": Command(
         ["train", *train_words(pathlib.Path("run"), *_VALIDATING)], unstable=rf"{_GRAPHS}|{_STATE}|.*/validation\.json"
@@ -240,6 +242,7 @@ REMOTE_MODELS = {
             "--export_model_steps=0",
         ],
         unstable=r".*",  # the clock says how many candidates are tried
+        clocked=_OF_STEPS,
     ),
     "inference of an archive": Command(
         [
