@@ -14,12 +14,20 @@ import stand_ins
 import yt8m
 from yt8m import storage
 from yt8m.command_line import cli
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.extractors import decoder_pool
 from yt8m.extractors.decoding import Request, decode
 from yt8m.records import shards
 
 AXES: dict[str, tuple[Any, ...]] = {"pictures": (3, 8, 8), "clips": (4, 3, 8, 8)}
+FAILING_AV = """
+__version__ = "99"
+class error:
+    class FFmpegError(Exception):
+        pass
+def open(*_, **__):
+    raise TypeError("new")
+"""
 NAMES = [f"own_extractors:{name}" for name in ("Colours", "Motion", "Bands")]
 
 
@@ -82,3 +90,19 @@ def test_settings_of_clips_are_refused_if_no_extractor_takes_clips(tmp_path: pat
     with pytest.raises(UsageError, match=r"clip_hop=2.0 has no effect: pictures is computed from pictures, not from c"):
         yt8m.extract(path, extractors=names[:1], picture_size=8, clip_hop=2.0)
     assert set(yt8m.extract(path, extractors=names, picture_size=8, clip_hop=2.0)) == set(AXES)
+
+
+def test_where_no_video_can_be_decoded_the_first_one_ends_the_work(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--max_bad_videos would let each video be left out, with a reason that is none."""
+    (tmp_path / "clips").mkdir()
+    made_videos.write_kinds(tmp_path / "clips", 1)
+    (tmp_path / "av.py").write_text(FAILING_AV)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = [f"--videos={tmp_path}/clips", "--labels=folder", f"--out={tmp_path}/data", f"--extractors={NAMES[0]}"]
+    with pytest.raises(RunError, match=r"no video can be decoded here: .*TypeError: new"):
+        cli.call("extract", [*words, "--jobs=1", "--max_bad_videos=1000"])
+    (video, *_) = (str(path) for path in (tmp_path / "clips").rglob("*.mp4"))
+    with pytest.raises(RunError, match=r"no video can be decoded here: .*TypeError: new"):
+        yt8m.extract(video, extractors=NAMES[:1])
