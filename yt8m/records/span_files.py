@@ -20,9 +20,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import UsageError, quantity
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.tables.shapes.own_tables import SPANS_HEADER
 from yt8m.tables.words.class_names import NO_CLASS
-from yt8m.tables.words.spreadsheets import spreadsheet_text
 
 CSV, LABEL_STUDIO, ACTIVITYNET = FORMS = ("csv", "label-studio", "activitynet")
 _SPLITS = {"training": "train", "validation": "validate", "testing": "test"}  # by the names that ActivityNet gives them
@@ -219,16 +217,16 @@ def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool
     A video without a span has a row of its own, as make-records reads it. Spans that people have marked get no score,
     but the split of their video if one is known. If people have not looked at all of some video, the parts in which
     they saw no class have rows, too. If they have said of a class alone that a span does not show it, the column
-    `present` has -1 for such spans, and else 1. Ids and names that a spreadsheet would evaluate as formulas are
-    escaped by `spreadsheet_text`.
+    `present` has -1 for such spans, and else 1. Ids and names are as they are, also those that a spreadsheet takes for
+    formulas: programs join them with other tables.
     """
     text, has_splits = io.StringIO(), any(video.split for video in videos)
     writer = csv.writer(text, lineterminator="\n")
     has_denied, has_empty = any(video.denied for video in videos), any(video.is_partly_seen for video in videos)
     last_columns = ("present",) * has_denied + (("split",) * has_splits if are_labels else ("score",))
-    writer.writerow((*SPANS_HEADER, *last_columns))
+    writer.writerow(("video", "start", "end", "class", *last_columns))
     numbers = {span.number for video in videos for span in (*video.spans, *video.denied)}
-    write_name = _as_list if any(_looks_like_several(names.name(number)) for number in numbers) else spreadsheet_text
+    write_name = _as_list if any(_looks_like_several(names.name(number)) for number in numbers) else str
     for video in videos:
         of_video = (video.split,) * has_splits
         present, absent = ((sign,) * has_denied for sign in (1, -1))
@@ -241,7 +239,7 @@ def table_text(videos: Sequence[VideoSpans], names: Vocabulary, are_labels: bool
         for span in video.denied:
             rows.append((*_times(span.start, span.end), write_name(names.name(span.number)), *absent, *of_video))
         rows = rows or [("", "", "", *present, *(of_video if are_labels else ("",)))]
-        writer.writerows((spreadsheet_text(video.video), *row) for row in rows)
+        writer.writerows((video.video, *row) for row in rows)
     return text.getvalue()
 
 

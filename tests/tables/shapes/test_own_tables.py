@@ -49,17 +49,7 @@ def test_values_that_a_spreadsheet_has_rounded_say_nothing_of_labels(tmp_path: p
     assert [list(names) for names in rows.cells["labels"]] == [["cat"], ["dog"]]
 
 
-@pytest.mark.parametrize(("columns", "cells"), [("", ""), (",score", ",0.9"), (",present,split", ",1,train")])
-def test_spans_that_the_project_writes_have_their_ids_and_names(
-    columns: str, cells: str, tmp_path: pathlib.Path
-) -> None:
-    spans = [f"{span}{cells}\n" for span in ("'-a,2,3,'=cut", "b,4,5,'it", "'-a,7,8,weld")]
-    (rows,) = open_table(tmp_path, "".join([f"video,start,end,class{columns}\n", *spans])).batches(10)
-    assert list(rows.cells["id"]) == ["-a", "b"]
-    assert [span.labels for spans in rows.cells["spans"] for span in spans] == [("=cut",), ("weld",), ("'it",)]
-
-
-def test_tables_of_spans_without_quotes_are_read_as_other_tables(tmp_path: pathlib.Path) -> None:
+def test_tables_of_spans_are_read_as_other_tables(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.csv").write_text("video,start,end,class\na,2,3,cut,weld\nb,4,5,cut\n")
     table = understand("--table", str(tmp_path / "t.csv"), TableFlags(rows=SPANS, separator=","))
     (rows,) = table.batches(10)

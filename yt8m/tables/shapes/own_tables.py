@@ -1,14 +1,9 @@
-"""Tables that this project writes, and people complete or correct.
-
-They are what `yt8m select` has chosen, joint answers of people, and spans that a model or people have found.
-"""
+"""Tables that this project writes and people complete: what `yt8m select` has chosen, and joint answers of people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from yt8m.tables.sources.rewritten import RewrittenSource, read_all
-from yt8m.tables.sources.source import ROWS_AT_ONCE, Source
+from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized
 from yt8m.tables.words.side_words import SELECTION
 from yt8m.tables.words.spreadsheets import text_of_spreadsheet
@@ -16,8 +11,6 @@ from yt8m.tables.words.spreadsheets import text_of_spreadsheet
 # Columns of tables of `yt8m select`: the classes that its model finds, and people's labels, as the command asks for it.
 _FOUND, _LABELS = "classes", "label"
 ANSWERS_HEADER = ("video", "labels", "people", "disagreement")  # of joint answers; see `label_studio.Answer`
-
-SPANS_HEADER = ("video", "start", "end", "class")  # the first columns of tables of spans; see `records.span_files`
 
 
 def as_written(source: Source, *, are_labels_chosen: bool = False) -> Source:
@@ -47,17 +40,4 @@ def _quoted_columns(source: Source) -> list[str]:
     """The columns whose texts may have a quote before them."""
     if frozenset(map(normalized, source.columns)) >= SELECTION:
         return ["video"]
-    if tuple(source.columns[: len(SPANS_HEADER)]) == SPANS_HEADER:
-        names = ["video", "class"]
-        return names if _has_quotes(source, names) else []  # people write such tables too, in forms of their own
     return list(ANSWERS_HEADER[:2]) if are_answers(source) else []
-
-
-def _has_quotes(source: Source, names: Sequence[str]) -> bool:
-    """Whether a text in these columns has a quote before a formula."""
-    return any(
-        isinstance(cell, str) and text_of_spreadsheet(cell) != cell
-        for rows in source.batches(ROWS_AT_ONCE, 0, names)
-        for name in names
-        for cell in rows.cells[name]
-    )
