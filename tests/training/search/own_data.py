@@ -22,3 +22,19 @@ def write_rings(folder: pathlib.Path, videos: int = 400, splits: str = "train,va
     words = [f"--table={folder}/t.csv", f"--array={folder}/x.npy", "--feature_names=clip", "--shards=2"]
     assert cli.main(["make-records", *words, f"--out={folder}/data"]) == 0
     return f"{folder}/data/video/train/*.tfrecord"
+
+
+def write_frames(folder: pathlib.Path, videos: int = 120) -> str:
+    """Videos of ten frames of two classes, each of which shows in one of four values; returns the training pattern."""
+    draw = np.random.default_rng(5)
+    rows = ["id,path,labels,split"]
+    for number in range(videos):
+        frames = draw.normal(size=(10, 4)).astype(np.float32)
+        frames[:, number % 2] += 2
+        np.save(folder / f"{number}.npy", frames)
+        split = ("train", "train", "train", "validate", "test")[number // 2 % 5]
+        rows.append(f"v{number},{number}.npy,class {number % 2},{split}")
+    (folder / "t.csv").write_text("\n".join(rows) + "\n")
+    words = [f"--table={folder}/t.csv", "--feature_names=clip", "--level=frame", "--shards=2"]
+    assert cli.main(["make-records", *words, f"--out={folder}/data"]) == 0
+    return f"{folder}/data/frame/train/*.tfrecord"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,9 +34,9 @@ class Candidate:
     is_for_few_if_named: bool = True
 
     @property
-    def family(self) -> tuple[Any, ...]:
-        """What the graph of the candidate depends on; penalty and rate are fed."""
-        return self.model, self.transform, tuple(sorted(self.options.items()))
+    def family(self) -> tuple[str, ...]:
+        """What the graph of the candidate depends on; penalty and rate are fed. Options may be lists and mappings."""
+        return self.model, self.transform, json.dumps(self.options, sort_keys=True, default=repr)
 
     @property
     def hyper_parameters(self) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""A training on one's own frames without a flag, and with the name of a model whose hyper-parameters are nested."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from training.search.own_data import write_frames
+
+from yt8m.command_line import cli
+from yt8m.training.search import candidates, plan
+from yt8m.training.search.budget_clock import BudgetClock
+from yt8m.training.search.candidates import Candidate
+
+BAG = {"dbof_cluster_size": 8, "dbof_hidden_size": 8, "video_level_classifier_model": "LogisticModel"}
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_frames(tmp_path_factory.mktemp("frames"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_candidate() -> Iterator[None]:
+    """A bag of frames, and few steps; the clock of a busy machine cuts no plan short."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "_CANDIDATES", (Candidate("SoftDbowModel", "standardize", 1e-5, 0.02, BAG),))
+        patch.setattr(BudgetClock, "spent", lambda _: 0.0)
+        patch.setattr(plan, "_STEPS", 40)
+        patch.setattr(plan, "_EPOCHS", 4)
+        yield
+
+
+@pytest.mark.parametrize("flags", [(), ("--model=DbofModel", "--dbof_cluster_size=8", "--dbof_hidden_size=8")])
+def test_bags_of_frames_are_chosen_trained_on_all_videos_and_compared(
+    flags: tuple[str, ...], frames: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", f"--data={frames}", f"--out={tmp_path}/run", "--budget=20", "--export_model_steps=0", "--json"]
+    assert cli.main([*words, *flags]) == 0
+    out, said = capfd.readouterr()
+    printed = json.loads(out)
+    assert "trained on the split validate too" in said
+    assert printed["model"] == ("DbofModel" if flags else "SoftDbowModel")
+    assert printed["test"]["num_examples"] == 24
+    assert printed["test"]["map"] > 0.9
+
+
+def test_candidates_of_one_graph_have_one_family() -> None:
+    nested = {"classifier_hyper_parameters": {"l2_penalty": 0.1}, "feature_sizes": [8], "iterations": 3}
+    first = Candidate("DbofModel", "raw", 0.1, 0.01, nested)
+    assert first.family == Candidate("DbofModel", "raw", 0.2, 0.03, dict(reversed(nested.items()))).family
+    others = [("LstmModel", "raw", nested), ("DbofModel", "standardize", nested)]
+    others.append(("DbofModel", "raw", {**nested, "classifier_hyper_parameters": {"l2_penalty": 0.2}}))
+    families = {Candidate(model, transform, 0.1, 0.01, options).family for model, transform, options in others}
+    assert len({first.family, *families}) == 4
