@@ -11,6 +11,7 @@ from yt8m.config.data_config import KNOWN_SIZES
 from yt8m.config.search_config import (
     AUTO,
     BATCH,
+    DECAY,
     EPOCHS,
     METRIC,
     MODEL,
@@ -79,7 +80,7 @@ def for_training(
             )
         return dict(flags), ModelSearchConfig(follows=_followed(flags, discovered))
     free = [name for name in (RATE, BATCH, STEPS, EPOCHS, METRIC) if flags.get(name) is None]
-    free += [name for name in (TRANSFORM, PENALTY) if name not in hyper_parameters]
+    free += [name for name in (TRANSFORM, PENALTY, DECAY) if name not in hyper_parameters]
     completed = dict(flags)
     if "model" not in flags or is_asked:
         free.append(MODEL)

@@ -10,6 +10,8 @@ import pytest
 from training.search.own_data import write_frames
 
 from yt8m.command_line import cli
+from yt8m.command_line.flags import training
+from yt8m.config import run_dir
 from yt8m.training.search import candidates, plan
 from yt8m.training.search.budget_clock import BudgetClock
 from yt8m.training.search.candidates import Candidate
@@ -45,6 +47,18 @@ def test_bags_of_frames_are_chosen_trained_on_all_videos_and_compared(
     assert printed["model"] == ("DbofModel" if flags else "SoftDbowModel")
     assert printed["test"]["num_examples"] == 24
     assert printed["test"]["map"] > 0.9
+    assert run_dir.read(f"{tmp_path}/run").config.model.hyper_parameters["batch_norm_decay"] == (
+        0.9 if flags else 0.999
+    )
+
+
+def test_a_named_model_has_averages_that_follow_few_steps_unless_a_flag_says_otherwise(
+    frames: str, tmp_path: pathlib.Path
+) -> None:
+    words = [f"--data={frames}", f"--out={tmp_path}/run", "--model=DbofModel"]
+    for flags, expected in (((), 0.9), (("--batch_norm_decay=0.97",), 0.97)):
+        config, _ = training([*words, *flags])
+        assert {each.options["batch_norm_decay"] for each in candidates.candidates_for(config)} == {expected}
 
 
 def test_candidates_of_one_graph_have_one_family() -> None:

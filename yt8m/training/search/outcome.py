@@ -12,7 +12,7 @@ from absl import logging
 from yt8m.config.data_config import DataConfig
 from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.run_options import ValidationConfig
-from yt8m.config.search_config import BATCH, EPOCHS, METRIC, MODEL, PENALTY, RATE, REFIT_BELOW, STEPS, TRANSFORM
+from yt8m.config.search_config import BATCH, DECAY, EPOCHS, METRIC, MODEL, PENALTY, RATE, REFIT_BELOW, STEPS, TRANSFORM
 from yt8m.config.train_config import ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.runner.creation import count_towers
 from yt8m.training import splits, validation_interval
@@ -187,6 +187,8 @@ def _values(
         (BATCH, math.ceil(batch_size / count_towers(config.devices.num_gpu)), f"{facts.total} {noun(config)}"),
     ]
     values = [row for row in all_values if row[0] in free]
+    if MODEL not in free and DECAY in free and DECAY in candidate.options:
+        values.append((DECAY, candidate.options[DECAY], "a training of few steps"))
     if STEPS in free and EPOCHS in free:
         values.append((STEPS, steps, f"{compared}; about {epochs:.0f} epochs"))
     if facts.validation and refits:
@@ -282,7 +284,7 @@ def _resumed_model(config: TrainConfig, saved: TrainConfig) -> ModelConfig:
     if not saved.search.trials or (MODEL not in free and model.model != of_run.model):
         return model
     values = of_run.hyper_parameters if MODEL in free else model.hyper_parameters
-    for name in (TRANSFORM, PENALTY):
+    for name in (TRANSFORM, PENALTY, DECAY):
         has_none = name == PENALTY and name not in of_run.hyper_parameters
         source = of_run if name in free or has_none else model
         values = {key: value for key, value in values.items() if key != name}
