@@ -187,22 +187,10 @@ def test_a_living_child_that_sends_too_much_is_given_up(
         child._receive(time.monotonic() + 60, lambda: False)
 
 
-_FAILING_AV = """
-__version__ = "19.0.0"
-
-class error:
-    class FFmpegError(Exception):
-        pass
-
-def open(file, **options):
-    raise TypeError("open() got an unexpected keyword argument 'metadata_errors'")
-"""
-
-
 def test_an_error_that_every_video_has_ends_the_command_with_the_childs_words(
     tmp_path: pathlib.Path, videos: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "av.py").write_text(_FAILING_AV)
+    (tmp_path / "av.py").write_text(made_videos.FAILING_AV)
     monkeypatch.syspath_prepend(str(tmp_path))
     with DecoderPool(1, GENEROUS) as pool:
         decodings = pool.decode(request(path) for path in videos)

@@ -18,14 +18,6 @@ from yt8m.reports import timeline_page
 from yt8m.reports.timeline_page import Timeline
 
 NAMES = ("<script>alert(1)</script>", "dog & cat", *(f"class number {number}" for number in range(30)))
-FAILING_AV = """
-__version__ = "99"
-class error:
-    class FFmpegError(Exception):
-        pass
-def open(*_, **__):
-    raise TypeError("new")
-"""
 EVIL = '<img src=x onerror="alert(2)">.mp4'
 
 
@@ -86,14 +78,14 @@ def test_a_page_without_pictures_says_why(
         assert timeline_page.decoded_pictures(request, pool) == []
     assert "bad.mp4: its page has no pictures of it: it is damaged, or not a video" in caplog.messages[0]
     caplog.clear()
-    (tmp_path / "av.py").write_text(FAILING_AV)
+    (tmp_path / "av.py").write_text(made_videos.FAILING_AV)
     monkeypatch.syspath_prepend(str(tmp_path))
     with DecoderPool(1, Limits()) as pool:
         for _ in range(2):
             assert timeline_page.decoded_pictures(request, pool) == []
     (told,) = caplog.messages
     assert "pages have no pictures of videos: no video can be decoded here: " in told
-    assert "TypeError: new" in told
+    assert "TypeError: open" in told
 
 
 @pytest.mark.heavy

@@ -10,6 +10,17 @@ from typing import Any
 
 import numpy as np
 
+# A module `av` of another version, which can open no video.
+FAILING_AV = """
+__version__ = "19.0.0"
+
+class error:
+    class FFmpegError(Exception):
+        pass
+
+def open(file, **options):
+    raise TypeError("open() got an unexpected keyword argument 'metadata_errors'")
+"""
 KINDS = ("square", "stripes", "disc")
 _TONES = {"square": 300.0, "stripes": 900.0, "disc": 2500.0}
 CODECS = {

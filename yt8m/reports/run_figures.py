@@ -48,9 +48,9 @@ def shown(files: RunFiles, step: int, metric: str) -> Figures | None:
       step: the last step of the run.
       metric: the name of the metric by which an evaluation is the best.
     """
-    tests = _figures_in_file(storage.join(files.folder, run_dir.TEST_FIGURES), _figures_of_report)
-    if tests:  # the model was chosen on the videos of the other evaluations
-        return tests[0]._replace(source=TEST)
+    if run_dir.TEST_FIGURES in files.names:  # the model was chosen on the videos of the other evaluations
+        for figures in _figures_in_file(storage.join(files.folder, run_dir.TEST_FIGURES), _figures_of_report):
+            return figures._replace(source=TEST)
     validation_lines = [line for line in files.validation_lines if line["step"] not in files.forgotten]
     evaluations = [Figures(EVALUATION, line["step"], _metric_values(line)) for line in validation_lines]
     evaluations += _figures_in_file(storage.join(files.folder, eval_samples.FOLDER, "report.json"), _figures_of_report)

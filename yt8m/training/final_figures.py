@@ -24,7 +24,7 @@ def of_training(
 
     Args:
       meant: the step of the weights that the run means, of which an export is made and which other commands use.
-      test: the evaluation of the choice on the split test, see `quoting.of_test`.
+      test: the evaluation of the choice on the split test, see `quoting.evaluate_test`.
     """
     files = RunFiles(config.train_dir)
     lines = {"figures": files.training_lines, "validation": files.validation_lines}

@@ -189,7 +189,7 @@ def _show_choice(config: TrainConfig) -> dict[str, Any] | None:
     """Prints what the search chose and why, and how good the trained model is; returns its evaluation on `test`."""
     from yt8m.training.search import quoting
 
-    test = quoting.of_test(config)
+    test = quoting.evaluate_test(config)
     print("\n".join((*search_outcome.lines(config), quoting.line(config, test))), flush=True)
     return test
 

@@ -12,7 +12,7 @@ from yt8m.errors import RunError, UsageError, quantity, refusing
 from yt8m.tables.exports.label_studio import Answer
 from yt8m.tables.opening import open_source
 from yt8m.tables.shapes import own_tables
-from yt8m.tables.sources.source import ROWS_AT_ONCE
+from yt8m.tables.sources.source import ROWS_AT_ONCE, Rows
 from yt8m.tables.table_flags import TableFlags
 from yt8m.tables.understood import UnderstoodTable, understand
 from yt8m.tables.words.class_names import NO_CLASS, is_nothing, says_no_class
@@ -70,12 +70,18 @@ def _open(path: str, vocabulary: Collection[str], counts: tuple[str, ...]) -> Un
     return table
 
 
-def _rows(table: UnderstoodTable) -> Iterator[tuple[int, str, set[str], list[Any]]]:
-    """Yields the number of each row, its id, labels and further cells; refuses rows that cannot be read."""
-    others = [name for name in _COUNTS if name in table.columns]
+def sound_batches(table: UnderstoodTable) -> Iterator[Rows]:
+    """The batches of a table of answers; refuses rows that cannot be read."""
     for rows in table.batches(ROWS_AT_ONCE):
         for number, problem in sorted(rows.bad.items()):
             raise RunError(f"{table.path}, {table.where(number)}: {problem}. Correct the row.")
+        yield rows
+
+
+def _rows(table: UnderstoodTable) -> Iterator[tuple[int, str, set[str], list[Any]]]:
+    """Yields the number of each row, its id, labels and further cells."""
+    others = [name for name in _COUNTS if name in table.columns]
+    for rows in sound_batches(table):
         columns = [rows.cells[name] for name in ("id", "labels", *others)]
         for number, (video, names, *counts) in enumerate(zip(*columns, strict=True), rows.first):
             if not str(video).strip():

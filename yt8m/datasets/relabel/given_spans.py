@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from yt8m.datasets.make_records.answer_tables import sound_batches
 from yt8m.datasets.make_records.classes import WHOLE, Classes
 from yt8m.datasets.make_records.span_cells import ClassSpan, Grid, RatedCells, number_spans
 from yt8m.datasets.relabel.given_answers import GivenFile, NumberedLabels
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 from yt8m.records.shards import id_bytes, id_text
-from yt8m.tables.sources.source import ROWS_AT_ONCE
 from yt8m.tables.understood import SPANS, TableFlags, UnderstoodTable, understand
 from yt8m.tables.words.times import Span
 
@@ -101,9 +101,7 @@ def _open(path: str, frame_rate: float, classes: Classes) -> UnderstoodTable:
 
 
 def _videos(table: UnderstoodTable) -> Iterator[tuple[bytes, Sequence[Span], float]]:
-    """Yields the id of each video, its spans and its length; refuses rows that cannot be read."""
-    for rows in table.batches(ROWS_AT_ONCE):
-        for number, problem in sorted(rows.bad.items()):
-            raise RunError(f"{table.path}, {table.where(number)}: {problem}. Correct the row.")
+    """Yields the id of each video, its spans and its length."""
+    for rows in sound_batches(table):
         for video, spans, seconds in zip(*(rows.cells[name] for name in ("id", "spans", "seconds")), strict=True):
             yield id_bytes(str(video).strip().encode("utf-8", "surrogateescape")), spans, seconds

@@ -19,10 +19,11 @@ from yt8m.training.search.trial_figures import FULL_MAP
 _SHOWN = ("mAP", "GAP", "Hit@1")
 
 
-def of_test(config: TrainConfig) -> dict[str, Any] | None:
-    """What `yt8m eval --json` prints of the split `test` beside the training files, and its pattern as `data`.
+def evaluate_test(config: TrainConfig) -> dict[str, Any] | None:
+    """Evaluates the split `test` beside the training files, if there is one, and keeps it in `run_dir.TEST_FIGURES`.
 
-    The run keeps it as `run_dir.TEST_FIGURES`.
+    Returns:
+      What `yt8m eval --json` prints of it, and its pattern as `data`.
     """
     pattern = splits.beside(outcome.given_data(config), "test")
     if not pattern:
@@ -35,7 +36,7 @@ def of_test(config: TrainConfig) -> dict[str, Any] | None:
 
 
 def line(config: TrainConfig, test: Mapping[str, Any] | None) -> str:
-    """mAP, GAP and Hit@1 of the split `test`, see `of_test`, or else of the validation, in a line or two."""
+    """mAP, GAP and Hit@1 of the split `test`, see `evaluate_test`, or else of the validation, in a line or two."""
     if test:
         size = quantity(test["num_examples"], outcome.noun(config).removesuffix("s"))
         return (
