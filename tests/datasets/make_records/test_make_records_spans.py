@@ -288,10 +288,11 @@ def test_a_rate_of_frames_is_for_spans(table: str) -> None:
 def test_flags_of_spans_without_a_row_for_each_span_are_refused(flag: str, tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((40, 4), np.float32))
     table = write_table(tmp_path / "t.csv", [("a", "a.npy", "x", 3, 300)], "video,path,label,start,end")
-    with pytest.raises(
-        UsageError, match=f"{flag} is for spans, but the rows of .* are read as videos: add --rows=spans"
-    ):
+    told = f"{flag} is for spans, but the rows of .* are read as videos: add --rows=spans"
+    with pytest.raises(UsageError, match=told):
         make(table, flag)
+    with pytest.raises(UsageError, match=told):
+        cli.call("make-records", [f"--table={table}", f"--out={tmp_path}/videos", "--level=video", flag])
     assert make(table, flag, f"--rows={SPANS}") == 0
 
 

@@ -63,8 +63,7 @@ def describe(table: DescribedTable, scan: Scan, classes: Classes, flags: DataSet
     check_labels(table, scan, classes, flags)
     if "spans" in table.columns:
         return describe_table(table, scan, classes) + describe_annotated(flags, table, scan, levels)
-    if "frame" in levels:
-        refuse_flags_of_spans(flags, table.path)
+    refuse_flags_of_spans(flags, table.path)
     return describe_table(table, scan, classes)
 
 
