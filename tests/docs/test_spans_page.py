@@ -19,6 +19,7 @@ PAGE = ROOT / "docs" / "users" / "spans.md"
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
 CLASSES = ("welding", "grinding")
 Row = tuple[str, str, float, float]
+ANSWERED = ("line 3", "welding", 2.0, 9.0)  # what somebody has seen in a whole film, in place of what the table says
 
 
 def write_films(videos: int = 40) -> list[Row]:
@@ -52,6 +53,8 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Row]]:
             if block.language == "console" and "films/" not in block.text:
                 if "audit/decisions.csv" in block.text:
                     decide(pathlib.Path("audit/decisions.csv"))
+                if "--labels=export.json" in block.text:
+                    answer(pathlib.Path("export.json"), *ANSWERED)
                 command_blocks.run(block.text.replace("--train_dir=run\n", "--train_dir=run --budget=8\n"))
         yield planted
 
@@ -66,14 +69,31 @@ def decide(path: pathlib.Path) -> None:
         writer.writerows({**row, "decision": "yes"} for row in rows)
 
 
+def answer(path: pathlib.Path, video: str, name: str, start: float, end: float) -> None:
+    """Writes an export of a film in which somebody has marked one span, at 25 frames a second."""
+    value = {"ranges": [{"start": round(25 * start) + 1, "end": round(25 * end)}], "timelinelabels": [name]}
+    result = {"from_name": "timeline", "to_name": "video", "type": "timelinelabels", "value": value}
+    task = {"data": {"id": video, "video": f"{video}.mp4"}, "annotations": [{"completed_by": 1, "result": [result]}]}
+    path.write_text(json.dumps([task]))
+
+
 def rows_of(path: str) -> list[dict[str, str]]:
     with pathlib.Path(path).open(newline="") as file:
         return [row for row in csv.DictReader(file) if row["class"]]
 
 
+def spans_of(path: str) -> list[Row]:
+    return sorted((row["video"], row["class"], float(row["start"]), float(row["end"])) for row in rows_of(path))
+
+
 def test_what_people_have_marked_comes_out_of_the_records(spans: list[Row]) -> None:
-    marked = [(row["video"], row["class"], float(row["start"]), float(row["end"])) for row in rows_of("marked.csv")]
-    assert sorted(marked) == sorted(spans)
+    assert spans_of("marked.csv") == sorted(spans)
+
+
+def test_an_answer_takes_the_place_of_the_spans_of_its_film(spans: list[Row]) -> None:
+    command_blocks.run("yt8m inspect --spans=answered.csv 'answered/frame/*/*.tfrecord'")
+    others = [span for span in spans if span[0] != ANSWERED[0]]
+    assert spans_of("answered.csv") == sorted([*others, ANSWERED])
 
 
 def test_the_planted_spans_are_found(spans: list[Row]) -> None:

@@ -36,7 +36,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def plain(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
     """Runs commands that do not import TensorFlow."""
-    imports = ["yt8m.datasets.make_records", "yt8m.datasets.extract", "yt8m.datasets.download", "own_extractors"]
+    imports = [
+        "yt8m.storage.gcs",
+        "yt8m.datasets.make_records",
+        "yt8m.datasets.extract",
+        "yt8m.datasets.download",
+        "own_extractors",
+    ]
     with killer(library, tmp_path_factory.mktemp("killed"), imports) as one:
         yield one
 

@@ -160,7 +160,7 @@ def evaluated(run: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("evaluated")
     (folder / "videos").mkdir()
     made_videos.write_kinds(folder / "videos", 9)
-    made_videos.write(folder / "film.mp4", made_videos.shape("disc"), None, 12.0)
+    made_videos.write(folder / "film.mp4", made_videos.shape("disc"), None, 13.0)
     words = [f"--videos={folder}/videos", "--labels=folder", f"--out={folder}/data", f"--extractors=hf:{network}"]
     words += ["--level=video", "--splits=train:0.5,test:0.5", f"--vocabulary={zero}/vocabulary.csv"]
     assert cli.main(["extract", *words]) == 0

@@ -78,7 +78,7 @@ def for_training(
             raise UsageError(
                 f"--budget={flags['budget']:g} limits the choice of a model, but {reasons[0]}; leave it out."
             )
-        return dict(flags), ModelSearchConfig(follows=_followed(flags, discovered))
+        return dict(flags), ModelSearchConfig(follows=_followed(flags, hyper_parameters, discovered))
     free = [name for name in (RATE, BATCH, STEPS, EPOCHS, METRIC) if flags.get(name) is None]
     free += [name for name in (TRANSFORM, PENALTY, DECAY) if name not in hyper_parameters]
     completed = dict(flags)
@@ -96,12 +96,17 @@ def _context_of(format: DataFormat) -> int:
     return max(format.segment_size or SEGMENT_SIZE, round(_CONTEXT_SECONDS * (format.frames_per_second or 1.0)))
 
 
-def _followed(flags: Mapping[str, Any], discovered: DiscoveredFormat | None) -> tuple[str, ...]:
+def _followed(
+    flags: Mapping[str, Any], hyper_parameters: Mapping[str, Any], discovered: DiscoveredFormat | None
+) -> tuple[str, ...]:
     """The options that follow one's own data though nothing is searched."""
     is_alone = not (os.environ.get("TF_CONFIG") or os.environ.get("CLUSTER_SPEC"))
     if discovered is None or discovered.format.segment_labels or flags.get("segment_labels"):
         return ()
-    return (BATCH,) if is_alone and _is_own(discovered) and flags.get(BATCH) is None else ()
+    if not (is_alone and _is_own(discovered)):
+        return ()
+    given = {BATCH: flags.get(BATCH), DECAY: hyper_parameters.get(DECAY)}
+    return tuple(name for name, value in given.items() if value is None)
 
 
 def _is_own(discovered: DiscoveredFormat) -> bool:

@@ -11,6 +11,7 @@ from yt8m.options import Checked, option
 # The options that a search may set, by the names of their flags.
 MODEL, TRANSFORM, PENALTY, RATE = "model", "input_transform", "l2_penalty", "base_learning_rate"
 DECAY = "batch_norm_decay"
+DECAY_OF_FEW_STEPS = 0.9  # a few hundred steps hardly move averages with the published decay
 USUAL_TRANSFORM = "l2_normalize"
 BATCH, STEPS, EPOCHS, METRIC, REFIT_BELOW = "batch_size", "max_steps", "num_epochs", "best_metric", 5000
 

@@ -36,7 +36,7 @@ from yt8m.training import (
     length_advice,
     missing_data,
     one_class,
-    own_data_batch,
+    own_data_defaults,
     splits,
     training_workload,
 )
@@ -85,7 +85,7 @@ def train(
         _refuse_data_without_labels(data, config.data, config.distillation)
         config, data = choice.choose(_in_emptied_folder(config), data)
     elif config.search.follows and cluster is None:
-        config = own_data_batch.with_batch(config, data)
+        config = own_data_defaults.with_defaults(config, data)
     workload = training_workload.create_training(config, data)
     check_callbacks("train", config.callbacks)
     check_input(workload.inputter, config.data, is_training=True)

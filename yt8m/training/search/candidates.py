@@ -10,7 +10,7 @@ from typing import Any
 
 from yt8m import models
 from yt8m.config.data_config import DataConfig
-from yt8m.config.search_config import DECAY, MODEL, PENALTY, RATE, TRANSFORM, USUAL_TRANSFORM
+from yt8m.config.search_config import DECAY, DECAY_OF_FEW_STEPS, MODEL, PENALTY, RATE, TRANSFORM, USUAL_TRANSFORM
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.video import workload
 
@@ -62,7 +62,7 @@ def _hyper_parameters(model: str) -> Collection[str]:
     return names
 
 
-_SMALL = {DECAY: 0.9, "video_level_classifier_model": "LogisticModel"}
+_SMALL = {DECAY: DECAY_OF_FEW_STEPS, "video_level_classifier_model": "LogisticModel"}
 _RESIDUAL = {**_SMALL, "mlp_hidden_size": 256, "drop_rate": 0.3}
 _MOST_IN_BAG = 300  # frames of a video that a bag of frames takes
 _BAG = {**_SMALL, "dbof_cluster_size": 512, "dbof_hidden_size": 256, "dbof_activation": "relu"}
@@ -171,8 +171,8 @@ def _of_all_frames(candidate: Candidate, data: DataConfig) -> Candidate:
 def _of_model(config: TrainConfig, videos: int) -> list[Candidate]:
     """The candidates with the model of the config and its hyper-parameters; without any, some usual settings."""
     options = {name: value for name, value in config.model.hyper_parameters.items() if name not in (TRANSFORM, PENALTY)}
-    if DECAY in options and DECAY in config.search.free:  # few steps do not move averages that the published one keeps
-        options[DECAY] = _SMALL[DECAY]
+    if DECAY in options and DECAY in config.search.free:
+        options[DECAY] = DECAY_OF_FEW_STEPS
     of_this_model = [
         candidate
         for candidate in _CANDIDATES

@@ -1,7 +1,8 @@
-"""A training on one's own data whose length is given searches nothing, but its batch follows the number of videos."""
+"""A training on one's own data whose length is given searches nothing, but some of its options follow the data."""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -10,6 +11,8 @@ from reader_records import video_record, write_shard
 from yt8m import train
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
+from yt8m.records.opened_data import open_data
+from yt8m.training import own_data_defaults
 
 
 def shard(path: pathlib.Path, videos: int, feature: str = "clip") -> str:
@@ -52,3 +55,38 @@ def test_the_published_batch_stays_for_features_of_youtube_8m(tmp_path: pathlib.
     assert train.main(words) == 0
     config = config_of(tmp_path / "run")
     assert (config.data.batch_size, config.search.origins) == (1024, ())
+
+
+@pytest.mark.long
+def test_moving_averages_follow_few_steps(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pattern = shard(tmp_path / "few.tfrecord", 40)
+    words = ["--model=ResidualMlpModel", "--export_model_steps=0", "--num_classes=3", "--mlp_hidden_size=4"]
+    words += [f"--train_data_pattern={pattern}", f"--train_dir={tmp_path}/run", "--batch_size=20"]
+    assert train.main([*words, "--num_epochs=1"]) == 0
+    assert "batch_norm_decay 0.9: 2 steps" in capfd.readouterr().out
+    config = config_of(tmp_path / "run")
+    assert config.model.hyper_parameters["batch_norm_decay"] == 0.9
+    assert config.search.origins == ({"option": "batch_norm_decay", "value": 0.9, "reason": "2 steps"},)
+
+    assert train.main([*words, "--max_steps=6000", "--num_epochs=2"]) == 0, "a resumed run"
+    assert config_of(tmp_path / "run").search.origins == config.search.origins
+    assert config_of(tmp_path / "run").model.hyper_parameters["batch_norm_decay"] == 0.9
+    assert train.main([*words, "--max_steps=1", "--start_new_model", "--batch_norm_decay=0.99"]) == 0
+    assert config_of(tmp_path / "run").model.hyper_parameters["batch_norm_decay"] == 0.99
+    assert config_of(tmp_path / "run").search.origins == ()
+
+
+@pytest.mark.parametrize(("steps", "epochs", "decay"), [(5000, 9999, 0.999), (4999, 9999, 0.9), (5000, 9, 0.9)])
+def test_many_steps_keep_the_published_averages(tmp_path: pathlib.Path, steps: int, epochs: int, decay: float) -> None:
+    pattern = shard(tmp_path / "few.tfrecord", 40)
+    config = TrainConfig()
+    config = dataclasses.replace(
+        config,
+        train_dir=str(tmp_path / "run"),
+        max_steps=steps,
+        data=dataclasses.replace(config.data, data_pattern=pattern, num_epochs=epochs, batch_size=20),
+        model=dataclasses.replace(config.model, hyper_parameters={"batch_norm_decay": 0.999}),
+        search=dataclasses.replace(config.search, follows=("batch_norm_decay",)),
+    )
+    found = own_data_defaults.with_defaults(config, open_data([pattern]))
+    assert found.model.hyper_parameters["batch_norm_decay"] == decay
