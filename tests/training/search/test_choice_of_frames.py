@@ -12,7 +12,7 @@ from training.search.own_data import write_frames
 from yt8m.command_line import cli
 from yt8m.command_line.flags import training
 from yt8m.config import run_dir
-from yt8m.training.search import candidates, plan
+from yt8m.training.search import candidates, plan, trials
 from yt8m.training.search.budget_clock import BudgetClock
 from yt8m.training.search.candidates import Candidate
 
@@ -44,6 +44,7 @@ def test_bags_of_frames_are_chosen_trained_on_all_videos_and_compared(
     out, said = capfd.readouterr()
     printed = json.loads(out)
     assert "trained on the split validate too" in said
+    assert "longer than the budget" not in said
     assert printed["model"] == ("DbofModel" if flags else "SoftDbowModel")
     assert printed["test"]["num_examples"] == 24
     assert printed["test"]["map"] > 0.9
@@ -59,6 +60,22 @@ def test_a_named_model_has_averages_that_follow_few_steps_unless_a_flag_says_oth
     for flags, expected in (((), 0.9), (("--batch_norm_decay=0.97",), 0.97)):
         config, _ = training([*words, *flags])
         assert {each.options["batch_norm_decay"] for each in candidates.candidates_for(config)} == {expected}
+
+
+@pytest.mark.heavy
+def test_a_model_that_is_too_large_for_the_budget_is_named_with_what_to_do(
+    frames: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "train",
+        f"--data={frames}",
+        "--model=DbofModel",
+        *(f"--dbof_{name}_size=8" for name in ("cluster", "hidden")),
+    ]
+    words += ["--export_model_steps=0", "--max_frames=2"]
+    monkeypatch.setattr(trials, "_SECONDS_OF_STEP", 0.2)
+    assert cli.main([*words, f"--out={tmp_path}/run", "--budget=2", "--norefit"]) == 0
+    assert "to try DbofModel takes about 3 s of a core, longer than the budget" in capfd.readouterr().err
 
 
 def test_candidates_of_one_graph_have_one_family() -> None:

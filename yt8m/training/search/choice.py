@@ -283,6 +283,12 @@ class _Search:
             "choosing a model within %g s (--budget): candidates %s; trained on %d %s, compared on %d (%s)",
             *(self._budget, rounds, len(self._training), outcome.noun(self._config), len(self._held_out), where),
         )
+        if self._plan.seconds > self._budget:
+            logging.warning(
+                "to try %s takes about %.0f s of a core, longer than the budget: smaller layers take less (yt8m train "
+                "--model=%s --help lists their flags)",
+                *(self._config.model.model, self._plan.seconds, self._config.model.model),
+            )
 
 
 def _fingerprint(trials_plan: Plan, config: TrainConfig, files: Sequence[str], validation: str) -> str:
