@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from yt8m import formats, storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
+from yt8m.export import descriptions
 from yt8m.export.onnx_check import FRAMES, NUM_FRAMES, SCORES, differs_from_checksum, refuse_damaged, refuse_other_graph
 from yt8m.numerics.onnx_session import open_session
 from yt8m.records import data_format, span_rules, thresholds, vocabulary
@@ -42,8 +43,6 @@ WRITTEN_TEXTS = (
     FIGURES,
     CARD,
 )  # the texts that the checksum covers
-# Keys that the JSON under `ABOUT` must have, and the types of their values.
-_OTHER_KEYS = {"model": str, "extractors": list, "step": int, "is_averaged": bool, "weights": str}
 _ROUNDING = 1e-2  # how far outside of 0 to 1 rounding errors may carry a probability; float16 weights need 1e-3
 
 
@@ -88,9 +87,9 @@ class OnnxFile:
             about: dict[str, Any] = storage.parse_json(texts[ABOUT])
             formats.refuse_newer(self._path, about["version"], formats.ONNX)
             data = data_format.parse(about["format"])
-            wrong = [key for key, kind in _OTHER_KEYS.items() if not isinstance(about[key], kind)]
-            if wrong or data.num_classes is None or not all(isinstance(entry, dict) for entry in about["extractors"]):
-                raise ValueError(wrong)
+            descriptions.check(about, weights=str)
+            if data.num_classes is None:
+                raise ValueError("the number of classes is unknown")
         return texts, about, data
 
     def _try_graph(self) -> None:

@@ -14,6 +14,7 @@ from yt8m import forks, options, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.errors import RunError, UsageError, first_line, refusing
+from yt8m.export import descriptions
 from yt8m.export.saved_model import ABOUT, ASSETS, FILE
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph import collections
@@ -117,6 +118,7 @@ class ExportScorer(ArrayScorer):
         try:
             with refusing(functools.partial(_describe_damage, folder)):
                 about = self._load(folder, local_folder)
+                descriptions.check(about, has_own_reader=bool)
                 format_ = data_format.parse(about["format"])
                 takes = ModelInput(folder, format_, about["extractors"], is_own, about["has_own_reader"])
                 self._refuse_other_graph(takes)
