@@ -117,6 +117,8 @@ def refuse_other_operators(exported: onnx.ModelProto) -> None:
 
 def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, checkpoint: str) -> None:
     """The ONNX file gives the scores of the SavedModel in `folder`/export, and has portable operators alone."""
+    # The second moments of Fisher vectors are small differences of large sums, which each library adds in its own order.
+    tolerance = 3e-5 if type(modeler.model).__name__ == "NetFvModel" else 1e-5
     path = str(folder / "model.onnx")
     export_onnx(path, checkpoint, data, modeler)
     model = onnx_file.OnnxFile(path)
@@ -128,7 +130,7 @@ def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, ch
     inputs = [("mediapipe", {"rgb_and_audio": frames, "num_frames": counts}) for frames, counts in videos]
     for (frames, counts), of_saved_model in zip(videos, reloaded(str(folder / "export"), *inputs), strict=True):
         scores = model.scores_of_frames(frames, counts)
-        np.testing.assert_allclose(scores, of_saved_model["predictions"], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(scores, of_saved_model["predictions"], rtol=0, atol=tolerance)
         assert np.ptp(scores) > 0
 
 
