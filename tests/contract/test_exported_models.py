@@ -117,7 +117,7 @@ def refuse_other_operators(exported: onnx.ModelProto) -> None:
 
 def check_onnx(data: DataConfig, modeler: VideoModeler, folder: pathlib.Path, checkpoint: str) -> None:
     """The ONNX file gives the scores of the SavedModel in `folder`/export, and has portable operators alone."""
-    # The second moments of Fisher vectors are small differences of large sums, which each library adds in its own order.
+    # The second moments of Fisher vectors are small differences of large sums, which libraries add in any order.
     tolerance = 3e-5 if type(modeler.model).__name__ == "NetFvModel" else 1e-5
     path = str(folder / "model.onnx")
     export_onnx(path, checkpoint, data, modeler)
