@@ -109,7 +109,27 @@ def test_whatever_the_files_of_a_network_make_transformers_raise_becomes_a_messa
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return pathlib.Path(small_exports.export(tmp_path_factory.mktemp("exported"), "LogisticModel"))
+    """An export without its checksum, as earlier versions wrote them."""
+    folder = pathlib.Path(small_exports.export(tmp_path_factory.mktemp("exported"), "LogisticModel"))
+    (folder / "assets.extra/checksum").unlink()
+    return folder
+
+
+def test_each_change_of_a_graph_is_found_by_its_checksum(tmp_path: pathlib.Path) -> None:
+    path = pathlib.Path(small_exports.export(tmp_path, "LogisticModel"))
+    draw, file = random.Random(SEED), path / "saved_model.pb"
+    content = file.read_bytes()
+    assert open_export(path) == small_exports.CLASSES
+    told = r"saved_model\.pb is damaged.*does not fit its checksum. Restore it from a copy"
+    for damaged in {changed(content, draw) for _ in range(50)} - {content}:
+        file.write_bytes(damaged)
+        with pytest.raises(RunError, match=told):
+            open_export(path)
+    file.write_bytes(content)
+    weights = path / "variables/variables.data-00000-of-00001"
+    weights.write_bytes(weights.read_bytes()[:-8] + bytes(8))
+    with pytest.raises(RunError, match=r"the SavedModel cannot be loaded: .*Restore it from a copy"):
+        open_export(path)
 
 
 def open_export(path: pathlib.Path) -> int:

@@ -18,7 +18,8 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.run_dir import INFERENCE_MODEL
 from yt8m.errors import RunError, first_line
-from yt8m.export import model_card
+from yt8m.export import model_card, saved_model_check
+from yt8m.export.saved_model_check import EXTRA, FILE
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
 from yt8m.lazy import tf
@@ -35,12 +36,11 @@ from yt8m.storage.local import LocalStore
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
-FILE = "saved_model.pb"  # the file of the graph; TensorFlow gives it this name
 ABOUT = "yt8m_about"  # name of the graph's collection that describes the model as JSON, see `_description`
 ASSETS = "assets"  # the folder for the assets of a SavedModel; TensorFlow gives it this name
 # What programs read from the folder of a SavedModel. `saved_model.pb` is removed first: without it, no program takes
 # what is left for a model.
-_OF_A_SAVED_MODEL = (FILE, "fingerprint.pb", "variables", ASSETS, "assets.extra", thresholds.NAME, span_rules.NAME)
+_OF_A_SAVED_MODEL = (FILE, "fingerprint.pb", "variables", ASSETS, EXTRA, thresholds.NAME, span_rules.NAME)
 
 
 class ModelFacts(NamedTuple):
@@ -108,6 +108,7 @@ def export_saved_model(
         replaced_folder(folder) as new_folder,
     ):
         _save(model.session, new_folder, model.built, facts.names)
+        saved_model_check.write_checksum(new_folder)
         if describe is not None:
             describe(new_folder, model.parameters)
         if facts.is_own:

@@ -14,8 +14,9 @@ from yt8m import forks, options, storage
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.errors import RunError, UsageError, first_line, refusing
-from yt8m.export import descriptions
-from yt8m.export.saved_model import ABOUT, ASSETS, FILE
+from yt8m.export import descriptions, saved_model_check
+from yt8m.export.saved_model import ABOUT, ASSETS
+from yt8m.export.saved_model_check import FILE
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph import collections
 from yt8m.lazy import tf
@@ -111,7 +112,9 @@ class ExportScorer(ArrayScorer):
 
     def __init__(self, path: str, folder: str) -> None:
         local_folder = copies.folder_copy(folder)
-        is_own = own_runs.is_noted(storage.read_bytes(storage.join(local_folder, FILE)))
+        graph = storage.read_bytes(storage.join(local_folder, FILE))
+        saved_model_check.refuse_damaged(folder, local_folder, graph)
+        is_own = own_runs.is_noted(graph)
         if not is_own:
             warn_of_program(folder)
         self._session = cpu_session(tf.Graph())
