@@ -7,7 +7,9 @@ import sys
 import types
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
+from reader_records import frame_record, write_shard
 
 from yt8m import models
 from yt8m.command_line import flags
@@ -124,3 +126,18 @@ def test_what_only_the_classifier_has_goes_to_it():
 def test_sizes_that_a_model_cannot_take_are_refused_by_its_flags(words, message, files_are_here):
     with pytest.raises(UsageError, match=message):
         flags.train_config(["--model=NeXtVladModel", "--frame_features", *words], files_are_here=files_are_here)
+
+
+@pytest.mark.parametrize("size", [8, 1024])
+def test_features_of_ones_own_are_not_taken_for_those_whose_whitening_is_reversed(tmp_path, size):
+    frames = {"clip": [np.ones(size, np.float32)] * 2}
+    path = write_shard(tmp_path / "a.tfrecord", [frame_record({"id": [b"v"], "labels": [1]}, frames)])
+    words = ["--model=NeXtVladModel", "--groups=1", f"--train_data_pattern={path}", "--num_classes=3"]
+    for more in ([], ["--max_steps=1"]):
+        assert flags.train_config([*words, *more]).model.hyper_parameters["input_transform"] == "l2_normalize"
+    words.append("--input_transform=reverse_whitening")
+    if size == 1024:
+        assert flags.train_config(words).model.hyper_parameters["input_transform"] == "reverse_whitening"
+    else:
+        with pytest.raises(UsageError, match="whitening of the 1024 rgb features, but --feature_sizes is 8"):
+            flags.train_config(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,8 +20,10 @@ from yt8m.config.search_config import (
     RATE,
     STEPS,
     TRANSFORM,
+    USUAL_TRANSFORM,
     ModelSearchConfig,
 )
+from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import shown
 from yt8m.records.data_format import DataFormat
@@ -89,6 +92,14 @@ def for_training(
         completed["model"] = _UNTIL_CHOSEN["frame" if flags.get("frame_features") else discovered.format.level]
     search = {name: flags[name] for name in ("budget", "refit") if name in flags}
     return completed, ModelSearchConfig(free=tuple(free), **search)
+
+
+def with_usual_transform(model: ModelConfig, data: OpenedData) -> ModelConfig:
+    """The model with the usual transform if its default reverses YouTube-8M's whitening, and the data are one's own."""
+    is_reversed = model.hyper_parameters.get(TRANSFORM) == "reverse_whitening"
+    if not is_reversed or not data.patterns or data.format is None or not _is_own(data.format):
+        return model
+    return dataclasses.replace(model, hyper_parameters={**model.hyper_parameters, TRANSFORM: USUAL_TRANSFORM})
 
 
 def _context_of(format: DataFormat) -> int:
