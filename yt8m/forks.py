@@ -1,19 +1,22 @@
-"""Refuses TensorFlow in a process that was forked after TensorFlow had run: threads are not copied, so it would hang.
+"""Makes the sessions of TensorFlow; refuses a process that was forked after TensorFlow had run, where it would hang.
 
-`multiprocessing` forks by default on Linux before Python 3.14. Processes that are started by `spawn` import all anew.
+Threads are not copied by a fork. `multiprocessing` forks by default on Linux before Python 3.14. Processes that are
+started by `spawn` import all anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
 import weakref
 
 from yt8m.errors import UsageError
-from yt8m.lazy import tf
+from yt8m.lazy import quiet_native_stderr, tf
 
 _is_copy_of_user = False  # whether this process was forked from one that had used TensorFlow
+_has_opened_any = False
 _open_sessions: weakref.WeakSet[tf.Session] = weakref.WeakSet()
 
 
@@ -58,8 +61,14 @@ def refuse_copy(path: str = "") -> None:
 
 
 def new_session(target: str = "", graph: tf.Graph | None = None, config: tf.ConfigProto | None = None) -> tf.Session:
-    """A session of TensorFlow, with its arguments. All sessions of this package are made here, so that none hangs."""
+    """A session of TensorFlow, with its arguments. All sessions of this package are made here, so that none hangs.
+
+    The first one looks for GPUs. TensorFlow calls it an error if there is none; that message is dropped.
+    """
+    global _has_opened_any
     refuse_copy()
-    session = tf.Session(target, graph, config)
+    with contextlib.nullcontext() if _has_opened_any else quiet_native_stderr():
+        session = tf.Session(target, graph, config)
+    _has_opened_any = True
     _open_sessions.add(session)
     return session

@@ -10,7 +10,7 @@ import numpy as np
 
 from yt8m import forks
 from yt8m.graph.restore import Restorer, assign
-from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.lazy import tf
 
 KINDS = ("float32", "float16", "int8")
 T = TypeVar("T")
@@ -139,5 +139,4 @@ def restored(
 
 def cpu_session(graph: tf.Graph) -> tf.Session:
     """A new session on `graph` that uses no GPU."""
-    with quiet_native_stderr():  # TensorFlow logs errors if there is no GPU
-        return forks.new_session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
+    return forks.new_session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))

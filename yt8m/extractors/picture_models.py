@@ -30,7 +30,7 @@ from yt8m.extractors.base import (
     named,
     weights,
 )
-from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.lazy import tf
 from yt8m.numerics.onnx_session import open_session
 from yt8m.options import option
 from yt8m.registry import warn_of_program
@@ -251,11 +251,8 @@ class SavedModelOfPictures(PictureModel):
         """See `Extractor`. A SavedModel can execute operations of any kind, so a warning is logged."""
         path = weights[self.file_field]
         warn_of_program(path)
-        with quiet_native_stderr():
-            session = forks.new_session(
-                graph=tf.Graph(), config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
-            )
-        with session:
+        config = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
+        with forks.new_session(graph=tf.Graph(), config=config) as session:
             pictures, feature = self._tensors(session, path)
             shape = pictures.shape.as_list() if pictures.shape.rank else [None]
             form = self.clip_form(shape[1]) if len(shape) == 5 else Pictures(self.scaling)

@@ -23,7 +23,7 @@ from yt8m import forks, storage
 from yt8m.errors import RunError, UsageError, first_line, refusing
 from yt8m.extractors import sampling_rules
 from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
-from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.lazy import tf
 from yt8m.records.data_format import PUBLISHED, Range
 from yt8m.storage import copies
 
@@ -264,8 +264,7 @@ def open_graph(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) -
     with graph.as_default(), refusing(refusal):
         placeholder, output = build()
     config = tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True))
-    with quiet_native_stderr():
-        session = forks.new_session(graph=graph, config=config)
+    session = forks.new_session(graph=graph, config=config)
 
     def compute(values: NDArray[np.generic]) -> NDArray[np.float32]:
         try:

@@ -237,7 +237,7 @@ class Trainer:
 
 
 def _new_session(graph: Any) -> Any:
-    options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    options = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0})
     options.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L1
     return forks.new_session(graph=graph, config=options)
 
