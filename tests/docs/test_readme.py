@@ -57,3 +57,4 @@ def test_the_way_for_own_features_ends_with_predictions(
     assert float(figure.group(1)) > 0.9
     assert len(re.findall(r"^clip\d+  labels: (?:dog|cat|fish)$", said, re.MULTILINE)) == 6
     assert "search_thresholds.csv" in told.err
+    assert 0 < told.err.count("records expected") < 10  # of some fifty epochs

@@ -12,6 +12,7 @@ import json
 import math
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -279,10 +280,14 @@ class SkippedHook(Callback):
             raise RunError(str(error)) from error
 
 
+_FIRST_EPOCHS, _SECONDS_BETWEEN_EPOCHS = 5, 10.0
+
+
 class EpochHook(Callback):
     """Counts the records that the steps read, and compares each epoch with the expected number.
 
-    The first epoch of a resumed run is not compared, because the run may resume in the middle of an epoch.
+    The first epoch of a resumed run is not compared, because the run may resume in the middle of an epoch. Few videos
+    have many short epochs: after the first ones, one that was read whole is logged only every so many seconds.
 
     Args:
       context: the context of the run; its `ops.input.shards` must not be None.
@@ -296,6 +301,7 @@ class EpochHook(Callback):
         self._total = self._count = 0
         self._epoch: int | None = None
         self._is_complete = False
+        self._logged = -math.inf  # when the last line of an epoch was logged
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Requests the shard number of each record of the step."""
@@ -318,17 +324,20 @@ class EpochHook(Callback):
     def end(self, session: tf.Session) -> None:
         """Logs how many records were read in the last epoch, if it was read to its end, and in the whole run."""
         if self.context.has_read_all or self._count >= self._expected:
-            self._log_epoch()
+            self._log_epoch(is_last=True)
         logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
         self.context.results["records"] = self._total
 
-    def _log_epoch(self) -> None:
+    def _log_epoch(self, *, is_last: bool = False) -> None:
         """Logs the number of records that were read in the epoch that has just ended, if it was read from its start."""
         if self._epoch is None or not self._is_complete:
             return
         line = f"epoch {self._epoch + 1}: {self._expected} records expected, {self._count} read"
         if self._count == self._expected:
-            logging.info("%s", line)
+            is_due = time.monotonic() - self._logged >= _SECONDS_BETWEEN_EPOCHS
+            if is_due or is_last or self._epoch < _FIRST_EPOCHS:
+                self._logged = time.monotonic()
+                logging.info("%s", line)
             return
         changed = [f"{path} has changed or is gone" for path in self._inputter.changed_files()]
         logging.warning("%s%s", line, f" ({shortened(changed)})" if changed else "")

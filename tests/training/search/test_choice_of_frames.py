@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -76,6 +79,17 @@ def test_a_model_that_is_too_large_for_the_budget_is_named_with_what_to_do(
     monkeypatch.setattr(trials, "_SECONDS_OF_STEP", 0.2)
     assert cli.main([*words, f"--out={tmp_path}/run", "--budget=2", "--norefit"]) == 0
     assert "to try DbofModel takes about 3 s of a core, longer than the budget" in capfd.readouterr().err
+
+
+@pytest.mark.heavy
+def test_a_machine_without_a_gpu_is_no_error(frames: str, tmp_path: pathlib.Path) -> None:
+    """In a process of its own, because TensorFlow looks for GPUs once."""
+    words = [f"--data={frames}", "--model=FrameLevelLogisticModel", f"--out={tmp_path}/run", "--budget=1"]
+    command = [sys.executable, "-m", "yt8m", "train", *words, "--export_model_steps=0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    logged = re.compile(r"\d{4}-\d\d-\d\d [\d:]{8} (INFO|WARNING) ")
+    assert [line for line in done.stderr.splitlines() if not logged.match(line)] == []
 
 
 def test_candidates_of_one_graph_have_one_family() -> None:
