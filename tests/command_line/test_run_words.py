@@ -51,6 +51,10 @@ def test_a_folder_without_a_slash_is_a_run(tmp_path: pathlib.Path, monkeypatch: 
         run_words.with_run_named(["--model=mine"])
     (tmp_path / "mine").mkdir()
     assert run_words.with_run_named(["--model=mine"]) == ["--train_dir=mine"]
+    assert run_words.with_run_named(["--model=auto", "--run_once"]) == ["--run_once"]
+    (tmp_path / "auto").mkdir()
+    assert run_words.with_run_named(["--model=auto", "--run_once"]) == ["--train_dir=auto", "--run_once"]
+    assert run_words.with_run_named(["--model=auto", "--train_dir=mine"]) == ["--train_dir=mine"]
     (tmp_path / "MoeModel").mkdir()
     assert run_words.with_run_named(["--model=MoeModel"]) == ["--model=MoeModel"]
 

@@ -40,7 +40,8 @@ def with_run_named(words: Sequence[str], flag_of_archive: str = "") -> list[str]
       flag_of_archive: the flag that takes a packed model; empty if the program takes none.
     """
     value, folder = find_word(_MODEL, words), find_word("train_dir", words)
-    if value == AUTO or (value and folder and _place_of(value) == _place_of(folder)):
+    is_choice = value == AUTO and (bool(folder) or not storage.is_dir(AUTO))  # a run may have this name, too
+    if is_choice or (value and folder and _place_of(value) == _place_of(folder)):
         return _without_model(words)
     if not value or _is_name_of_class(value):
         return list(words)
