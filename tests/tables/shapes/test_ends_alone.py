@@ -8,22 +8,30 @@ import pytest
 from span_tables import spans_of
 
 from yt8m.errors import UsageError
+from yt8m.tables.understood import TableFlags, understand
 
 _EQUAL = [("a", 1, 10), ("a", 3, 10), ("b", 0, 10), ("b", 8, 10), ("c", 6, 10)]
 
 
 @pytest.mark.parametrize(
     ("header", "row"),
-    [
-        ("end,duration", "0:12.5,2.5"),
-        ("end_ms,duration_ms", "12500,2500"),
-        ("offset,length", "12.5,2.5"),
-        ("duration,end (s)", "2.5,12.5"),
-    ],
+    [("end,duration", "0:12.5,2.5"), ("end_ms,duration_ms", "12500,2500"), ("duration,end (s)", "2.5,12.5")],
 )
 def test_starts_are_ends_without_lengths(header: str, row: str, tmp_path: pathlib.Path) -> None:
     text = f"video,label,{header}\na,weld,{row}\nb,,,\n"
     assert spans_of(tmp_path, text) == {"a": [(10.0, 12.5, "weld")], "b": []}
+
+
+def test_an_offset_beside_a_length_is_a_start_or_an_end(tmp_path: pathlib.Path) -> None:
+    """Programs for sound call the start so, those for psychology the end; only a start is below its length."""
+    header = "video,label,offset,length\n"
+    assert spans_of(tmp_path, f"{header}a,weld,0,3\na,cut,12.5,2.5\n") == {"a": [(0, 3, "weld"), (12.5, 15, "cut")]}
+    with pytest.raises(UsageError, match=r'"offset" beside "length" may.*--columns=start=offset or --columns=end=off'):
+        spans_of(tmp_path, f"{header}a,weld,12.5,2.5\n")
+    for column, expected in (("start", (12.5, 15.0)), ("end", (10.0, 12.5))):
+        table = understand("--table", str(tmp_path / "t.csv"), TableFlags((f"{column}=offset",), rows="spans"))
+        ((spans,),) = (rows.cells["spans"] for rows in table.batches(9))
+        assert [(span.start, span.end) for span in spans] == [expected]
 
 
 def test_a_length_that_reaches_before_the_video_is_refused(tmp_path: pathlib.Path) -> None:

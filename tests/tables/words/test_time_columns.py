@@ -88,6 +88,33 @@ def test_numbers_of_frames_and_names_of_spans_mean_nothing_elsewhere() -> None:
     assert [meaning_of(name) for name in ("start_ms", "End (ms)")] == [("start", 0), ("end", 0)]
 
 
+_BESIDE_OTHERS = ["timestamp,end_timestamp", "Timestamp (ms),End Timestamp (ms)", "time,end_time", "ts,te", "time,stop"]
+_BESIDE_OTHERS += ["timestamp,duration", "start_offset,end_offset", "onset,duration", "begin_ts,dur"]
+
+
+@pytest.mark.parametrize("header", _BESIDE_OTHERS)
+def test_a_time_beside_ends_or_lengths_is_a_start(header: str, tmp_path: pathlib.Path) -> None:
+    """Without the flag, rows whose times differ are refused: they were labels of whole videos, in silence."""
+    rate, has_lengths = 1000 if "ms" in header else 1, "dur" in header
+    ends = (2, 2) if has_lengths else (4, 11)
+    rows = [f"a,cat,{2 * rate},{ends[0] * rate}", f"a,dog,{9 * rate},{ends[1] * rate}"]
+    (tmp_path / "t.csv").write_text("\n".join([f"video,label,{header}", *rows]))
+    table = understand("--table", str(tmp_path / "t.csv"), TableFlags(rows="spans"))
+    ((spans,),) = (rows.cells["spans"] for rows in table.batches(9))
+    assert [(span.start, span.end, *span.labels) for span in spans] == [(2, 4, "cat"), (9, 11, "dog")]
+    with pytest.raises(UsageError, match=r"of 'a' differs from that in .*--rows=spans"):
+        understand("--table", str(tmp_path / "t.csv"), TableFlags())
+
+
+def test_times_of_the_work_on_a_table_are_no_starts(tmp_path: pathlib.Path) -> None:
+    """`timestamp` alone, or with dates, says when somebody wrote a row."""
+    for header, cells in (("timestamp", "{}"), ("timestamp,duration", "2024-05-0{} 10:11,60"), ("time,n", "{},7")):
+        rows = [f"a,{label},{cells.format(number)}" for number, label in enumerate(("cat", "dog"), 1)]
+        (tmp_path / "t.csv").write_text("\n".join([f"video,label,{header}", *rows]))
+        table = understand("--table", str(tmp_path / "t.csv"), TableFlags())
+        assert [rows.cells["labels"] for rows in table.batches(9)] == [[("cat", "dog")]]
+
+
 def test_columns_of_one_unit_are_taken_together(tmp_path: pathlib.Path) -> None:
     columns = {"start": "1.4", "start_ms": "1000", "end_ms": "2000", "start_frame": "50", "end_frame": "75"}
     for order in itertools.islice(itertools.permutations(columns), 0, 120, 7):

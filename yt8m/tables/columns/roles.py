@@ -24,7 +24,16 @@ from yt8m.tables.words.meanings import (
 )
 from yt8m.tables.words.numbers import WRITTEN_NUMBER
 from yt8m.tables.words.side_words import DUBLIN_CORE, SELECTION, VALUE_NAMES
-from yt8m.tables.words.time_columns import END, FRAMES, START, is_duration, matching_pair, meaning_in_spans, unit_of
+from yt8m.tables.words.time_columns import (
+    END,
+    FRAMES,
+    START,
+    is_duration,
+    matching_pair,
+    meaning_in_spans,
+    starts_beside_others,
+    unit_of,
+)
 from yt8m.tables.words.times import are_times
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
@@ -167,8 +176,10 @@ class RoleFinder:
 
     def _names_in_spans(self, meaning: str) -> list[str]:
         """The columns that mean starts, or ends, in tables of spans alone."""
-        ranked = [(meaning_in_spans(normalized(name)), name) for name in self._names]
-        return [name for _, name in sorted((time[1], name) for time, name in ranked if time and time[0] == meaning)]
+        starts = starts_beside_others(self._names)
+        ranked = [(meaning_in_spans(normalized(name)), name) for name in self._names if name not in starts]
+        names = [name for _, name in sorted((time[1], name) for time, name in ranked if time and time[0] == meaning)]
+        return names + starts if meaning == START else names
 
     def _with_durations(self, roles: Roles) -> Roles:
         """The roles with lengths of spans for their ends: if there is no end, or if the user names lengths as it."""
@@ -190,16 +201,20 @@ class RoleFinder:
             for meaning in ("start", "end")
             for name in ([] if meaning in self._chosen else self._columns.with_meaning(meaning))
         ]
-        names += self._pairs_of_span_times()
-        facts = self._facts
-        return [name for name in names if name in facts and facts[name].filled and are_times(facts[name].filled[:1000])]
+        return [*filter(self._holds_times, names), *self._pair_of_span_times()]
 
-    def _pairs_of_span_times(self) -> list[str]:
+    def _holds_times(self, name: str) -> bool:
+        facts = self._facts.get(name)
+        return facts is not None and bool(facts.filled) and are_times(facts.filled[:1000])
+
+    def _pair_of_span_times(self) -> list[str]:
         """The columns whose names are times in tables of spans, such as onset and offset, if there are both."""
-        pair = []
-        for meaning in (START, END):
-            pair += [] if meaning in self._chosen else self._names_in_spans(meaning)[:1]
-        return pair if len(pair) == 2 else []
+        if {START, END} & self._chosen.keys():
+            return []
+        starts, ends = map(self._names_in_spans, (START, END))
+        ends = ends or [name for name in self._names if is_duration(normalized(name))]
+        pair = [*starts[:1], *ends[:1]]
+        return pair if len(pair) == 2 and all(map(self._holds_times, pair)) else []
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""

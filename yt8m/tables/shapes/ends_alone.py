@@ -18,6 +18,7 @@ from yt8m.tables.words.time_columns import (
     is_duration,
     meaning_in_spans,
     meaning_of_time,
+    starts_beside_others,
 )
 from yt8m.tables.words.times import NotATimeError, Span, is_empty, parse_time
 
@@ -34,11 +35,22 @@ def with_starts(source: Source, chosen: Mapping[str, str]) -> Source:
     if has_starts or not (len(ends) == len(lengths) == 1) or any(map(_counts_frames, columns)):
         return source
     cells, bad = read_all(source, list(source.columns))
-    starts = list(map(_start, *(_seconds(name, cells[name]) for name in columns)))
+    pairs = list(map(_start, *(_seconds(name, cells[name]) for name in columns)))
+    if starts_beside_others(names) == ends != [chosen.get(END)]:
+        if any(isinstance(start, float) and start < 0 for start, _ in pairs):
+            return source  # it has the starts
+        raise UsageError(_two_readings(source.path, *columns))
     others = {name: values for name, values in cells.items() if name not in columns}
-    times = {START: [pair[0] for pair in starts], END: [pair[1] for pair in starts]}
+    times = {START: [pair[0] for pair in pairs], END: [pair[1] for pair in pairs]}
     remark = f'starts from "{ends[0]}" - "{lengths[0]}"'
-    return RewrittenSource(source, others | times, range(1, len(starts) + 1), bad, remark)
+    return RewrittenSource(source, others | times, range(1, len(pairs) + 1), bad, remark)
+
+
+def _two_readings(path: str, times: str, lengths: str) -> str:
+    return (
+        f'{path}: "{times}" beside "{lengths}" may have the starts of spans, or, as beside onsets, their ends. Choose '
+        f"by --columns={START}={times} or --columns={END}={times}."
+    )
 
 
 def _meaning(name: str) -> str:

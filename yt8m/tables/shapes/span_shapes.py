@@ -47,14 +47,18 @@ def reshaped(
     if not are_spans:
         time_parts.refuse_parts(source, chosen)
         return source, dict(chosen)
+    original = source
     source = source if frame_rate else raven.with_file_times(source, chosen)
     source = source if frame_rate else ends_alone.with_starts(time_parts.joined(source, chosen), chosen)
     for shape in (paired_events, span_ranges.expanded, datavyu.by_cell, by_class):
         rewritten = shape(source, chosen)
         if rewritten is not source:
-            columns = {*rewritten.columns, ""}
-            return rewritten, {name: text for name, text in chosen.items() if columns.issuperset(text.split("+"))}
-    return source, dict(chosen)
+            source = rewritten
+            break
+    if source is original:
+        return source, dict(chosen)
+    columns = {*source.columns, ""}
+    return source, {name: text for name, text in chosen.items() if columns.issuperset(text.split("+"))}
 
 
 class _Pair(NamedTuple):

@@ -44,12 +44,17 @@ _SURE = {START: "start start_time starttime t_start time_start begin", END: "end
 # Further names, which count in tables of spans alone: elsewhere they may mean other things.
 _OF_SPANS = {
     START: "anfang beginn début debut inicio início inizio onset tmin t_min time_min begin_time from t0 beg time_begin "
-    "from_time start_timestamp timestamp_start start_ts ts_start segment_start clip_start event_start action_start "
+    "from_time start_timestamp timestamp_start start_ts ts_start begin_timestamp begin_ts t_begin start_offset "
+    "begin_offset offset_start start_position start_pos segment_start clip_start event_start action_start "
     "span_start interval_start annotation_start label_start tc_in timecode_in in_point in",
     END: "ende fin fim fine offset tmax t_max time_max finish to t1 stop_time finish_time to_time end_timestamp "
-    "timestamp_end time_stop stop_timestamp timestamp_stop end_ts ts_end segment_end clip_end event_end action_end "
+    "timestamp_end time_stop stop_timestamp timestamp_stop end_ts ts_end te end_offset offset_end end_position end_pos "
+    "stop_ts t_stop segment_end clip_end event_end action_end "
     "span_end interval_end annotation_end label_end tc_out timecode_out out_point out",
 }
+# Names of starts where no other column has them: beside ends or lengths, and beside lengths alone.
+_STARTS_BESIDE_OTHERS = frozenset(["timestamp", "time_stamp", "ts", "time"])
+_STARTS_BESIDE_LENGTHS = frozenset(["offset"])
 _WORDS_OF_DURATIONS = (
     "duration dur length len dauer l\u00e4nge durée duree longueur duración duracion longitud duração duracao durata "
     "lunghezza duur varaktighet varighed længde l\u00e4ngd lengde czas_trwania 时长 時長 長さ 길이"
@@ -125,6 +130,24 @@ def meaning_of_span(column: str) -> str:
     name = normalized(column)
     time = meaning_of_time(name) or meaning_in_spans(name)
     return time[0] if time else DURATION if is_duration(name) else ""
+
+
+def starts_beside_others(columns: Sequence[str]) -> list[str]:
+    """The columns that have starts because others have ends or lengths: `timestamp` beside `end_timestamp`.
+
+    `offset` is the end beside `onset`, but may be the start beside `duration`.
+    """
+    bare_names = {column: divided(normalized(column)).bare for column in columns}
+    times = {column: meaning_of_span(column) for column in columns}
+    if START in times.values():
+        return []
+    offsets = [column for column, bare in bare_names.items() if bare in _STARTS_BESIDE_LENGTHS]
+    has_ends = any(time == END and column not in offsets for column, time in times.items())
+    has_lengths = DURATION in times.values()
+    if offsets and has_lengths and not has_ends:
+        return offsets
+    named = [column for column, bare in bare_names.items() if bare in _STARTS_BESIDE_OTHERS]
+    return named if has_ends or has_lengths else []
 
 
 def says_length(name: str) -> bool:
