@@ -79,7 +79,7 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     doubtful_times.refuse_unclear_hours(source, facts, [roles.start, roles.end])
     doubtful_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
-    refuse_garbled_ids(path, roles.id, facts[roles.id].counts if roles.id in facts else ())
+    refuse_garbled_ids(path, roles.id, facts[roles.id].counts if roles.id in facts else (), "id" in chosen)
     side_columns.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
     if "labels" not in chosen:
@@ -278,7 +278,8 @@ class UnderstoodTable:
         """Refuses garbled ids in rows beyond those that were looked at before."""
         facts = self._facts.get(self._roles.id)
         if facts is not None and not facts.are_all and may_be_garbled(ids):
-            refuse_garbled_ids(self.path, self._roles.id, ids)
+            is_chosen = any(word.startswith("id=") for word in self._flags.columns)
+            refuse_garbled_ids(self.path, self._roles.id, ids, is_chosen)
 
     def _read_labels(self, rows: Rows, bad: dict[int, str]) -> Sequence[Sequence[str]]:
         if self._source is not self._original:  # merged rows have their names already

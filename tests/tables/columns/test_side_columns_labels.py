@@ -174,3 +174,15 @@ def test_a_name_that_stands_twice_makes_no_header_of_the_first_row(
         ("c", "c", "cat", "r", "s"),
     ]
     assert "names a column twice" in refusal(write(tmp_path / "t.csv", rows))
+
+
+@pytest.mark.parametrize("names", [("CATEGORY", "COMMON NAME"), ("Taxon Category", "Common Name")])
+def test_ranks_beside_names_of_species_are_no_classes(names: tuple[str, str], tmp_path: pathlib.Path) -> None:
+    """eBird's tables had the only class `species`."""
+    species = ["Great Tit", "Robin", "Great Tit", "Wren"]
+    for ranks in (["species"] * 4, ["species", "hybrid", "species", "issf"]):
+        rows = [(f"61{n}", rank, name) for n, (rank, name) in enumerate(zip(ranks, species, strict=True))]
+        path = write(tmp_path / "t.csv", [("ML Catalog Number", *names), *rows])
+        assert read(path) == {f"61{n}": [name] for n, name in enumerate(species)}
+    path = write(tmp_path / "u.csv", [("id", "category"), ("a", "species"), ("b", "genus")])
+    assert read(path) == {"a": ["species"], "b": ["genus"]}

@@ -38,3 +38,19 @@ def test_times_of_several_files_without_offsets_are_refused(tmp_path: pathlib.Pa
 def test_times_that_begin_again_in_each_file(tmp_path: pathlib.Path) -> None:
     rows = [*ROWS[:2], (1, 2, "b.wav", "owl")]
     assert spans_of(tmp_path, text_of(rows, False), "t.txt") == EXPECTED | {"b.wav": [(1, 2, "owl")]}
+
+
+def test_birdnet_names_the_file_by_its_path(tmp_path: pathlib.Path) -> None:
+    text = text_of(ROWS, True).replace("Begin File", "Begin Path").replace("Species", "Common Name")
+    assert spans_of(tmp_path, text, "t.txt") == EXPECTED
+
+
+def test_the_scores_of_birdnet_are_chosen_away(tmp_path: pathlib.Path) -> None:
+    header = "Start (s),End (s),Scientific name,Common name,Confidence,File"
+    text = f"{header}\n0,3,Parus major,Great Tit,0.71,a.wav\n3,6,Strix aluco,Owl,0.3,a.wav\n"
+    with pytest.raises(UsageError, match=r'"Confidence" that may say which labels are right.*--columns=unused=Conf'):
+        spans_of(tmp_path, text)
+    spans = [(0, 3, "Great Tit"), (3, 6, "Owl")]
+    assert spans_of(tmp_path, text, columns=("unused=Confidence", "labels=Common name")) == {"a.wav": spans}
+    kaleidoscope = "IN FILE,OFFSET,DURATION,common_name\na.wav,0,3,Great Tit\na.wav,3,3,Owl\n"
+    assert spans_of(tmp_path, kaleidoscope, columns=("labels=common_name",)) == {"a.wav": spans}

@@ -111,3 +111,11 @@ def test_items_of_lists_are_refused(start: str, tmp_path: pathlib.Path) -> None:
     texts = [f"{start.format(n)}{name} -> {', '.join(labels)}" for n, (name, labels) in enumerate(TRUTH.items())]
     with pytest.raises(UsageError):
         read(lines(tmp_path / "t.md", texts))
+
+
+def test_an_arrow_with_the_same_end_belongs_to_ids(tmp_path: pathlib.Path) -> None:
+    """A label `x` of all videos would say nothing."""
+    expected = {f"{name}->x": labels for name, labels in EXPECTED.items()}
+    assert read(lines(tmp_path / "t.csv", [f"{name}->x,{','.join(x)}" for name, x in TRUTH.items()])) == expected
+    assert read(lines(tmp_path / "u.csv", [f"{name}->x,{';'.join(x)}" for name, x in TRUTH.items()])) == expected
+    assert read(lines(tmp_path / "v.txt", [f"{name}->{','.join(x)}" for name, x in TRUTH.items()])) == EXPECTED

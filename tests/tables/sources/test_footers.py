@@ -76,3 +76,12 @@ def test_such_rows_are_marked_far_below_the_beginning() -> None:
 @pytest.mark.parametrize("name", ["Total Recall", "Created Equal", "sum41", "Count Dracula"])
 def test_titles_are_no_totals(name: str, tmp_path: pathlib.Path) -> None:
     assert read(text(tmp_path, [*LINES, f"{name},cat"]))[name] == ["cat"]
+
+
+@pytest.mark.parametrize(
+    "last", ["Note: labels by Ann, checked in May", "Quelle: Archiv, 2024", "40 videos,", "3 clips,"]
+)
+def test_sentences_and_numbers_of_videos_below_a_table_are_refused(last: str, tmp_path: pathlib.Path) -> None:
+    """The part of a sentence after its comma was a class."""
+    with pytest.raises(UsageError, match=f"is a remark below the table and no video: '{last.split(',')[0]}"):
+        read(text(tmp_path, [*LINES, last]))

@@ -35,6 +35,9 @@ def written(
         (KOBO, "g0/video", "g1/seen", "g1/seen/{}"),
         (KOBO, "g0/video", "", "g1/seen/{}"),
         (KOBO, "video", "", "seen/{}"),
+        (KOBO, "video", "seen", "seen.{}"),
+        (KOBO, "video", "", "seen.{}"),
+        (ODK, "video", "", "g1.seen.{}"),
         (ODK, "g1-video", "g1-seen", "g1-seen/{}"),
         (ODK, "g1-video", "g1-seen", "g1-seen-{}"),
         (ODK, "video", "seen", "seen-{}"),
@@ -66,3 +69,24 @@ def test_a_submission_is_no_video(tmp_path: pathlib.Path) -> None:
 def test_other_tables_keep_the_names_of_their_columns(header: Sequence[str], tmp_path: pathlib.Path) -> None:
     rows = [(f"v{n}", *[n + 7] * (len(header) - 3), n % 2, int(n % 3 == 0)) for n in range(6)]
     assert read(write(tmp_path / "t.csv", [header, *rows]))["v3"] == ["a/cat", "a/dog"]
+
+
+def test_what_a_program_says_of_the_answers_is_no_label_and_no_time(tmp_path: pathlib.Path) -> None:
+    """`_tags` had the labels, by its name, and `start` is when somebody opened the form."""
+    moment = "2026-05-01T10:11:12.123+02:00"
+    rows = [
+        (moment, moment, name, *(int(x in labels) for x in SHORT), n, n, "", "x")
+        for n, (name, labels) in enumerate(TRUTH.items())
+    ]
+    header = (
+        "start",
+        "end",
+        "video",
+        *(f"seen/{name}" for name in SHORT),
+        "_id",
+        "_submission_time",
+        "_tags",
+        "_status",
+    )
+    assert read(write(tmp_path / "t.csv", [header, *rows])) == EXPECTED
+    assert read(write(tmp_path / "u.csv", [header, *((*row[:-2], "raw", "x") for row in rows)])) == EXPECTED

@@ -57,6 +57,7 @@ class LabelFinder:
         subjects = [name for name in candidates if normalized(name).startswith(DUBLIN_CORE)]
         candidates = [name for name in candidates if name not in subjects]
         candidates = side_columns.filled_candidates(self._columns, candidates)
+        candidates = side_columns.species_beside_ranks(self._columns, candidates)
         binary = [name for name in candidates if name in self._facts and self._facts[name].is_binary]
         if candidates and len(binary) == len(candidates) and len(columns := self._class_columns()) > 1:
             sure = [name for name in candidates if normalized(name) in _SURE_NAMES]

@@ -11,6 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.tables.columns import side_columns
 from yt8m.tables.columns.label_columns import LabelFinder
 from yt8m.tables.columns.table_columns import TableColumns
+from yt8m.tables.columns.time_roles import TimeFinder
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.meanings import (
     INVENTED,
@@ -24,17 +25,7 @@ from yt8m.tables.words.meanings import (
 )
 from yt8m.tables.words.numbers import WRITTEN_NUMBER
 from yt8m.tables.words.side_words import DUBLIN_CORE, SELECTION, VALUE_NAMES
-from yt8m.tables.words.time_columns import (
-    END,
-    FRAMES,
-    START,
-    is_duration,
-    matching_pair,
-    meaning_in_spans,
-    starts_beside_others,
-    unit_of,
-)
-from yt8m.tables.words.times import are_times
+from yt8m.tables.words.time_columns import END, START
 
 GENERIC = "features"  # the name of a feature in columns such as f0, f1, which --feature_names may replace
 _GENERIC_PREFIXES = word_set(
@@ -50,7 +41,6 @@ _NO_NAME = re.compile(
 _KIND_OF_LABEL = "label_type"
 _OBSERVATION = "observation_id"
 _FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$|^\S*[/\\]\S*$")  # the ending of a file, or a path
-_CUT_FILES = frozenset(["youtube_id", "ytid", "yt_id", "slice_file_name"])  # ids of Kinetics, AudioSet and UrbanSound8K
 
 
 @dataclass(frozen=True)
@@ -106,8 +96,7 @@ class RoleFinder:
     ) -> None:
         self._facts, self._chosen, self._names, self._path = columns.facts, columns.chosen, columns.names, columns.path
         self._columns, self._endings, self._split_names = columns, tuple(path_endings), set(split_names)
-        self._are_spans, self._counts_frames = are_spans, counts_frames
-        self._units = {name: unit_of(name) for name in columns.names}
+        self._are_spans, self._times = are_spans, TimeFinder(columns, are_spans, counts_frames)
 
     def find(self, needs_labels: bool = True) -> Roles:
         """The roles of all columns."""
@@ -115,10 +104,10 @@ class RoleFinder:
         columns.refuse_keyed_cells()
         columns.taken.update([*columns.set_aside, columns.chosen.get("present", "")])
         roles = self._take(Roles(set_aside=columns.set_aside), "split", self._find_split())
-        for meaning, column in zip((START, END), self._find_times(), strict=True):
+        for meaning, column in zip((START, END), self._times.find(), strict=True):
             roles = self._take(roles, meaning, column)
         roles = self._with_durations(roles)
-        roles = replace(roles, clock_times=self._clock_times() if not roles.start and not roles.end else ())
+        roles = replace(roles, clock_times=self._times.clock_times() if not roles.start and not roles.end else ())
         roles = replace(roles, families=self._find_families())
         columns.taken.update(name for names in roles.families.values() for name in names)
         roles = self._take(roles, "path", self._find_path())
@@ -153,68 +142,12 @@ class RoleFinder:
                 return name
         return ""
 
-    def _find_times(self) -> tuple[str, str]:
-        """The columns of starts and ends, which count in one unit if there are such."""
-        starts, ends = map(self._time_candidates, (START, END))
-        return matching_pair(starts, ends, self._units)
-
-    def _time_candidates(self, meaning: str) -> list[str]:
-        """The columns that may have the starts, or the ends, the surest first."""
-        if meaning in self._chosen:
-            return list(filter(None, [self._chosen[meaning]]))
-        if not self._are_spans and any(normalized(name) in _CUT_FILES for name in self._names):
-            return []  # the times are those of the film from which the video was cut
-        facts, names = self._facts, self._columns.with_meaning(meaning)
-        names = sorted(names, key=lambda name: normalized(name) != meaning)
-        if self._are_spans:
-            names += self._names_in_spans(meaning)
-            names.sort(key=lambda name: (self._units[name] == FRAMES) != self._counts_frames)
-        names = [name for name in names if name in facts and self._columns.is_free(name)]
-        if self._are_spans:
-            return names
-        return [name for name in names if name == meaning or (facts[name].is_numeric and not facts[name].is_binary)]
-
-    def _names_in_spans(self, meaning: str) -> list[str]:
-        """The columns that mean starts, or ends, in tables of spans alone."""
-        starts = starts_beside_others(self._names)
-        ranked = [(meaning_in_spans(normalized(name)), name) for name in self._names if name not in starts]
-        names = [name for _, name in sorted((time[1], name) for time, name in ranked if time and time[0] == meaning)]
-        return names + starts if meaning == START else names
-
     def _with_durations(self, roles: Roles) -> Roles:
         """The roles with lengths of spans for their ends: if there is no end, or if the user names lengths as it."""
         if self._are_spans and roles.start and not roles.end and "end" not in self._chosen:
-            roles = self._take(roles, END, self._find_duration(self._units[roles.start]))
+            roles = self._take(roles, END, self._times.find_duration(self._times.units[roles.start]))
             return replace(roles, has_durations=bool(roles.end))
         return replace(roles, has_durations=self._columns.names_lengths_as_end(roles.start, self._are_spans))
-
-    def _find_duration(self, unit: str) -> str:
-        """The column with the lengths of spans, in the unit of their starts if there are several."""
-        names = [name for name in self._names if is_duration(normalized(name))]
-        names = [name for name in names if name in self._facts and self._columns.is_free(name)]
-        return min(names, key=lambda name: self._units[name] != unit, default="")
-
-    def _clock_times(self) -> list[str]:
-        """The free columns of starts and ends in minutes and seconds, such as 1:02.5, which may be times of day too."""
-        names = [
-            name
-            for meaning in ("start", "end")
-            for name in ([] if meaning in self._chosen else self._columns.with_meaning(meaning))
-        ]
-        return [*filter(self._holds_times, names), *self._pair_of_span_times()]
-
-    def _holds_times(self, name: str) -> bool:
-        facts = self._facts.get(name)
-        return facts is not None and bool(facts.filled) and are_times(facts.filled[:1000])
-
-    def _pair_of_span_times(self) -> list[str]:
-        """The columns whose names are times in tables of spans, such as onset and offset, if there are both."""
-        if {START, END} & self._chosen.keys():
-            return []
-        starts, ends = map(self._names_in_spans, (START, END))
-        ends = ends or [name for name in self._names if is_duration(normalized(name))]
-        pair = [*starts[:1], *ends[:1]]
-        return pair if len(pair) == 2 and all(map(self._holds_times, pair)) else []
 
     def _find_families(self) -> dict[str, list[str]]:
         """{feature: its columns}: columns with one name and successive numbers, whose cells are numbers."""

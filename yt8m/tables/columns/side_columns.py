@@ -48,6 +48,9 @@ _FIRST_ROWS = 2000
 _MOST_SHOWN = 4
 # How names of columns say that they have further labels of a video.
 _FURTHER = word_set("second secondary 2nd third tertiary 3rd fourth 4th also additional extra more further")
+_RANKS = word_set(
+    "species subspecies genus family order class phylum kingdom issf spuh slash hybrid form intergrade domestic"
+) | {""}
 _FEWEST_SHARED = 2  # names of the same classes in a column that is not used
 _FEWEST_MERGED = 2  # labels with empty cells below them that are merged cells
 
@@ -172,6 +175,15 @@ def filled_candidates(table: TableColumns, candidates: Sequence[str]) -> list[st
                 f"{columns_flag('labels', candidates[:1])}."
             )
     return filled or list(candidates)
+
+
+def species_beside_ranks(table: TableColumns, candidates: Sequence[str]) -> list[str]:
+    """The columns with labels; beside ranks such as `species` and `hybrid`, as eBird has them, the names of species."""
+    ranks = [name for name in candidates if table.facts_of(name).filled and table.facts_of(name).spellings <= _RANKS]
+    species = [name for name in table.names if normalized(name) in SPECIES_NAMES and table.is_free(name)]
+    species = [name for name in species if len(table.facts_of(name).counts) > 1]
+    others = [name for name in candidates if name not in ranks]
+    return others or species[:1] if ranks and species else list(candidates)
 
 
 def species_columns(table: TableColumns, may_have_labels: Callable[[str], bool]) -> list[str]:

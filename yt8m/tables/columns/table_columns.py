@@ -66,9 +66,13 @@ class TableColumns:
 
     def _submissions(self) -> list[str]:
         """The columns that name the answers to a form beside the videos: of a video there may be several."""
-        columns = [name for name in self.names if name in forms.SUBMISSIONS and name not in self.chosen.values()]
+        chosen = {name for text in self.chosen.values() for name in (text, *text.split(JOIN))}
+        columns = [name for name in self.names if name in forms.SUBMISSIONS and name not in chosen]
         has_others = not forms.SUBMISSIONS.issuperset(self.with_meaning("id")) or "id" in self.chosen
-        return columns if self._sign_of_groups and has_others else []
+        others = [name for name in forms.columns_about_answers(self.names) if name not in chosen]
+        if self._sign_of_groups:  # when the form was opened and closed
+            others += [name for name in forms.MOMENTS if self.facts_of(name).has_dates and name not in chosen]
+        return [*(columns if self._sign_of_groups and has_others else []), *others]
 
     def invented(self) -> list[str]:
         """The columns of a table without a header."""

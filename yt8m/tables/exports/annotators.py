@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError, refusing
-from yt8m.tables.exports import json_names, label_programs, labeling_services
+from yt8m.tables.exports import json_names, label_programs, labeling_services, via_tables
 from yt8m.tables.sources.csv_source import CsvSource
 from yt8m.tables.sources.encodings import parse_xml
 from yt8m.tables.sources.source import ROWS_AT_ONCE, MemorySource, Source, source_of_spans
 
 _DOCCANO = frozenset(("id", "text", "data", "filename", "label", "labels", "Comments", "comments", "meta"))
 _HINTS = {"id": "id", "labels": "labels"}
+_OF_VIA = frozenset(("caption", "public_domain", "image_url"))  # attributes of files that VIA 2 gives new projects
 _Labels = dict[str, list[str]]
 _Attributes = tuple[str, Mapping[str, Any]]  # of a file of VIA
 
@@ -311,6 +312,7 @@ def _listed(regions: Any) -> list[Any]:
 def from_table(source: CsvSource) -> Source:
     """The rows of a CSV file of VIA, which has the attributes of files as JSON; other files as they are."""
     if not {"filename", "file_attributes", "region_count"} <= set(source.columns):
+        via_tables.refuse_via3(source)
         source.hints = {} if "labels" in source.columns else doccano_hints(source)  # its CSV says `label`
         return source
     files, regions = list[_Attributes](), dict[str, list[Mapping[str, Any]]]()
@@ -356,7 +358,7 @@ def via_labels(
     Files without attributes have the classes of their regions.
     """
     kind = "file"
-    names = _names_of_attributes(attributes for _, attributes in files)
+    names = [name for name in _names_of_attributes(attributes for _, attributes in files) if name not in _OF_VIA]
     pairs = list(files)
     if not names:
         kind, pairs = (

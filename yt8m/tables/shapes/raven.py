@@ -18,12 +18,14 @@ from yt8m.tables.words.meanings import JOIN, plain_meaning
 from yt8m.tables.words.time_columns import END, START
 from yt8m.tables.words.times import NotATimeError, parse_time
 
+_PATH = "begin_path"  # the file in tables of BirdNET, which Raven opens
 _FILE, _BEGIN, _END, _OFFSET = "begin_file", "begin_time_s", "end_time_s", "file_offset_s"
 
 
 def with_file_times(source: Source, chosen: Mapping[str, str]) -> Source:
     """The source with the times of Raven in each file; another source as it is."""
     names = {normalized(name): name for name in source.columns}
+    names = {_FILE: names[_PATH], **names} if _PATH in names else names
     named_columns = {name for text in chosen.values() for name in text.split(JOIN)}
     if not names.keys() >= {_FILE, _BEGIN, _END} or named_columns & {
         names.get(word) for word in (_BEGIN, _END, _OFFSET)

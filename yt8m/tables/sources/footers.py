@@ -24,7 +24,8 @@ _TOTAL = re.compile(
 _REMARK = re.compile(
     r"(?:(?:data |file )?(?:exported|generated|created|downloaded|printed|produced|saved|updated)|last (?:updated|"
     r"change)|exportiert|erstellt|exporté|généré|exportado|generado)\b.*\d.*|"
-    r"\(?\d+ (?:rows?|records?|zeilen|lignes|filas)(?: affected| selected| in set.*)?\.?\)?|"
+    r"\(?\d+ (?:rows?|records?|videos?|clips?|files?|items?|images?|entries|zeilen|dateien|einträge|lignes|filas)"
+    r"(?: affected| selected| in set.*)?\.?\)?|"
     r"\W*(?:end of (?:file|table|report|data|export)|eof)\W*|©.*|copyright .*",
     re.IGNORECASE,
 )
@@ -33,6 +34,10 @@ _NOTE = re.compile(
     r"(?:notes?|sources?|legend|summary|remarks?|comments?|anmerkung|hinweis|quelle)\s*(?::.*)?|page \d+ of \d+|"
     r"[*\u2020\u2021] .+",
     re.IGNORECASE | re.DOTALL,
+)
+# What is a remark whatever stands beside it: commas of a sentence cut it into cells.
+_SENTENCE = re.compile(
+    r"(?:notes?|n\. ?b\.|sources?|legend|remarks?|comments?|anmerkung(?:en)?|hinweis|quelle|nota)\s*:\s.*", re.I | re.S
 )
 _NUMBER = re.compile(r"[\d.,\s%]*")
 ROWS_BELOW = re.compile(
@@ -48,7 +53,8 @@ def describe_footer(cells: Sequence[Any]) -> str:
     if totals and all(text in totals or _NUMBER.fullmatch(text) for text in filled):
         return "a total"
     is_note = len(filled) == 1 < len(texts) and _NOTE.fullmatch(filled[0])
-    return "a remark" if is_note or (filled and _REMARK.fullmatch(filled[0])) else ""
+    is_remark = filled and any(pattern.fullmatch(filled[0]) for pattern in (_REMARK, _SENTENCE))
+    return "a remark" if is_note or is_remark else ""
 
 
 def is_header(cells: Sequence[Any], columns: Sequence[str]) -> bool:

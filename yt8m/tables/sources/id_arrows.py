@@ -33,6 +33,7 @@ def arrow_after_ids(text: str, named_columns: Collection[str] = ()) -> str:
     has_others = any(arrow in second for second in seconds for arrow in _ARROWS)
     if (
         has_others
+        or (_GLUED.search(text) and _end_ids(seconds))
         or not _are_plain(ids, _GLUED.search(text) is None)
         or all(second.endswith("],") for second in seconds)
     ):  # or a program's text
@@ -46,6 +47,12 @@ def is_header(first: str, second: str, named_columns: Collection[str] = ()) -> b
     """Whether the first line names the columns: by two known words, by a word for ids, or by words of the user."""
     is_named = not {normalized(first), normalized(second)}.isdisjoint(named_columns)
     return is_named or count_known([first, second]) == len((first, second)) or plain_meaning(first) in ("id", "path")
+
+
+def _end_ids(seconds: Sequence[str]) -> bool:
+    """Whether the texts after the arrows begin with the same part before a comma, so that it ends ids: `v00->x,cat`."""
+    ends = {second.partition(",")[0] for second in seconds}
+    return len(ends) == 1 and all("," in second for second in seconds)
 
 
 def _are_plain(ids: Sequence[str], are_spaced: bool) -> bool:

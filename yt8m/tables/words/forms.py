@@ -18,11 +18,23 @@ _FEWEST = 2
 SUBMISSIONS = frozenset(("_id", "_uuid", "_index", "KEY", "meta-instanceID", "instanceID", "meta/instanceID"))
 
 
+MOMENTS = ("start", "end")  # columns of times at which a form was opened and closed
+# Columns about the answers, which have no labels.
+_ABOUT_ANSWERS = (
+    _OF_KOBO | _OF_ODK | word_set("_tags _notes _attachments _geolocation _xform_id_string formhub/uuid")
+) - (SUBMISSIONS)
+
+
 def sign_of_groups(columns: Collection[str]) -> str:
     """The sign between a group and a question in the names of columns of answers to forms; empty for other tables."""
     if len(_OF_KOBO.intersection(columns)) >= _FEWEST and not _KOBO_ALONE.isdisjoint(columns):
         return "/"
     return "-" if len(_OF_ODK.intersection(columns)) >= _FEWEST else ""
+
+
+def columns_about_answers(columns: Collection[str]) -> list[str]:
+    """The columns that a program adds to the answers to a form, but for ids; those of other tables may be labels."""
+    return [name for name in columns if name in _ABOUT_ANSWERS] if sign_of_groups(columns) else []
 
 
 def question_of(column: str, sign: str) -> str:
@@ -36,7 +48,7 @@ def choices_of_question(columns: Sequence[str], others: Collection[str]) -> dict
     Choices may have the sign `-` in their names, so that the question of these must have a column too.
     """
     sign = sign_of_groups(others)
-    for mark in (sign, "/") if sign else ():
+    for mark in (sign, "/", ".") if sign else ():
         questions = [other for other in others if all(name.startswith(other + mark) for name in columns)]
         question = max(questions, key=len, default="" if mark == "-" else columns[0].rpartition(mark)[0])
         if question and all(name.startswith(question + mark) for name in columns):

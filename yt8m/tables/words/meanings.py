@@ -38,7 +38,8 @@ _ID_NAMES = words(
     "input_video_url input_image_url input_audio_url imdb_id imdbid tmdb_id tmdbid "
     "datei dateiname vidéo vídeo bild fichier nom_fichier fichero archivo nombre_archivo arquivo plik bestand файл "
     "видео 文件 文件名 视频 ファイル ファイル名 動画 파일 "
-    "video_uid video_uuid video_guid clip_uid clip_uuid issue_key card_id begin_file dc_identifier dc_identifier_uri"
+    "video_uid video_uuid video_guid clip_uid clip_uuid issue_key card_id begin_file begin_path in_file "
+    "ml_catalog_number dc_identifier dc_identifier_uri"
 )
 # What biologists call the classes of animals and plants, in tables without another column of labels.
 SPECIES_NAMES = word_set("scientific_name common_name vernacular_name taxon taxon_name")

@@ -146,8 +146,8 @@ def starts_beside_others(columns: Sequence[str]) -> list[str]:
     has_lengths = DURATION in times.values()
     if offsets and has_lengths and not has_ends:
         return offsets
-    named = [column for column, bare in bare_names.items() if bare in _STARTS_BESIDE_OTHERS]
-    return named if has_ends or has_lengths else []
+    starts = [column for column, bare in bare_names.items() if bare in _STARTS_BESIDE_OTHERS]
+    return starts if has_ends or has_lengths else []
 
 
 def says_length(name: str) -> bool:
