@@ -39,11 +39,10 @@ from yt8m.command_line.model_checks import check_level, check_model_takes, check
 from yt8m.command_line.run_words import flags_of_training, with_run_named
 from yt8m.config import data_fit, resume, run_dir
 from yt8m.config.data_config import DataConfig
-from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.programs import AuditConfig, EvalConfig, ImportConfig, InferenceConfig, StartFlags
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig, ValidationConfig, refuse_cache_of_bucket
-from yt8m.config.search_config import TRANSFORM, ModelSearchConfig
+from yt8m.config.search_config import ModelSearchConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.datasets.cache_making import CacheConfig
 from yt8m.eval_util import metrics
@@ -199,10 +198,8 @@ def _make_training_config(
         readers.own_reader_class(config.data.reader)
     with about_flags(f"--best_metric={config.validation.best_metric}: "):
         metrics.find(config.validation.best_metric)
-    of_start = start.hyper_parameters_for(config.model)
-    model = with_hyper_parameters(of_start, hyper_parameter_values)
-    if TRANSFORM not in {**of_start.hyper_parameters, **hyper_parameter_values}:
-        model = search_flags.with_usual_transform(model, data)
+    model = start.hyper_parameters_for(config.model)
+    model = search_flags.with_hyper_parameters_for(model, hyper_parameter_values, data)
     check_model_takes(config.data, model, are_taken)
     config = dataclasses.replace(config, model=model, search=search)
     if start.path:

@@ -9,6 +9,7 @@ from typing import Any
 
 from yt8m.config import run_dir
 from yt8m.config.data_config import KNOWN_SIZES
+from yt8m.config.model_options import with_hyper_parameters
 from yt8m.config.search_config import (
     AUTO,
     BATCH,
@@ -94,9 +95,17 @@ def for_training(
     return completed, ModelSearchConfig(free=tuple(free), **search)
 
 
-def with_usual_transform(model: ModelConfig, data: OpenedData) -> ModelConfig:
-    """The model with the usual transform if its default reverses YouTube-8M's whitening, and the data are one's own."""
-    is_reversed = model.hyper_parameters.get(TRANSFORM) == "reverse_whitening"
+def with_hyper_parameters_for(chosen: ModelConfig, values: Mapping[str, Any], data: OpenedData) -> ModelConfig:
+    """The model with these hyper-parameters, and with the usual transform if its default reverses a whitening.
+
+    The data must be one's own for that: only YouTube-8M's features are whitened.
+
+    Args:
+      chosen: the model with the hyper-parameters that an earlier run has chosen.
+    """
+    model = with_hyper_parameters(chosen, values)
+    is_chosen = TRANSFORM in {*chosen.hyper_parameters, *values}
+    is_reversed = not is_chosen and model.hyper_parameters.get(TRANSFORM) == "reverse_whitening"
     if not is_reversed or not data.patterns or data.format is None or not _is_own(data.format):
         return model
     return dataclasses.replace(model, hyper_parameters={**model.hyper_parameters, TRANSFORM: USUAL_TRANSFORM})
@@ -116,8 +125,8 @@ def _followed(
         return ()
     if not (is_alone and _is_own(discovered)):
         return ()
-    given = {BATCH: flags.get(BATCH), DECAY: hyper_parameters.get(DECAY)}
-    return tuple(name for name, value in given.items() if value is None)
+    values = {BATCH: flags.get(BATCH), DECAY: hyper_parameters.get(DECAY)}
+    return tuple(name for name, value in values.items() if value is None)
 
 
 def _is_own(discovered: DiscoveredFormat) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # Keys of each description, and the types of their values. The format of the data is checked by its own parser.
-_KEYS: dict[str, type] = {"model": str, "extractors": list, "step": int, "is_averaged": bool}
+_KEYS: dict[str, type] = dict(model=str, extractors=list, step=int, is_averaged=bool)
 
 
 def check(about: Mapping[str, Any], **further_keys: type) -> None:

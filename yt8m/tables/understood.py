@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from yt8m.errors import UsageError, quantity, refusing
-from yt8m.tables import descriptions, merging, span_rows
+from yt8m.tables import merging, span_rows, summaries
 from yt8m.tables.cells import odd_labels, separators
 from yt8m.tables.cells.label_forms import find_form
 from yt8m.tables.cells.label_lists import NotAListError
@@ -351,7 +351,7 @@ class UnderstoodTable:
         described_form = f", {self.form.description}" if self.form.description else ""
         count = described_form + (f", {quantity(self._spans, 'span')}" if self._has_spans else merged)
         rate = self._flags.frame_rate if self._has_spans else 0.0
-        return descriptions.describe(self._original, self._roles, self._facts, count, self._has_spans, rate)
+        return summaries.describe(self._original, self._roles, self._facts, count, self._has_spans, rate)
 
     def refuse_combinations(self, names: Collection[str]) -> None:
         """Raises `UsageError` if one of all labels is garbled, or several; the last check, after all rows were read."""
