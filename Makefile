@@ -40,7 +40,7 @@ help:
 	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest; PRE=1 takes pre-releases too'
 	@echo 'make distributions  the first two commands of the README in fresh Debian 12, 13 and sid; MIRROR=ADDRESS, as root'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
-	@echo 'make kill-points  each command that uses a model, killed at each call that changes a name, and repeated: hours'
+	@echo 'make kill-points  each command that uses a model, repeated on each state that a kill of it can leave: hours'
 	@echo 'make fit-stub  the types of yt8m.fit, after a change of an option'
 	@echo 'make promises  each promise of docs/developers/promises.md, and the tests that have its mark'
 	@echo 'make lint    all of that but the tests'
@@ -184,7 +184,7 @@ fit-stub:
 soak: $(DOCUMENTED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/soak.py --minutes=$(MINUTES) --seed=$(SEED)
 
-# For each call of a command that changes a name or syncs, two runs of it: hours in all.
+# For each state that a kill of a command can leave, a run of it: hours in all.
 kill-points: export KILL_POINTS := all
 kill-points: $(DOCUMENTED)
 	$(BIN)/pytest tests/faults/test_kill_points_models.py $(PYTEST_ARGS)

@@ -9,7 +9,10 @@
    is made until it is recorded, so the order of the lines is the order of the calls, over all threads and processes.
 
    With $DISK_COUNT in place of $DISK_RECORD, the calls are only counted: each but the creation of a file appends a byte
-   to the file of that name: s for a sync, n for a new name, d for a name less, f for a folder. Before the call of the number $DISK_KILL_AT, the process $DISK_KILLED is killed. */
+   to the file of that name: s for a sync, n for a new name, d for a name less, f for a folder. Before the call of the
+   number $DISK_KILL_AT, the process $DISK_KILLED is killed. With $DISK_STOPS, each call writes a byte to the pipe
+   $DISK_STOPS.called, and waits for one from the pipe $DISK_STOPS.go. Nothing is synced then: a killed process leaves
+   the same with and without it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -64,12 +67,28 @@ static int is_inside(const char *path) {
   return length && !strncmp(path, root, length) && path[length] == '/';
 }
 
+/* Tells the test of a call, and waits until the test has looked at what is there. */
+static void stop(void) {
+  char path[PATH_MAX], byte = 0;
+  const char *stops = getenv("DISK_STOPS");
+  if (stops == NULL) return;
+  snprintf(path, sizeof path, "%s.called", stops);
+  int called = raw_open(path, O_WRONLY | O_CLOEXEC);
+  snprintf(path, sizeof path, "%s.go", stops);
+  int go = raw_open(path, O_RDONLY | O_CLOEXEC);
+  syscall(SYS_write, called, &byte, 1);
+  while (syscall(SYS_read, go, &byte, 1) < 0 && errno == EINTR) continue;
+  syscall(SYS_close, called);
+  syscall(SYS_close, go);
+}
+
 static void count(char kind) {
   const char *path = getenv("DISK_COUNT"), *last = getenv("DISK_KILL_AT"), *process = getenv("DISK_KILLED");
   if (path == NULL) return;
   int before = errno, file = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
   flock(file, LOCK_EX);
   syscall(SYS_write, file, &kind, 1);
+  stop();
   if (last && process && lseek(file, 0, SEEK_END) == atol(last)) {
     kill(atoi(process), SIGKILL);
     kill(getpid(), SIGKILL);
@@ -133,7 +152,7 @@ static int synced(int descriptor, int (*real)(int)) {
   struct stat status;
   fstat(descriptor, &status);
   copy(path, log, name);
-  int result = real(descriptor);
+  int result = getenv("DISK_COUNT") ? 0 : real(descriptor);
   record(log, !result, "sync", status.st_ino, path, "", name);
   return result;
 }

@@ -1,4 +1,9 @@
-"""Kills a command at each call that changes names or syncs, repeats it, and compares what it wrote with a whole run."""
+"""Kills a command at calls that change names or sync, repeats it, and compares what it wrote with a whole run.
+
+To kill a command at all of its calls, it is run once: at each call its processes stand still while everything that a
+kill would leave there is read. A killed process loses nothing that it has written, for the kernel holds it. Each
+distinct state is then restored, and the command is repeated on it.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,22 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from fork_server import ForkServer
+from faults.saved_states import Bucket, State, read_folder, standing_still, write_folder
+from fork_server import Forked, ForkServer
 
 Tree = dict[str, bytes | str | None]  # {path: content of a file, target of a link, None for a folder}
 # Names that hold a time and a process, contents that hold a time, and a log that is written if workers have work left.
 _UNSTABLE = re.compile(
     r"(.*/)?(events\.out\.tfevents\..*|ended\.json|metrics\.jsonl|checkpoint|README\.md|workers\.log)"
 )
+_POLL = 0.02  # seconds between two looks at whether a command has ended
 # A checkpoint is whole without its meta-graph, which is written last: a run then goes on by the code of its model.
 _OPTIONAL = re.compile(r"(.*/)?model\.ckpt-\d+\.meta")
 
@@ -64,19 +73,48 @@ class Killer:
 
     def run(self, words: Sequence[str], kill_at: int = 0) -> tuple[int, str]:
         """Runs a command; returns its status and what it said. It is killed at a call if `kill_at` is not 0."""
+        process = self._start(words, DISK_KILL_AT=str(kill_at))
+        said = "".join(process.communicate())
+        return process.returncode or 0, said
+
+    def look(self, words: Sequence[str], at_call: Callable[[], None], kill_at: int = 0) -> tuple[int, str]:
+        """Runs a command as `run` does; before each call its processes stand still while `at_call` looks around."""
+        with _pipe(self._count.with_suffix(".called")) as called, _pipe(self._count.with_suffix(".go")) as go:
+            process = self._start(words, DISK_STOPS=str(self._count), DISK_KILL_AT=str(kill_at))
+            with ThreadPoolExecutor(1) as pool:
+                read = pool.submit(process.communicate)
+                while not read.done():
+                    if select.select([called], [], [], _POLL)[0]:
+                        os.read(called, 1)
+                        with standing_still(process.pid):
+                            at_call()
+                        os.write(go, b"g")
+        return process.returncode or 0, "".join(read.result())
+
+    def _start(self, words: Sequence[str], **settings: str) -> Forked:
         self._count.unlink(missing_ok=True)
         environment = {"HOME": str(self.folder / "home"), "DISK_ROOT": os.path.realpath(self.folder)}
         environment |= {name: os.environ[name] for name in ("STORAGE_EMULATOR_HOST",) if name in os.environ}
-        environment |= {"DISK_COUNT": str(self._count), "DISK_KILL_AT": str(kill_at)}
-        process = self._server.start(
+        environment |= {"DISK_COUNT": str(self._count), **settings}
+        return self._server.start(
             json.dumps({"words": list(words), "folder": str(self.folder), "environment": environment})
         )
-        said = "".join(process.communicate())
-        return process.returncode or 0, said
 
     def calls(self) -> str:
         """The kinds of the calls that the last command made, a letter for each."""
         return self._count.read_text() if self._count.exists() else ""
+
+
+@contextlib.contextmanager
+def _pipe(path: pathlib.Path) -> Iterator[int]:
+    """Makes a named pipe during the block; yields a descriptor of both of its ends."""
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+        path.unlink()
 
 
 @contextlib.contextmanager
@@ -90,6 +128,7 @@ def killer(library: pathlib.Path, folder: pathlib.Path, imports: Sequence[str] =
     """
     before = dict(os.environ)
     os.environ.update(LD_PRELOAD=str(library), KILLED_IMPORTS=" ".join(imports))
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # its kernels take longer to choose than these graphs to run
     try:
         server = ForkServer("faults.killed_command")
     finally:
@@ -134,47 +173,111 @@ def chosen(calls: str, count: int) -> list[int]:
     return sorted({max(1, round(len(calls) * (place + 1) / count)) for place in range(count)})
 
 
-def problems(killed: Killer, command: Command, places: dict[str, str], count: int, bucket: str = "") -> list[str]:
-    """Kills a command at `count` of its calls (0 for all), repeats it each time, and says what is not as it should be.
+class Case:
+    """A command that is prepared, run and repeated.
 
     Args:
       killed: runs the commands.
       command: the command.
       places: {name: path} in its command lines.
-      count: number of calls, as in `chosen`.
       bucket: an empty bucket; if it is given, `{out}` in the command lines is a new folder there each time.
     """
-    trials = itertools.count()
 
-    def prepare() -> tuple[list[str], str]:
-        """Returns the command line for the prepared folder, and the folder in the bucket."""
-        out = places["out"] = f"{bucket}/{next(trials)}" if bucket else ""
+    def __init__(self, killed: Killer, command: Command, places: dict[str, str], bucket: str = "") -> None:
+        self.killed, self._command, self._places, self._bucket = killed, command, places, bucket
+        self._trials, self._out = itertools.count(), ""
+        self._whole: Tree = {}
+
+    def prepare(self) -> list[str]:
+        """Empties the folder, and runs what comes before the command; returns the words of the command."""
+        killed, command, places = self.killed, self._command, self._places
+        self._out = places["out"] = f"{self._bucket}/{next(self._trials)}" if self._bucket else ""
         killed.clear()
         if command.copied:
             shutil.copytree(places[command.copied], killed.folder / command.copied)
         if command.before:
             status, said = killed.run([word.format_map(places) for word in command.before])
             assert status == 0, said
-        return [word.format_map(places) for word in command.words], out
+        return [word.format_map(places) for word in command.words]
 
-    words, out = prepare()
-    status, said = killed.run(words)
-    assert status == 0, said
-    calls, whole, found = killed.calls(), tree(killed.folder) | objects(out), list[str]()
-    assert calls, words
-    for call in chosen(calls, count):
-        where = f"call {call} of {len(calls)} ({calls[call - 1]})"
-        words, out = prepare()
-        status, said = killed.run(words, call)
-        if status != -signal.SIGKILL:  # perhaps it made fewer calls this time
-            found += [f"{where}: ended with {status}: {said[-300:]}"] if status else []
-            continue
-        status, said = killed.run(words)
-        names = _differences(tree(killed.folder) | objects(out), whole, command.unstable)
+    def expect(self, status: int, said: str) -> str:
+        """Takes what is there as what a whole run leaves; returns the kinds of its calls."""
+        assert status == 0, said
+        calls, self._whole = self.killed.calls(), self._tree()
+        assert calls, self._command.words
+        return calls
+
+    def repeat(self, words: Sequence[str], where: str) -> list[str]:
+        """Runs the command where it was killed, and says what is not as it should be."""
+        command = self._command
+        status, said = self.killed.run(words)
+        names = _differences(self._tree(), self._whole, command.unstable)
         names = [name for name in names if not re.fullmatch(command.clocked, name)]
         is_refused = bool(command.refusal) and command.refusal in said and not names
-        if (status or names or "Traceback" in said) and not is_refused:
-            found.append(f"{where}: repeated {status}, differs in {names[:5]}: {said[-300:]}")
+        is_wrong = (status or names or "Traceback" in said) and not is_refused
+        return [f"{where}: repeated {status}, differs in {names[:5]}: {said[-300:]}"] if is_wrong else []
+
+    def read_state(self, bucket: Bucket | None) -> State:
+        """What is there, also in the user's folder."""
+        return State(read_folder(self.killed.folder), bucket.read() if bucket else None)
+
+    def _tree(self) -> Tree:
+        return tree(self.killed.folder) | objects(self._out)
+
+
+def problems(case: Case, count: int) -> list[str]:
+    """Kills a command at `count` of its calls, repeats it each time, and says what is not as it should be."""
+    calls = case.expect(*case.killed.run(case.prepare()))
+    found = list[str]()
+    for call in chosen(calls, count):
+        where = f"call {call} of {len(calls)} ({calls[call - 1]})"
+        words = case.prepare()
+        status, said = case.killed.run(words, call)
+        if status == -signal.SIGKILL:
+            found += case.repeat(words, where)
+        elif status:  # with 0 it made fewer calls this time
+            found.append(f"{where}: ended with {status}: {said[-300:]}")
+    return found
+
+
+class Recording(NamedTuple):
+    """What kills of one run at each of its calls would have left.
+
+    Attributes:
+      calls: the kinds of the calls.
+      states: {number of a call, from 1: state before it}; calls that change nothing share one object.
+    """
+
+    calls: str
+    states: dict[int, State]
+
+    def distinct(self) -> dict[int, State]:
+        """The states that differ from all before them, by the first call of each."""
+        firsts = {id(state): call for call, state in reversed(self.states.items())}
+        return {call: self.states[call] for call in sorted(firsts.values())}
+
+
+def record(case: Case, words: Sequence[str], bucket: Bucket | None = None) -> Recording:
+    """Runs the prepared command, and reads the state before each of its calls."""
+    states, known = dict[int, State](), dict[bytes, State]()
+
+    def keep_state() -> None:
+        state = case.read_state(bucket)
+        states[len(states) + 1] = known.setdefault(state.digest(), state)
+
+    status, said = case.killed.look(words, keep_state)
+    return Recording(case.expect(status, said), states)
+
+
+def problems_at_all_calls(case: Case, bucket: Bucket | None = None) -> list[str]:
+    """Repeats a command on each state that a kill at one of its calls leaves, and says what is not as it should be."""
+    words = case.prepare()
+    recording, found = record(case, words, bucket), list[str]()
+    for call, state in recording.distinct().items():
+        write_folder(case.killed.folder, state.entries)
+        if bucket and state.stored:
+            bucket.restore(state.stored)
+        found += case.repeat(words, f"call {call} of {len(recording.calls)} ({recording.calls[call - 1]})")
     return found
 
 

@@ -8,6 +8,7 @@ bytes are the kinds of the calls.
 from __future__ import annotations
 
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -24,6 +25,7 @@ def warm_up() -> None:
     for module in os.environ.get("KILLED_IMPORTS", "").split():
         importlib.import_module(module)
     requests.Session.send = _counted(requests.Session.send)  # type: ignore[method-assign]
+    gc.freeze()  # a collection in a forked process would copy all these objects
 
 
 def main(text: str) -> int:
@@ -31,6 +33,7 @@ def main(text: str) -> int:
 
     `python MODULE:FUNCTION WORD ...` calls a function of this folder with the words.
     """
+    from yt8m import lazy
     from yt8m.command_line import cli
 
     given = json.loads(text)
@@ -38,7 +41,8 @@ def main(text: str) -> int:
     os.environ.update(given["environment"], DISK_KILLED=str(os.getpid()))
     words = given["words"]
     if words[0] != "python":
-        return cli.main(words)
+        with lazy.as_program():
+            return cli.main(words)
     tempfile.tempdir = os.path.dirname(os.environ["DISK_COUNT"])  # where calls are not counted
     module, function = words[1].split(":")
     getattr(importlib.import_module(f"faults.{module}"), function)(*words[2:])
@@ -67,5 +71,9 @@ def _count(kind: bytes) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(kind)
         file.flush()
+        if stops := os.environ.get("DISK_STOPS"):
+            with open(f"{stops}.called", "wb", buffering=0) as called, open(f"{stops}.go", "rb", buffering=0) as go:
+                called.write(b"\0")
+                go.read(1)
         if str(os.fstat(file.fileno()).st_size) == os.environ.get("DISK_KILL_AT"):
             os.kill(int(os.environ["DISK_KILLED"]), signal.SIGKILL)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import os
 import pathlib
+import signal
 from collections.abc import Iterator
 
 import cases
@@ -14,17 +16,16 @@ import made_videos
 import numpy as np
 import pytest
 from datasets.download import shard_server
-from faults.kill_points import Killer, chosen, killer, problems
+from faults.kill_points import Case, Killer, chosen, killer, problems, problems_at_all_calls, record
 from faults.killed_commands import DATA, MODELS, REMOTE, REMOTE_MODELS
 from faults.power_cuts import build
+from faults.saved_states import Bucket, State
 from reader_records import frame_record
 
 from yt8m.bulk import bulk_config
 from yt8m.command_line import cli
 
-ALL = pytest.param(0, marks=[pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(7200)], id="all")
-POINTS = [3, ALL]
-# The others replace what is there, learn ranges, or write as one of these: heavy tests kill them at all of their calls.
+# The others replace what is there, learn ranges, or write as one of these: heavy tests take all of their calls.
 QUICK_DATA = ["make-records", "relabel", "extract", "download", "verify"]
 
 
@@ -43,6 +44,8 @@ def plain(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> It
         "yt8m.datasets.download",
         "own_extractors",
     ]
+    if importlib.util.find_spec("apache_beam"):
+        imports.append("yt8m.bulk.extraction")
     with killer(library, tmp_path_factory.mktemp("killed"), imports) as one:
         yield one
 
@@ -78,21 +81,36 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 
 
 @pytest.mark.promise("C12")
-@pytest.mark.parametrize("count", POINTS)
 @pytest.mark.parametrize("command", cases.only(DATA, QUICK_DATA))
-def test_what_is_made_of_data(plain: Killer, places: dict[str, str], command: str, count: int) -> None:
-    assert problems(plain, DATA[command], places, count) == []
+def test_what_is_made_of_data(plain: Killer, places: dict[str, str], command: str) -> None:
+    assert problems(Case(plain, DATA[command], places), 3) == []
 
 
-# The others take up to 46 s. `make-records` in a bucket, and those in a folder, show their branches.
+@pytest.mark.heavy
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.promise("C12")
+@pytest.mark.parametrize("command", DATA)
+def test_what_is_made_of_data_at_all_calls(plain: Killer, places: dict[str, str], command: str) -> None:
+    assert problems_at_all_calls(Case(plain, DATA[command], places)) == []
 
 
 @pytest.mark.heavy
 @pytest.mark.promise("C12")
-@pytest.mark.parametrize("count", POINTS)
-@pytest.mark.parametrize("command", cases.only(REMOTE, ["make-records"]))
-def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket: str, command: str, count: int) -> None:
-    assert problems(plain, REMOTE[command], places, count, bucket) == []
+@pytest.mark.parametrize("command", REMOTE)
+def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket: str, command: str) -> None:
+    assert problems(Case(plain, REMOTE[command], places, bucket), 3) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.promise("C12")
+@pytest.mark.parametrize("command", REMOTE)
+def test_what_is_made_in_a_bucket_at_all_calls(
+    plain: Killer, places: dict[str, str], saved_bucket: Bucket, command: str
+) -> None:
+    assert problems_at_all_calls(Case(plain, REMOTE[command], places, saved_bucket.url), saved_bucket) == []
 
 
 @pytest.mark.parametrize(
@@ -112,3 +130,29 @@ def test_every_command_that_writes_is_killed_in_a_folder_and_in_a_bucket() -> No
     for expected, tables in ((writing, (DATA, MODELS)), (writing - _ON_THIS_MACHINE_ALONE, (REMOTE, REMOTE_MODELS))):
         words = [command.words for table in tables for command in table.values() if command.words[0] != "python"]
         assert {" ".join(each[: 1 + (each[0] == "bulk")]) for each in words} == expected
+
+
+def _assert_kills_leave_what_was_read(case: Case, bucket: Bucket | None = None) -> None:
+    """Kills a command at four calls, each time as soon as the state before the call has been read."""
+    calls = record(case, case.prepare(), bucket).calls
+    digests = {_digest_at_kill(case, call, bucket) for call in chosen(calls, 5)[:-1]}  # its saves depend on a clock
+    assert len(digests) == 4
+
+
+def _digest_at_kill(case: Case, call: int, bucket: Bucket | None) -> bytes:
+    read, words = list[State](), case.prepare()
+    status, said = case.killed.look(words, lambda: read.append(case.read_state(bucket)), kill_at=call)
+    assert (status, len(read)) == (-signal.SIGKILL, call), said
+    assert case.read_state(bucket) == read[-1]
+    return read[-1].digest()
+
+
+def test_a_kill_leaves_what_was_read_before(plain: Killer, places: dict[str, str]) -> None:
+    _assert_kills_leave_what_was_read(Case(plain, DATA["make-records"], places))
+
+
+@pytest.mark.heavy
+def test_a_kill_leaves_what_was_read_before_in_a_bucket(
+    plain: Killer, places: dict[str, str], saved_bucket: Bucket
+) -> None:
+    _assert_kills_leave_what_was_read(Case(plain, REMOTE["make-records"], places, saved_bucket.url), saved_bucket)
