@@ -22,7 +22,10 @@ _LATER = (
     *("jinja2", "matplotlib.backends.backend_svg", "google.cloud.storage"),
 )
 
-_AT_ALL_CALLS = {"export", "average-checkpoints"}
+_AT_ALL_CALLS = {
+    *("average-checkpoints", "count", "export", "export --format=npz", "import-checkpoint", "report", "segment-eval"),
+    *("select", "select of tasks"),
+}
 _ALL = os.environ.get("KILL_POINTS") == "all"
 
 pytestmark = [pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(7200 if _ALL else 1200)]
