@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import shutil
@@ -29,6 +30,10 @@ DRAW = np.random.default_rng(3)
 TAGS = "return [...document.querySelectorAll('#tags .tag')].map((tag) => tag.textContent)"
 TIMELINE = """
 return [...document.querySelectorAll("#timeline tr")].map((row) => [...row.cells].map((cell) => cell.textContent));
+"""
+VISIBLE_CELLS = """
+return [...document.querySelectorAll("#classes tr")].map(
+  (row) => [...row.cells].filter((cell) => cell.checkVisibility()).map((cell) => cell.textContent));
 """
 SMALLEST = """
 const sizes = [...document.querySelectorAll("body *")].map((one) => parseFloat(getComputedStyle(one).fontSize));
@@ -143,6 +148,36 @@ def test_tags_are_the_classes_that_reach_their_thresholds(site: Site, tmp_path: 
             shown = [re.sub(r" \(\d+\)$", "", tag) for tag in site.page.run(TAGS)]  # few videos chose the threshold
             assert shown == [scorer.shown_names.name(index) for index, _ in expected], number
             check_scores(site, "run", {name: values[0] for name, values in features.items()})
+
+
+@pytest.mark.parametrize(("first", "tags"), [(None, []), (0.0, ["class 0"])])
+def test_a_class_that_is_never_a_tag_says_so(
+    site: Site, tmp_path: pathlib.Path, first: float | None, tags: list[str]
+) -> None:
+    path = site.folder / "FrameLevelLogisticModel" / "page.json"
+    text = path.read_text()
+    facts = json.loads(text)
+    path.write_text(json.dumps({**facts, "thresholds": [first, *[None] * (len(facts["classes"]) - 1)]}))
+    np.save(tmp_path / "ones.npy", np.ones((3, 8), "f4"))
+    try:
+        site.open("FrameLevelLogisticModel")
+        assert site.choose(tmp_path / "ones.npy") == ""
+    finally:
+        path.write_text(text)
+    head, *rows = site.page.run(VISIBLE_CELLS)
+    assert head == ["class", "score", "threshold"]
+    expected = {"class 0": "never" if first is None else "0.000"}
+    assert {row[0]: row[2] for row in rows} == {row[0]: expected.get(row[0], "never") for row in rows}
+    assert site.page.run(TAGS) == [tag for tag in tags if tag in {row[0] for row in rows}]
+
+
+def test_a_model_without_thresholds_has_no_column_for_them(site: Site, tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "ones.npy", np.ones((3, 8), "f4"))
+    site.open("FrameLevelLogisticModel")
+    assert site.choose(tmp_path / "ones.npy") == ""
+    head, *rows = site.page.run(VISIBLE_CELLS)
+    assert head == ["class", "score"]
+    assert {len(row) for row in rows} == {2}
 
 
 def test_wrong_files_get_a_clear_line_and_the_next_one_is_scored(site: Site, tmp_path: pathlib.Path) -> None:

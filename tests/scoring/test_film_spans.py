@@ -168,10 +168,12 @@ def test_other_videos_are_evaluated_by_what_was_chosen(
     assert len(json.loads(printed.out)["mAP@0.5"]) == 3
     assert chosen.read_bytes() == before
     copy = evaluated / "copy.json"
-    copy.write_bytes(before)
+    copy.write_text(json.dumps({**json.loads(before), "rule": {"hysteresis": 0.5, "gap": 1, "least": 1}}))
     validate = f"--eval_data_pattern={evaluated}/data/frame/validate/*.tfrecord"
     assert cli.call("eval", [words[0], validate, "--spans", f"--spans_from={copy}"]) == 0
-    assert "chosen on" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "chosen on" not in out
+    assert "spans: hysteresis 0.5, gaps up to 1 cell, at least 1 cell of 2 s" in out
     assert chosen.read_bytes() == before
     # The run has been trained further: what was chosen for another step is chosen again.
     chosen.write_text(json.dumps({**json.loads(before), "step": 1}))
@@ -220,7 +222,7 @@ def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
         ({"segment_size": 5}, "cells of 5 frames.*cells of 2 frames"),
         ({"segment_context": 3}, "cells with 3 frames before and after"),
         ({"frames_per_second": 2.0}, "features of 2 frames per second.*features of 1 frames per second"),
-        ({"thresholds": [0.5]}, "for 1 classes, and the model has 3"),
+        ({"thresholds": [0.5]}, "for 1 class, and the model has 3"),
     ],
 )
 def test_a_file_for_another_grid_is_refused(changes: dict[str, object], message: str, evaluated: pathlib.Path) -> None:

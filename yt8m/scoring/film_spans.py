@@ -15,7 +15,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, quantity
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.span_joining import JoinRule, join_cells
 from yt8m.records import shards, span_rules
@@ -109,7 +109,8 @@ def _refuse_other(scorer: Scorer, joining: Joining, path: str, per_second: float
     remedy = "name the file of the model by --spans_from, or write it again by `yt8m eval --spans`."
     if joining.thresholds.size != scorer.num_classes:
         raise UsageError(
-            f"{path} is for {joining.thresholds.size} classes, and the model has {scorer.num_classes}: {remedy}"
+            f"{path} is for {quantity(joining.thresholds.size, 'class')}, and the model has {scorer.num_classes}: "
+            f"{remedy}"
         )
     if scorer.training_data.segment_labels:
         trained_joining = default_joining(scorer)

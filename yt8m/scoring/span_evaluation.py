@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
 from yt8m.config.programs import EvalConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, quantity
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.span_joining import choose_rule, join_cells, runs_of, table_of
 from yt8m.eval_util.span_metrics import AVERAGED, THRESHOLDS, MatchedSpans, SpanFigures
@@ -223,8 +223,8 @@ def _print(
     terminal.print_table(["spans", "value", "95 % interval"], rows)
     rule = joining.rule
     print(
-        f"spans: hysteresis {rule.hysteresis:g}, gaps up to {rule.gap} cells, at least {rule.least} cells of "
-        f"{joining.frames / joining.per_second:g} s"
+        f"spans: hysteresis {rule.hysteresis:g}, gaps up to {quantity(rule.gap, 'cell')}, at least "
+        f"{quantity(rule.least, 'cell')} of {joining.frames / joining.per_second:g} s"
     )
     means = by_class.aps.mean(axis=1)
     worst = np.argsort(means, kind="stable")[:_SHOWN_CLASSES]

@@ -25,6 +25,7 @@ async function open() {
   const count = about.classes.length;
   element("about").textContent = `Model: ${about.model || "ensemble"}, step ${about.step}, ${count} ${count === 1 ? "class" : "classes"}.`;
   element("takes").textContent = `Choose a file, or drop it here: ${allowed()}.`;
+  element("threshold").hidden = !about.thresholds;
   element("file").accept = about.networks.length ? "video/*,.npy,.npz" : ".npy,.npz";
   element("file").disabled = false;
   say("The model is loaded.");
@@ -108,8 +109,9 @@ function fewPositives(index) {
 function classRow(index, score, isTag) {
   const row = document.createElement("tr"), name = withText("th", about.classes[index]);
   name.scope = "row";
-  const threshold = about.thresholds?.[index] ?? null;
-  row.append(name, withText("td", score.toFixed(3), "number"), withText("td", threshold === null ? "—" : threshold.toFixed(3), "number"));
+  row.append(name, withText("td", score.toFixed(3), "number"));
+  // A class whose threshold is null is never a tag.
+  if (about.thresholds) row.append(withText("td", about.thresholds[index]?.toFixed(3) ?? "never", "number"));
   row.dataset.score = score;
   if (isTag) row.className = "chosen";
   return row;
