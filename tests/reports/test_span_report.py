@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 
+import browser
 import made_videos
 import numpy as np
 import pytest
@@ -40,6 +41,38 @@ def test_the_worst_spans_are_those_of_the_evaluation() -> None:
     overlaps = {bad.span.start: bad.overlap for bad in find_worst(FILMS) if bad.kind == "other times"}
     assert overlaps == pytest.approx({0: 1.0, 28: 2 / 16})
     assert len(find_worst(FILMS, most=2)) == 2
+
+
+LANES = """
+const inner = (card) => card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight);
+const lanes = [...document.querySelectorAll(".lane")];
+return {
+  outside: lanes.filter((lane) => lane.getBoundingClientRect().right > inner(lane.closest(".card")) + 1).length,
+  narrowest: Math.min(...lanes.map((lane) => lane.getBoundingClientRect().width)),
+  heights: [...document.querySelectorAll(".spans th")].map((name) => name.getBoundingClientRect().height),
+};
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("width", [browser.PHONE, 1280])
+def test_timelines_lie_in_their_cards_and_names_are_not_cut_into_letters(tmp_path: pathlib.Path, width: int) -> None:
+    path = tmp_path / "spans.html"
+    span_report.write(str(path), FILMS, {}, [("weld", 0.25)], NAMES, "")
+    with browser.driven(tmp_path / "driven") as page:
+        page.open(path, width)
+        found = page.run(LANES)
+    assert found["outside"] == 0
+    assert found["narrowest"] > 0.5 * browser.PHONE
+    assert max(found["heights"]) < 48, "a name of five letters has one line"
+
+
+def test_a_page_without_pictures_has_no_column_for_them(tmp_path: pathlib.Path) -> None:
+    span_report.write(str(tmp_path / "spans.html"), FILMS, {}, [("weld", 0.25)], NAMES, "")
+    page = (tmp_path / "spans.html").read_text()
+    assert "other times" in page
+    assert "pictures<" not in page
+    assert 'class="pictures"' not in page
 
 
 def test_the_page_has_pictures_links_and_both_timelines(tmp_path: pathlib.Path) -> None:

@@ -27,7 +27,7 @@ from yt8m.bulk.bulk_config import (
 )
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
-from yt8m.errors import RunError, UsageError, first_line, refusing
+from yt8m.errors import RunError, UsageError, first_line, quantity, refusing
 from yt8m.eval_util import metrics
 from yt8m.eval_util.segment_ranking import NO_SEGMENT
 from yt8m.records import label_check, shared_videos
@@ -249,7 +249,7 @@ def _finish_predictions(job: FinishedJob) -> None:
     files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
     index = {"model": job.config.model, "global_step": job.step, "files": files}
     storage.write(_result_path("infer", job.config), json.dumps(index, indent=2))
-    logging.info("the predictions are in %s, %d files", output, len(files))
+    logging.info("the predictions are in %s, %s", output, quantity(len(files), "file"))
 
 
 def _finish_ranking(job: FinishedJob) -> None:
