@@ -9,11 +9,14 @@ import pathlib
 import numpy as np
 import pytest
 
+import yt8m
 from yt8m.command_line import cli
+from yt8m.config.programs import AuditConfig
 from yt8m.labels import audited_cells
 from yt8m.labels.cell_audit import joined
 from yt8m.labels.findings import LabelIssues
 from yt8m.records import shards, vocabulary
+from yt8m.records.opened_data import open_data
 from yt8m.records.rated_cells import Cells
 
 NAMES = ("cut", "weld")
@@ -98,6 +101,21 @@ def test_planted_errors_are_found_and_mended(tmp_path: pathlib.Path, capsys: pyt
     wrong = {film: int((mended[f"f {film}"] != truth[film]).sum()) for film in (3, 5)}
     assert max(wrong.values()) <= 1, wrong
     assert all((mended[f"f {film}"] == truth[film]).all() for film in range(FILMS) if film not in (3, 5))
+
+
+def test_the_ends_of_a_film_are_repeated_around_its_cells(tmp_path: pathlib.Path) -> None:
+    """By hand: frame t is 10 + t in both values, 8 frames, cells of one second and five seconds around them."""
+    np.save(tmp_path / "a.npy", np.repeat(10 + np.arange(8, dtype=np.float32)[:, np.newaxis], 2, axis=1))
+    (tmp_path / "spans.csv").write_text("video,path,label,start,end,split\na,a.npy,x,2,5,train\n")
+    data = make(tmp_path, str(tmp_path / "spans.csv"))
+    audited_cells.with_cells(AuditConfig(data=data, out=str(tmp_path / "audit")), open_data(data))
+    batch = next(iter(yt8m.read_records(f"{tmp_path}/audit/records/cells/train/*.tfrecord")))
+    at = {name: row for row, name in enumerate(batch.ids)}
+    (feature,) = (name.removeprefix("cell_") for name in batch.features if name.startswith("cell_"))
+    expected = {"a@0": (10, 10, 13), "a@2": (12, 10.2, 15), "a@7": (17, 14, 17)}
+    for name, means in expected.items():
+        found = [batch.features[f"{place}_{feature}"][at[name], 0] for place in ("cell", "before", "after")]
+        np.testing.assert_allclose(found, means, rtol=1e-3)
 
 
 def test_issues_of_neighbouring_cells_are_one_span() -> None:

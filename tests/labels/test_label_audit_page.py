@@ -76,6 +76,21 @@ def write_numbered(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.heavy
+def test_numbers_are_not_cut_in_two_on_a_phone(tmp_path: pathlib.Path) -> None:
+    write_numbered(tmp_path)
+    figures = {"videos of other splits that training has seen": 0, "estimated share of wrong labels": 0.0093}
+    label_audit.write_page(str(tmp_path), figures, {"Labels": "issues.csv"}, "")
+    script = """return [...document.querySelectorAll(".facts td")].map((cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return [cell.textContent, range.getClientRects().length];
+    });"""
+    with browser.driven(tmp_path) as page:
+        page.open(tmp_path / "audit.html", browser.PHONE)
+        assert page.run(script) == [["0", 1], ["0.0093", 1]]
+
+
+@pytest.mark.heavy
 def test_on_a_phone_and_in_the_dark_nothing_is_cut_off_or_loaded(tmp_path: pathlib.Path) -> None:
     write_numbered(tmp_path)
     links = "return [...document.querySelectorAll('a')].map((link) => [link.textContent, link.getAttribute('href')])"

@@ -35,7 +35,7 @@ FOLDER, GRID, _STATE = ("records", "cells"), "grid.json", "inputs.txt"
 _PLACES = ("cell", "before", "after")  # the beginnings of the names of a cell's features
 _CONTEXT_SECONDS = 5.0
 _LONGEST = 100_000  # frames of a film
-_VERSION = 1
+_VERSION = 2  # of what the features are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,18 +190,18 @@ class _CellWriter:
                 yield batch.ids[0], FilmCells(rated, labels, self._features(frames, rated))
 
     def _features(self, frames: dict[str, NDArray[np.float32]], rated: NDArray[np.int64]) -> dict[str, Any]:
-        """{name of a feature: its values, float32 [cells, size]}."""
+        """{name of a feature: its values, float32 [cells, size]}.
+
+        At the ends of a film its first and last frame are repeated: a mean of no frames, 0, may be unlike all others.
+        """
         features = {}
         size, context = self._cells.frames, self._context
         for name, values in frames.items():
-            totals = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0, dtype=np.float64)])
-            starts, last = rated * size, len(values)
-            ends = np.minimum(starts + size, last)
-            ranges = (
-                (starts, ends),
-                (np.maximum(starts - context, 0), starts),
-                (ends, np.minimum(ends + context, last)),
-            )
+            padded = np.pad(values, ((context, context), (0, 0)), "edge")
+            totals = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(padded, axis=0, dtype=np.float64)])
+            starts = rated * size + context
+            ends = np.minimum(starts + size, len(values) + context)
+            ranges = ((starts, ends), (starts - context, starts), (ends, ends + context))
             for place, (low, high) in zip(_PLACES, ranges, strict=True):
                 means = (totals[high] - totals[low]) / np.maximum(high - low, 1)[:, np.newaxis]
                 features[f"{place}_{name}"] = means.astype(np.float32)
