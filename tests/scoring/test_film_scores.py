@@ -200,6 +200,7 @@ def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     caplog.clear()
     with caplog.at_level("INFO"):
         assert cli.call("eval", [*words, "--run_once", "--report"]) == 0
+    assert caplog.text.count("the model is FrameLevelLogisticModel") == 1
     assert "thresholds are chosen on 16 films, by their best windows of 4 frames, and on 0 other videos" in caplog.text
     with (tmp_path / "run" / "eval" / "thresholds.csv").open(newline="") as file:
         written = list(csv.DictReader(file))

@@ -10,7 +10,7 @@ from absl import logging
 
 from yt8m import options, scoring, terminal
 from yt8m.config.of_run import OfCheckpoint, same_as
-from yt8m.errors import RunError
+from yt8m.errors import RunError, quantity
 from yt8m.eval_util.prediction_powered import MIN_VIDEOS_PER_SIDE, ClassShares, ScoreSums, class_shares
 from yt8m.options import option, path_option
 from yt8m.records import label_check, prediction_files, shared_videos
@@ -71,15 +71,14 @@ def run(config: CountConfig) -> int:
     terminal.print_json(rows)
     corrected = int(shares.is_corrected.sum())
     logging.info(
-        "%s has the counts of %d videos; the scores of %d classes are corrected by %d labelled videos. The other %d "
-        "classes are estimated from the labels alone, because fewer than %d labelled videos have the class, or lack it",
-        config.out,
-        others.videos,
-        corrected,
-        labelled.videos,
-        len(shares.shares) - corrected,
-        MIN_VIDEOS_PER_SIDE,
+        "%s has the counts of %d videos; the scores of %d classes are corrected by %d labelled videos",
+        *(config.out, others.videos, corrected, labelled.videos),
     )
+    if few := len(shares.shares) - corrected:
+        logging.info(
+            "%s estimated from the labels alone, because fewer than %d labelled videos have the class, or lack it",
+            *(f"{quantity(few, 'class')} {'is' if few == 1 else 'are'}", MIN_VIDEOS_PER_SIDE),
+        )
     return 0
 
 

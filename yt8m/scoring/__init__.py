@@ -23,6 +23,7 @@ from yt8m.storage import copies
 
 if TYPE_CHECKING:
     from yt8m.config.programs import InferenceConfig
+    from yt8m.runs.trained_model import TrainedModel
 
 __all__ = ["EvaluatedStep", "EvaluationSettings", "Scorer", "open"]
 
@@ -83,9 +84,12 @@ def open(
     if checkpoint in ("", "last") and not trained_model.has_weights(run):
         with contextlib.suppress(UsageError):
             return open_export(path)
-    return trained_model.with_newer(
-        lambda: trained_model.of_run(run, checkpoint), lambda model: GraphScorer(path, model, config, first_input)
-    )
+
+    def scorer_of(model: TrainedModel) -> Scorer:
+        model.log()
+        return GraphScorer(path, model, config, first_input)
+
+    return trained_model.with_newer(lambda: trained_model.of_run(run, checkpoint), scorer_of)
 
 
 def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None, first_input: InputKind) -> Scorer:
@@ -95,6 +99,7 @@ def _open_archive(path: str, trust_code: bool, config: InferenceConfig | None, f
     with contextlib.ExitStack() as stack:
         folder = os.path.join(stack.enter_context(copies.private_folder("yt8m-model-")), "model")
         model = trained_model.of_archive(path, folder, trust_code=trust_code)
+        model.log()
         scorer = GraphScorer(path, model, config, first_input)
         scorer.resources = stack.pop_all()
         return scorer

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from absl import logging
 
-from yt8m import scoring
-from yt8m.config.programs import EvalConfig
+from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.eval_util.evaluation_metrics import EvaluationMetrics
 from yt8m.records.film_windows import FilmWindows, windows_for
 from yt8m.records.opened_data import OpenedData
 from yt8m.records.thresholds import NUM_CANDIDATES, OperatingPoints
 from yt8m.runs.trained_model import TrainedModel
 from yt8m.scoring.film_scores import score_films
+from yt8m.scoring.graph_scorer import GraphScorer
+from yt8m.scoring.model_input import input_of
 from yt8m.scoring.scorer import Scorer
 
 
@@ -30,12 +31,12 @@ def choose(config: EvalConfig, model: TrainedModel, data: OpenedData) -> Operati
         return None
     if declared is None or declared.format.level != "frame" or not declared.format.max_frames:
         return None
-    with scoring.open(
-        model.run.folder, str(model.step), trust_code=config.trust_code, first_input="parsed records"
-    ) as scorer:
-        windows = windows_for(scorer.takes.format)
-        if windows is None or scorer.takes.has_own_reader or not windows.are_for(declared.format.max_frames):
-            return None
+    of_run = model.run.data_for(InferenceConfig(), "", False)
+    takes = input_of(of_run, model.run.folder, is_own=model.run.is_own)
+    windows = windows_for(takes.format)
+    if windows is None or takes.has_own_reader or not windows.are_for(declared.format.max_frames):
+        return None
+    with GraphScorer(model.run.folder, model, first_input="parsed records") as scorer:
         return _choose_on(scorer, windows, data, config.min_positives)
 
 

@@ -182,7 +182,6 @@ class GraphScorer(Scorer):
         self._cached: dict[bool, CachedRecords] = {}
         # Graphs may be built later by other threads. They are built in this context, which knows which code is trusted.
         self._context = contextvars.copy_context()
-        model.log()
         if not self.data.cache:  # with a cache, a graph is probably needed only for the numbers of cached records
             self._graph("infer", self.takes.types_of(first_input), USUAL_SETTINGS)
 
