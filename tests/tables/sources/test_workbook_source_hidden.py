@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import zipfile
 from typing import Any
 
 import pytest
@@ -52,3 +53,35 @@ def test_hidden_rows_are_read_and_counted(tmp_path: pathlib.Path) -> None:
     assert "3 of whose 40 rows Excel hides, as by a filter; they are read too" in said_of(tmp_path / "t.xlsx")
     workbook((1,), names="hidden").save(tmp_path / "u.xlsx")
     assert "hides" not in said_of(tmp_path / "u.xlsx")
+
+
+def save_ods(path: pathlib.Path, hidden: tuple[int, ...]) -> None:
+    """A workbook of LibreOffice with the sheets `notes` and `may`; a filter hides the rows with these numbers."""
+    rows = [("id", "labels"), *((video, ";".join(labels)) for video, labels in MADE.items())]
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+    tags = [' table:visibility="filter"' if number in hidden else "" for number in range(1, len(rows) + 1)]
+    lines = [
+        f"<table:table-row{tag}>{''.join(map(cell.format, row))}</table:table-row>"
+        for tag, row in zip(tags, rows, strict=True)
+    ]
+    first = '<table:table-row table:number-rows-repeated="3"><table:table-cell/></table:table-row>'
+    last = '<table:table-row table:number-rows-repeated="1048535" table:visibility="collapse"><table:table-cell/>'
+    names = {kind: f"urn:oasis:names:tc:opendocument:xmlns:{kind}:1.0" for kind in ("office", "table", "text")}
+    empty = '<table:table table:name="notes"><table:table-row><table:table-cell/></table:table-row></table:table>'
+    sheet = f'<table:table table:name="may">{first}{"".join(lines)}{last}</table:table-row></table:table>'
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        manifest = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
+        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="{manifest}"></m:manifest>')
+        spaces = " ".join(f'xmlns:{kind}="{name}"' for kind, name in names.items())
+        body = f"<office:body><office:spreadsheet>{empty}{sheet}</office:spreadsheet></office:body>"
+        archive.writestr("content.xml", f"<office:document-content {spaces}>{body}</office:document-content>")
+
+
+def test_hidden_rows_of_ods_are_read_and_counted_too(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("python_calamine")
+    save_ods(tmp_path / "t.ods", (3, 4, 41, 1))
+    assert read(tmp_path / "t.ods") == SORTED
+    assert "3 of whose 40 rows LibreOffice hides, as by a filter; they are read too" in said_of(tmp_path / "t.ods")
+    save_ods(tmp_path / "u.ods", (1,))
+    assert "hides" not in said_of(tmp_path / "u.ods")

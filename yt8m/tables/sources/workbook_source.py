@@ -25,6 +25,9 @@ _CELL = re.compile(rb'<c\b[^>]{0,200}?\br="([A-Z]{1,9})([0-9]{1,12})"')
 _HIDDEN_ROW = re.compile(
     rb'<row\b(?=[^>]{0,300}\bhidden="(?:1|true)")[^>]{0,300}?\br="([0-9]{1,12})"'
 )  # by a filter, or by hand
+_OPEN_DOCUMENT = "content.xml"  # the file of all sheets of an .ods
+_ROW_OF_ODS = re.compile(rb"<table:table(?:-row)?(?=[\s>])[^>]*>")
+_MOST_ROWS = 1 << 20
 _PIECE, _LONGEST_CELL = 1 << 20, 300  # bytes that are read at a time, and of what begins a cell
 _LONGEST_ROW_TAG = 700
 # A cell with a formula and without its value; an empty text as the value of a formula has the type `str`.
@@ -35,7 +38,7 @@ _WITHOUT_VALUE = re.compile(
 _LONGEST_FORMULA = 1 << 16  # bytes of a cell with its formula, of at most 8192 characters
 _SHEET = re.compile(r"<sheet\b[^>]*>")
 _RELATION = re.compile(r"<Relationship\b[^>]*>")
-_ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
@@ -72,29 +75,50 @@ def _describe(path: str, name: str, numbers: Sequence[int], hidden: Collection[s
     Args:
       numbers: those of the rows of data.
     """
-    count = len(_hidden_rows(path, name).intersection(numbers))
+    rows, program = _hidden_rows(path, name)
+    count = len(rows.intersection(numbers))
     remarks = ["which is hidden"] if name in hidden else []
     if count:
-        remarks.append(f"{count} of whose {len(numbers)} rows Excel hides, as by a filter; they are read too")
+        remarks.append(f"{count} of whose {len(numbers)} rows {program} hides, as by a filter; they are read too")
     others = [f'"{other}"' for other in hidden if other != name]
     passed_over = f"; passed over, because hidden: {', '.join(others[:4])}" if others else ""
     return ", ".join([f'the sheet "{name}"', *remarks]) + passed_over
 
 
-def _hidden_rows(path: str, name: str) -> set[int]:
-    """The numbers of the rows of a sheet of an .xlsx that Excel does not show."""
-    rows, tail = set[int](), b""
+def _hidden_rows(path: str, name: str) -> tuple[set[int], str]:
+    """(the numbers of the rows of a sheet that its program does not show, that program); none of an .xls."""
     try:
-        with (
-            open_bytes(path) as file,
-            zipfile.ZipFile(file) as archive,
-            archive.open(_member_of(archive, name)) as sheet,
-        ):
-            while piece := sheet.read(_PIECE):
-                rows.update(int(number) for number in _HIDDEN_ROW.findall(tail + piece))
-                tail = piece[-_LONGEST_ROW_TAG:]
+        with open_bytes(path) as file, zipfile.ZipFile(file) as archive:
+            if _OPEN_DOCUMENT in archive.namelist():
+                return _hidden_rows_of_ods(archive, name), "LibreOffice"
+            return _hidden_rows_of_xlsx(archive, name), "Excel"
     except (zipfile.BadZipFile, KeyError, NotImplementedError):
-        return set()  # another kind of workbook
+        return set(), ""  # another kind of workbook
+
+
+def _hidden_rows_of_xlsx(archive: zipfile.ZipFile, name: str) -> set[int]:
+    rows, tail = set[int](), b""
+    with archive.open(_member_of(archive, name)) as sheet:
+        while piece := sheet.read(_PIECE):
+            rows.update(int(number) for number in _HIDDEN_ROW.findall(tail + piece))
+            tail = piece[-_LONGEST_ROW_TAG:]
+    return rows
+
+
+def _hidden_rows_of_ods(archive: zipfile.ZipFile, name: str) -> set[int]:
+    rows, number, tail, is_sheet = set[int](), 0, b"", False
+    with archive.open(_OPEN_DOCUMENT) as document:
+        while piece := document.read(_PIECE):
+            text, _, tail = (tail + piece).rpartition(b"<")  # the last tag may be cut
+            tail = b"<" + tail
+            for tag in map(_attributes, map(bytes.decode, _ROW_OF_ODS.findall(text))):
+                if "table:name" in tag:
+                    is_sheet, number = tag["table:name"] == name, 0
+                    continue
+                count = int(tag.get("table:number-rows-repeated", 1))
+                if is_sheet and tag.get("table:visibility") in ("collapse", "filter"):
+                    rows.update(range(number + 1, number + 1 + min(count, _MOST_ROWS)))
+                number += count
     return rows
 
 
