@@ -78,9 +78,13 @@ class Killer:
         return process.returncode or 0, said
 
     def look(self, words: Sequence[str], at_call: Callable[[], None], kill_at: int = 0) -> tuple[int, str]:
-        """Runs a command as `run` does; before each call its processes stand still while `at_call` looks around."""
+        """Runs a command as `run` does; before each call its processes stand still while `at_call` looks around.
+
+        It is killed while they stand still, so that no other thread writes between the look and the kill.
+        """
+        calls = itertools.count(1)
         with _pipe(self._count.with_suffix(".called")) as called, _pipe(self._count.with_suffix(".go")) as go:
-            process = self._start(words, DISK_STOPS=str(self._count), DISK_KILL_AT=str(kill_at))
+            process = self._start(words, DISK_STOPS=str(self._count))
             with ThreadPoolExecutor(1) as pool:
                 read = pool.submit(process.communicate)
                 while not read.done():
@@ -88,6 +92,8 @@ class Killer:
                         os.read(called, 1)
                         with standing_still(process.pid):
                             at_call()
+                            if next(calls) == kill_at:
+                                process.kill()
                         os.write(go, b"g")
         return process.returncode or 0, "".join(read.result())
 

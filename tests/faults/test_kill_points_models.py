@@ -1,7 +1,7 @@
 """Commands that use a model and are killed at calls that change names or sync end well when they are repeated.
 
 Each repeat takes seconds, and some commands leave more than a hundred states: `make kill-points` repeats them on all,
-`make test-all` on those of the commands of `_AT_ALL_CALLS`, and kills the others at three calls, with a bucket at one.
+`make test-all` on those of the commands of two lists, and kills the others at three calls, with a bucket at one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ _LATER = (
 _AT_ALL_CALLS = {
     *("average-checkpoints", "count", "export", "export --format=npz", "import-checkpoint", "report", "segment-eval"),
     *("select", "select of tasks"),
+}
+_AT_ALL_CALLS_IN_A_BUCKET = {
+    *("count", "ensemble of files", "export --format=npz", "report", "segment-eval", "select", "select of tasks")
 }
 _ALL = os.environ.get("KILL_POINTS") == "all"
 
@@ -61,4 +64,5 @@ def test_what_is_made_of_models(heavy: Killer, models: Models, command: str) -> 
 @pytest.mark.parametrize("command", REMOTE_MODELS)
 def test_what_is_made_of_models_in_a_bucket(heavy: Killer, models: Models, saved_bucket: Bucket, command: str) -> None:
     case = Case(heavy, REMOTE_MODELS[command], models, saved_bucket.url)
-    assert (problems_at_all_calls(case, saved_bucket) if _ALL else problems(case, 1)) == []
+    is_whole = _ALL or command in _AT_ALL_CALLS_IN_A_BUCKET
+    assert (problems_at_all_calls(case, saved_bucket) if is_whole else problems(case, 1)) == []
