@@ -205,11 +205,11 @@ def refuse_garbled_ids(path: str, name: str, ids: Collection[Any], is_chosen: bo
     """Raises `UsageError` if ids are not those of the videos any more, because a program rounded or printed them.
 
     Args:
-      is_chosen: whether the user names the column of the ids, so that odd letters are theirs.
+      is_chosen: whether the user names the column of the ids, so that odd letters and dates are theirs.
     """
     if not is_chosen:
         _refuse_misread_ids(path, name, ids)
-    _refuse_ids_as_dates(path, name, ids)
+        _refuse_ids_as_dates(path, name, ids)
     for value in ids:
         text, reason = str(value), ""
         if _ROUNDED.fullmatch(text):
@@ -241,7 +241,8 @@ def _refuse_ids_as_dates(path: str, name: str, ids: Iterable[Any]) -> None:
     if other:
         raise UsageError(
             f'{path}: the id {date!r} in "{name}" is a date, beside ids such as {other!r}, as a spreadsheet makes it '
-            "of 3-1: give the column the type text, and fill it again from its origin."
+            "of 3-1: give the column the type text, and fill it again from its origin. If the ids are so, say "
+            f"{columns_flag('id', [name])}."
         )
 
 
