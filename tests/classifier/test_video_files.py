@@ -36,7 +36,7 @@ def train_and_predict(tmp_path: pathlib.Path) -> None:
     with yt8m.load(tmp_path / "run", trust_code=True) as model:
         predicted = model.predict_video(paths[0], top_k=1)
         assert predicted.classes[0].score == pytest.approx(scores[0].max(), abs=1e-6)
-        classifier.thresholds_ = scores[:2].max(axis=0).astype(np.float64) * 0.9  # after one step no score reaches 0.5
+        classifier.span_thresholds_ = scores[:2].max(axis=0).astype(np.float64) * 0.9  # few steps: no score reaches 0.5
         rule = write_rule(tmp_path / "spans.json", classifier)
         table = model.spans(paths[:2], spans_from=rule)
     found = classifier.spans(paths[:2])
@@ -61,8 +61,13 @@ def write_broken(folder: pathlib.Path) -> pathlib.Path:
 
 
 def write_rule(path: pathlib.Path, classifier: yt8m.Classifier) -> pathlib.Path:
-    """A file as `yt8m eval --spans` writes it, with the thresholds of a classifier."""
-    rule = {"hysteresis": 1.0, "gap": 0, "least": 1}
-    content = {"segment_size": 5, "frames_per_second": 1.0, "rule": rule, "thresholds": classifier.thresholds_.tolist()}
+    """A file as `yt8m eval --spans` writes it, with the thresholds for spans of a classifier."""
+    rule = {"hysteresis": 0.7, "gap": 0, "least": 1}
+    content = {
+        "segment_size": 5,
+        "frames_per_second": 1.0,
+        "rule": rule,
+        "thresholds": classifier.span_thresholds_.tolist(),
+    }
     path.write_text(json.dumps(content))
     return path

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
+from yt8m.classifier.span_choice import RULE
 from yt8m.eval_util.arrays import Floats64
-from yt8m.eval_util.span_joining import JoinRule
 from yt8m.python_api.data_errors import DataError
 from yt8m.python_api.labelled_arrays import with_labels
 from yt8m.records.shards import SEGMENT_SIZE
@@ -62,7 +62,7 @@ def report(run: RunFolder, takes: FittedInput, X: Any, name: str, labels: NDArra
 def spans(run: RunFolder, takes: FittedInput, X: Any, name: str, thresholds: Floats64) -> list[Sequence[FoundSpan]]:
     """The spans of each video; the other arguments are those of `scores`."""
     scorer = run.model._scorer
-    joining = Joining(SEGMENT_SIZE, 1.0, thresholds, JoinRule())
+    joining = Joining(SEGMENT_SIZE, 1.0, thresholds, RULE)
     paths = paths_of(X)
     if paths is not None:
         _refuse_paths(takes, name)

@@ -76,11 +76,12 @@ class FittedInput:
 
 
 class Fitted(NamedTuple):
-    """What a training gives a classifier."""
+    """What a training gives a classifier; `span_thresholds` is None without frames."""
 
     run: RunFolder
     input: FittedInput
     thresholds: NDArray[np.float64]
+    span_thresholds: NDArray[np.float64] | None
 
 
 def train(
@@ -107,6 +108,7 @@ def train(
         _run_training(settings, run, training.videos, keeps_validation=validation is not None)
         _note_arrays(run)
         thresholds_of_classes = _thresholds(run, held_out)
+        of_spans = _span_thresholds(run, (held_out, training)) if videos.has_frames else None
     except BaseException:
         run.remove()
         raise
@@ -115,7 +117,13 @@ def train(
         *(videos.sizes(), videos.has_frames, videos.columns),
         extractor_settings=settings.extractor_settings if extractors else None,
     )
-    return Fitted(run, input_of_run, thresholds_of_classes)
+    return Fitted(run, input_of_run, thresholds_of_classes, of_spans)
+
+
+def _span_thresholds(run: RunFolder, parts: Sequence[VideosAndLabels]) -> NDArray[np.float64]:
+    from yt8m.classifier import span_choice  # only frames have spans
+
+    return span_choice.choose(run, parts)
 
 
 def _note_arrays(run: RunFolder) -> None:

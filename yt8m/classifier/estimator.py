@@ -51,6 +51,8 @@ class Classifier:
       classes_: [C], the classes: the names in `y`, sorted; the columns of a DataFrame; or the numbers of the columns.
       thresholds_: float64 [C], the score from which on `predict` says that a video has the class: the one with the best
         F1 on videos that the model had not seen.
+      span_thresholds_: float64 [C], the score from which on `spans` says that a part of a video shows the class: the
+        one with the best F1 for the labels of up to 1,000 videos, of which the best part counts. Only with frames.
       n_features_in_: the number of values of a video, or of a frame; of the first feature, if there are several.
       feature_names_in_: the columns of X, if it was a DataFrame.
     """
@@ -109,6 +111,9 @@ class Classifier:
         self._run, self._input = fitted.run, fitted.input
         self.classes_, self._is_single = labels.classes, labels.is_single
         self.thresholds_ = fitted.thresholds
+        self.__dict__.pop("span_thresholds_", None)
+        if fitted.span_thresholds is not None:
+            self.span_thresholds_ = fitted.span_thresholds
         self.n_features_in_ = next(iter(fitted.input.sizes.values()))
         self.__dict__.pop("feature_names_in_", None)
         if fitted.input.columns is not None:
@@ -193,10 +198,10 @@ class Classifier:
     def spans(self, X: Any) -> list[list[tuple[float, float, Any, float]]]:
         """The spans of time at which videos show classes.
 
-        Each video is scored in cells of five frames; a span is where the scores of neighbouring cells reach the
-        threshold of the class. A classifier learns the labels of whole videos, so its spans show where it sees what
-        these labels have in common. Spans that people have marked are learned by `yt8m make-records --rows=spans` and
-        `yt8m train`, whose run `yt8m.load` takes.
+        Each video is scored in cells of five frames. A span is where a cell reaches the threshold of the class in
+        `span_thresholds_`, with the cells before and after it that reach 0.7 of it. A classifier learns the labels of
+        whole videos, so its spans show where it sees what these labels have in common. Spans that people have marked
+        are learned by `yt8m make-records --rows=spans` and `yt8m train`, whose run `yt8m.load` takes.
 
         Args:
           X: videos in the forms that `fit` takes, with frames: for each video an array [frames, values]; or paths of
@@ -212,7 +217,8 @@ class Classifier:
         """
         run, takes = self._fitted()
         with refusing_arguments(takes.extractor_settings or ()):
-            spans_of_videos = classifier_scores.spans(run, takes, X, type(self).__name__, self.thresholds_)
+            thresholds = getattr(self, "span_thresholds_", self.thresholds_)  # pickles of earlier versions have none
+            spans_of_videos = classifier_scores.spans(run, takes, X, type(self).__name__, thresholds)
         names = self.classes_.tolist()
         return [[(span.start, span.end, names[span.number], span.score) for span in spans] for spans in spans_of_videos]
 
