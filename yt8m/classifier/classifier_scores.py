@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from yt8m.classifier.given_videos import GivenVideos, paths_of, videos_of
 from yt8m.classifier.run_folder import RunFolder
-from yt8m.classifier.span_choice import RULE
 from yt8m.eval_util.arrays import Floats64
 from yt8m.python_api.data_errors import DataError
 from yt8m.python_api.labelled_arrays import with_labels
@@ -18,6 +17,7 @@ from yt8m.records.shards import SEGMENT_SIZE
 from yt8m.records.span_files import FoundSpan
 from yt8m.scoring import span_finder
 from yt8m.scoring.film_spans import Joining
+from yt8m.scoring.label_joining import RULE
 from yt8m.scoring.scorer import Scorer
 from yt8m.scoring.table_input import column_difference
 

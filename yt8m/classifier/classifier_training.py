@@ -27,6 +27,7 @@ from yt8m.records import thresholds, vocabulary
 from yt8m.records.thresholds import NUM_CANDIDATES
 
 AUTO = "auto"
+_MOST_VIDEOS_FOR_SPANS = 1000
 _ARRAYS = "(arrays in memory)"  # in place of the files that a run was trained on
 # Options of a training that the classifier sets itself.
 _OWN_OPTIONS = (
@@ -121,9 +122,24 @@ def train(
 
 
 def _span_thresholds(run: RunFolder, parts: Sequence[VideosAndLabels]) -> NDArray[np.float64]:
-    from yt8m.classifier import span_choice  # only frames have spans
+    """The thresholds for parts of videos, float64 [C], which are also written into the run, as an evaluation does.
 
-    return span_choice.choose(run, parts)
+    The first thousand videos of all parts choose.
+    """
+    from yt8m.scoring import film_spans
+    from yt8m.scoring.label_joining import BestCells
+
+    scorer = run.model._scorer
+    cells, best = film_spans.default_joining(scorer), BestCells(scorer.num_classes)
+    for part in parts:
+        part = part.take(np.arange(min(_MOST_VIDEOS_FOR_SPANS - best.videos, len(part.labels))))
+        batches = (batch for batch, _ in part.videos.batches())
+        frames = (values for batch in batches for _, values in film_spans.frames_of_batch(scorer, batch))
+        for labels, values in zip(part.labels.matrix, frames, strict=True):
+            best.add(film_spans.score_cells(scorer, values, cells), labels)
+    joining = best.joining(cells)
+    film_spans.write(run.path, joining, scorer.step, {"chosen_on": {"labels of videos": best.videos}})
+    return joining.thresholds
 
 
 def _note_arrays(run: RunFolder) -> None:

@@ -26,6 +26,7 @@ from yt8m.records.span_files import EvaluatedFilm
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import film_spans
 from yt8m.scoring.film_spans import Joining
+from yt8m.scoring.label_joining import BestCells
 from yt8m.scoring.scorer import Scorer
 
 _RESAMPLES = 200
@@ -79,6 +80,9 @@ def evaluate(config: EvalConfig, write_report: Callable[[EvaluatedSpans], None] 
         config.train_dir, config.checkpoint, trust_code=config.trust_code, first_input="floats"
     ) as scorer:
         cells, folder = _scored(scorer, config), config.eval_dir or scorer.takes.folder
+        if not cells.scores:
+            _choose_by_labels(scorer, config, folder)
+            return 0
         given_path = config.spans_from or _choice_on_others(folder, cells, scorer.step)
         if given_path:
             joining = film_spans.joining_for(scorer, given_path)
@@ -163,16 +167,36 @@ def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
         seconds.append(len(frames) / joining.per_second)
         scores.append(film_spans.score_cells(scorer, frames, joining))
         truth.append(joining.cells.shown(record, len(frames), scorer.num_classes))
-    if not scores:
-        raise RunError(
-            f"{pattern}: no video was annotated as a whole, so spans that are found cannot be called wrong; make the "
-            "records by `yt8m make-records --rows=spans --annotated=whole`."
-        )
-    if passed_over:
+    if passed_over and scores:
         print(f"{passed_over} videos were not annotated as a whole, and do not count")
     if len(scores) == 1:
         print("one video counts: the thresholds are chosen on it too, so its figures are too high, without an interval")
     return ScoredCells(scores, truth, ids, seconds)
+
+
+def _choose_by_labels(scorer: Scorer, config: EvalConfig, folder: str) -> None:
+    """Chooses how cells are joined by the labels of videos, and writes it; there is nothing to compare spans with."""
+    unannotated = f"{config.eval_data_pattern}: no video was annotated as a whole, so spans that are found"
+    joining, best = film_spans.default_joining(scorer), BestCells(scorer.num_classes)
+    if not (config.spans_from or scorer.training_data.segment_labels):
+        data = open_data(config.eval_data_pattern, manifest=config.manifest)
+        films = film_spans.frames_of_records(scorer, data, joining, config.nan_policy)
+        for _, frames, raw in terminal.with_bar(films, "choosing"):
+            labels = np.zeros(scorer.num_classes, np.bool_)
+            numbers = np.array(shards.parse(raw[0], with_lists=False).values("labels"), np.int64)
+            labels[numbers[(numbers >= 0) & (numbers < labels.size)]] = True
+            if len(frames):
+                best.add(film_spans.score_cells(scorer, frames, joining), labels)
+    if not best.labels:
+        raise RunError(
+            f"{unannotated} cannot be called wrong; make the records by `yt8m make-records --rows=spans "
+            "--annotated=whole`."
+        )
+    film_spans.write(folder, best.joining(joining), scorer.step, {"chosen_on": {"labels of videos": best.videos}})
+    print(
+        f"{unannotated} have no figures; how they are joined was chosen on the labels of "
+        f"{quantity(best.videos, 'video')}: {span_rules.path_in_run(folder)}"
+    )
 
 
 def cross_fitted(cells: ScoredCells) -> list[Any]:
