@@ -27,7 +27,6 @@ from yt8m.records import thresholds, vocabulary
 from yt8m.records.thresholds import NUM_CANDIDATES
 
 AUTO = "auto"
-_MOST_VIDEOS_FOR_SPANS = 1000
 _ARRAYS = "(arrays in memory)"  # in place of the files that a run was trained on
 # Options of a training that the classifier sets itself.
 _OWN_OPTIONS = (
@@ -127,12 +126,12 @@ def _span_thresholds(run: RunFolder, parts: Sequence[VideosAndLabels]) -> NDArra
     The first thousand videos of all parts choose.
     """
     from yt8m.scoring import film_spans
-    from yt8m.scoring.label_joining import BestCells
+    from yt8m.scoring.label_joining import MOST_VIDEOS, BestCells
 
     scorer = run.model._scorer
     cells, best = film_spans.default_joining(scorer), BestCells(scorer.num_classes)
     for part in parts:
-        part = part.take(np.arange(min(_MOST_VIDEOS_FOR_SPANS - best.videos, len(part.labels))))
+        part = part.take(np.arange(min(MOST_VIDEOS - best.videos, len(part.labels))))
         batches = (batch for batch, _ in part.videos.batches())
         frames = (values for batch in batches for _, values in film_spans.frames_of_batch(scorer, batch))
         for labels, values in zip(part.labels.matrix, frames, strict=True):

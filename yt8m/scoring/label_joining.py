@@ -18,6 +18,7 @@ from yt8m.eval_util.span_joining import JoinRule
 from yt8m.scoring.film_spans import Joining
 
 RULE = JoinRule(hysteresis=0.7)
+MOST_VIDEOS = 1000  # that choose; each takes 8 bytes for each class
 
 
 class BestCells:

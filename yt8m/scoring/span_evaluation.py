@@ -7,6 +7,7 @@ joined by what was chosen on the other half, since a choice looks better on the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from yt8m.records.span_files import EvaluatedFilm
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.scoring import film_spans
 from yt8m.scoring.film_spans import Joining
-from yt8m.scoring.label_joining import BestCells
+from yt8m.scoring.label_joining import MOST_VIDEOS, BestCells
 from yt8m.scoring.scorer import Scorer
 
 _RESAMPLES = 200
@@ -181,7 +182,7 @@ def _choose_by_labels(scorer: Scorer, config: EvalConfig, folder: str) -> None:
     if not (config.spans_from or scorer.training_data.segment_labels):
         data = open_data(config.eval_data_pattern, manifest=config.manifest)
         films = film_spans.frames_of_records(scorer, data, joining, config.nan_policy)
-        for _, frames, raw in terminal.with_bar(films, "choosing"):
+        for _, frames, raw in terminal.with_bar(itertools.islice(films, MOST_VIDEOS), "choosing"):
             labels = np.zeros(scorer.num_classes, np.bool_)
             numbers = np.array(shards.parse(raw[0], with_lists=False).values("labels"), np.int64)
             labels[numbers[(numbers >= 0) & (numbers < labels.size)]] = True
