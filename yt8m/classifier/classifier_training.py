@@ -120,21 +120,21 @@ def train(
     return Fitted(run, input_of_run, thresholds_of_classes, of_spans)
 
 
-def _span_thresholds(run: RunFolder, parts: Sequence[VideosAndLabels]) -> NDArray[np.float64]:
+def _span_thresholds(run: RunFolder, divided_data: Sequence[VideosAndLabels]) -> NDArray[np.float64]:
     """The thresholds for parts of videos, float64 [C], which are also written into the run, as an evaluation does.
 
-    The first thousand videos of all parts choose.
+    The first thousand videos choose.
     """
     from yt8m.scoring import film_spans
     from yt8m.scoring.label_joining import MOST_VIDEOS, BestCells
 
     scorer = run.model._scorer
     cells, best = film_spans.default_joining(scorer), BestCells(scorer.num_classes)
-    for part in parts:
-        part = part.take(np.arange(min(MOST_VIDEOS - best.videos, len(part.labels))))
-        batches = (batch for batch, _ in part.videos.batches())
+    for some in divided_data:
+        some = some.take(np.arange(min(MOST_VIDEOS - best.videos, len(some.labels))))
+        batches = (batch for batch, _ in some.videos.batches())
         frames = (values for batch in batches for _, values in film_spans.frames_of_batch(scorer, batch))
-        for labels, values in zip(part.labels.matrix, frames, strict=True):
+        for labels, values in zip(some.labels.matrix, frames, strict=True):
             best.add(film_spans.score_cells(scorer, values, cells), labels)
     joining = best.joining(cells)
     film_spans.write(run.path, joining, scorer.step, {"chosen_on": {"labels of videos": best.videos}})
