@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ import pytest
 
 import yt8m
 from yt8m.command_line import cli
-from yt8m.records import manifest
+from yt8m.records import manifest, span_rules
+from yt8m.records.span_rules import SpanRule
 
 # The quick tests of windows and of their tags are those of records, and test_video_predictions.py has a long video.
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
@@ -152,6 +154,20 @@ def test_the_timeline_marks_scores_that_reach_their_threshold(
     assert marked == {"blue", "green"}
     assert sum(row.count("chosen") for row in rows) == 4  # each of the four parts of five seconds shows one class
     assert "Marked scores reach the threshold" in text
+
+
+def test_the_timeline_marks_parts_by_thresholds_for_parts(
+    world: World, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(world.run, "run")
+    film = made_videos.write(tmp_path / "film.mp4", scenes(["blue", "green"], [10.0, 10.0], 3), None, 20.0, fps=FPS)
+    for size, flags, marked in ((5, [], 0), (4, [], 4), (5, [f"--thresholds={world.run}/eval/thresholds.csv"], 4)):
+        rule = SpanRule(0, size, 0, 1.0, {"hysteresis": 0.7, "gap": 0, "least": 1}, [2.0] * len(NAMES))
+        pathlib.Path("run/eval/spans.json").write_text(span_rules.text_of(rule, {}))
+        assert cli.call("predict", ["--model=run", film, "--timeline", *flags]) == 0
+        text = next(tmp_path.glob("*.timeline.html")).read_text()
+        assert text.partition("<tbody>")[2].count("chosen") == marked
 
 
 def test_a_threshold_that_comes_from_few_videos_says_so(world: World, capsys: pytest.CaptureFixture[str]) -> None:

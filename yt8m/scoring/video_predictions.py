@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import scoring, storage, terminal
+from yt8m.records import span_rules
 from yt8m.records.film_windows import FilmWindows, Part, best_scores, find_cuts, windows_for
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.thresholds import Tagger
@@ -170,7 +171,8 @@ def run(config: PredictConfig, flags: Mapping[str, Any], ids: Mapping[str, str])
     """
     status, lines, json_rows = 0, list[tuple[Any, ...]](), list[dict[str, Any]]()
     with opened(config, flags) as (scorer, source):
-        shown = _Shown(config, scorer.shown_names, tagger_for(config, scorer), ids)
+        tagger = tagger_for(config, scorer)
+        shown = _Shown(config, scorer.shown_names, tagger, ids, _tagger_of_parts(config, scorer, tagger))
         part_seconds = timeline_page.SECONDS if config.timeline else 0
         predictions = predict(scorer, source, list(ids), part_seconds, config.tags_of)
         for prediction in terminal.with_bar(predictions, "predicting") if config.csv else predictions:
@@ -198,12 +200,14 @@ class _Shown(NamedTuple):
     Attributes:
       tagger: the thresholds; None if no tags are shown.
       ids: {path: id} of the videos.
+      tagger_of_parts: the thresholds for the parts of a timeline.
     """
 
     config: PredictConfig
     names: Vocabulary
     tagger: Tagger | None
     ids: Mapping[str, str]
+    tagger_of_parts: Tagger | None
 
     def facts(self, prediction: VideoScores) -> dict[str, Any]:
         """What --json prints of every video, also of a bad one."""
@@ -244,7 +248,7 @@ class _Shown(NamedTuple):
         if self.tagger:
             for index, _ in tags(prediction.scores, self.tagger):
                 shown[self.names.name(index)] = self.tagger.few_positives(index)
-        timeline_page.write(path, prediction.path, over_time, self.names, shown, self.tagger)
+        timeline_page.write(path, prediction.path, over_time, self.names, shown, self.tagger_of_parts)
         print(f"the timeline is in {path}")
 
     def print_few_positives(self, classes: Collection[int]) -> None:
@@ -252,6 +256,21 @@ class _Shown(NamedTuple):
         for index in sorted(classes) if self.config.tags else ():
             if note := few_positives(self.tagger, index):
                 print(f"{self.names.name(index)}: {note}")
+
+
+def _tagger_of_parts(config: PredictConfig, scorer: Scorer, tagger: Tagger | None) -> Tagger | None:
+    """The thresholds for the parts of a timeline: those that join cells of this length to spans, if they were chosen.
+
+    A part has more extreme scores than the whole video, so the thresholds of videos would mark too much.
+    """
+    text, path = scorer.span_rule() if config.timeline and not config.thresholds else ("", "")
+    if not text or (tagger is not None and tagger.takes_best):
+        return tagger
+    rule = span_rules.parse(text, path)
+    is_of_parts = rule.step in (0, scorer.step) and not rule.is_usual and len(rule.thresholds) == scorer.num_classes
+    if not is_of_parts or rule.segment_size != timeline_page.SECONDS * rule.frames_per_second:
+        return tagger
+    return Tagger(np.array(rule.thresholds), rule.step)
 
 
 def _write_csv(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
