@@ -27,7 +27,7 @@ def test_fine_tuning_on_few_videos_gains_what_the_page_says(tmp_path: pathlib.Pa
     assert "19 of the model's 22 variables start from runs/much/model.ckpt-895:" in said
     for name in ("gates/weights", "experts/weights", "experts/biases"):
         assert f"tower/{name} " in said
-    for name, (early, late) in {"fresh": (0.34, 0.47), "tuned": (0.61, 0.89)}.items():
+    for name, (early, late) in {"fresh": (0.33, 0.69), "tuned": (0.64, 0.91)}.items():
         told = json.loads((tmp_path / "runs" / name / "validation.json").read_text())["validations"]
         # Other processors round differently, and training takes small differences further.
         assert told[0]["GAP"] == pytest.approx(early, abs=0.05)
