@@ -45,13 +45,19 @@ def test_a_run_finds_spans_after_its_evaluation(tmp_path: pathlib.Path, capsys: 
     assert shares(run, others, spans)[1] < 0.3
     capsys.readouterr()
     evaluate = [f"--train_dir={run}", f"--eval_data_pattern={tmp_path}/some_data/frame/all/*.tfrecord", "--run_once"]
-    assert cli.call("eval", [*evaluate, "--spans"]) == 0
-    assert "have no figures; how they are joined was chosen on the labels of 150 videos" in capsys.readouterr().out
+    assert cli.call("eval", [*evaluate, "--spans", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"chosen_on": {"labels of videos": 150}}
+    assert "have no figures; how they are joined was chosen on the labels of 150 videos" in said.err
     written = json.loads((run / "eval/spans.json").read_text())
     assert (written["rule"]["hysteresis"], written["segment_size"]) == (0.7, 5)
     recall, precision = shares(run, others, spans)
     assert recall > 0.7
     assert precision > 0.7
+    marked = json.dumps({**written, "chosen_on": {"records": "marked", "videos": 3, "ids": "a"}})
+    (run / "eval/spans.json").write_text(marked)
+    assert cli.main(["eval", *evaluate, "--spans"]) == 1
+    assert (run / "eval/spans.json").read_text() == marked
 
 
 def shares(run: pathlib.Path, pattern: str, spans: list[list[Span]]) -> tuple[float, float]:

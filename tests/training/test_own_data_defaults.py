@@ -74,6 +74,14 @@ def test_moving_averages_follow_few_steps(tmp_path: pathlib.Path, capfd: pytest.
     assert train.main([*words, "--max_steps=1", "--start_new_model", "--batch_norm_decay=0.99"]) == 0
     assert config_of(tmp_path / "run").model.hyper_parameters["batch_norm_decay"] == 0.99
     assert config_of(tmp_path / "run").search.origins == ()
+    again = [
+        f"--config={tmp_path}/run",
+        f"--train_dir={tmp_path}/again",
+        f"--train_data_pattern={pattern}",
+        "--max_steps=1",
+    ]
+    assert train.main(again) == 0
+    assert config_of(tmp_path / "again").model.hyper_parameters["batch_norm_decay"] == 0.99
 
 
 @pytest.mark.parametrize(("steps", "epochs", "decay"), [(5000, 9999, 0.999), (4999, 9999, 0.9), (5000, 9, 0.9)])

@@ -82,7 +82,7 @@ def for_training(
             raise UsageError(
                 f"--budget={flags['budget']:g} limits the choice of a model, but {reasons[0]}; leave it out."
             )
-        return dict(flags), ModelSearchConfig(follows=_followed(flags, hyper_parameters, discovered))
+        return dict(flags), ModelSearchConfig(follows=_followed(flags, hyper_parameters, config_path, discovered))
     free = [name for name in (RATE, BATCH, STEPS, EPOCHS, METRIC) if flags.get(name) is None]
     free += [name for name in (TRANSFORM, PENALTY, DECAY) if name not in hyper_parameters]
     completed = dict(flags)
@@ -117,7 +117,7 @@ def _context_of(format: DataFormat) -> int:
 
 
 def _followed(
-    flags: Mapping[str, Any], hyper_parameters: Mapping[str, Any], discovered: DiscoveredFormat | None
+    flags: Mapping[str, Any], hyper_parameters: Mapping[str, Any], config_path: str, discovered: DiscoveredFormat | None
 ) -> tuple[str, ...]:
     """The options that follow one's own data though nothing is searched."""
     is_alone = not (os.environ.get("TF_CONFIG") or os.environ.get("CLUSTER_SPEC"))
@@ -125,8 +125,8 @@ def _followed(
         return ()
     if not (is_alone and _is_own(discovered)):
         return ()
-    values = {BATCH: flags.get(BATCH), DECAY: hyper_parameters.get(DECAY)}
-    return tuple(name for name, value in values.items() if value is None)
+    has_decay = DECAY in hyper_parameters or config_path  # the run of --config has one
+    return (BATCH,) * (flags.get(BATCH) is None) + (DECAY,) * (not has_decay)
 
 
 def _is_own(discovered: DiscoveredFormat) -> bool:

@@ -82,7 +82,7 @@ def evaluate(config: EvalConfig, write_report: Callable[[EvaluatedSpans], None] 
     ) as scorer:
         cells, folder = _scored(scorer, config), config.eval_dir or scorer.takes.folder
         if not cells.scores:
-            _choose_by_labels(scorer, config, folder)
+            _choose_by_labels(scorer, config, folder, cells)
             return 0
         given_path = config.spans_from or _choice_on_others(folder, cells, scorer.step)
         if given_path:
@@ -175,11 +175,17 @@ def _scored(scorer: Scorer, config: EvalConfig) -> ScoredCells:
     return ScoredCells(scores, truth, ids, seconds)
 
 
-def _choose_by_labels(scorer: Scorer, config: EvalConfig, folder: str) -> None:
-    """Chooses how cells are joined by the labels of videos, and writes it; there is nothing to compare spans with."""
+def _choose_by_labels(scorer: Scorer, config: EvalConfig, folder: str, cells: ScoredCells) -> None:
+    """Chooses how cells are joined by the labels of videos, and writes it; there is nothing to compare spans with.
+
+    What was chosen on spans that people have marked is not replaced.
+    """
+    is_chosen = (
+        config.spans_from or scorer.training_data.segment_labels or _choice_on_others(folder, cells, scorer.step)
+    )
     unannotated = f"{config.eval_data_pattern}: no video was annotated as a whole, so spans that are found"
     joining, best = film_spans.default_joining(scorer), BestCells(scorer.num_classes)
-    if not (config.spans_from or scorer.training_data.segment_labels):
+    if not is_chosen:
         data = open_data(config.eval_data_pattern, manifest=config.manifest)
         films = film_spans.frames_of_records(scorer, data, joining, config.nan_policy)
         for _, frames, raw in terminal.with_bar(itertools.islice(films, MOST_VIDEOS), "choosing"):
@@ -193,7 +199,9 @@ def _choose_by_labels(scorer: Scorer, config: EvalConfig, folder: str) -> None:
             f"{unannotated} cannot be called wrong; make the records by `yt8m make-records --rows=spans "
             "--annotated=whole`."
         )
-    film_spans.write(folder, best.joining(joining), scorer.step, {"chosen_on": {"labels of videos": best.videos}})
+    others = {"chosen_on": {"labels of videos": best.videos}}
+    film_spans.write(folder, best.joining(joining), scorer.step, others)
+    terminal.print_json(others)
     print(
         f"{unannotated} have no figures; how they are joined was chosen on the labels of "
         f"{quantity(best.videos, 'video')}: {span_rules.path_in_run(folder)}"
