@@ -74,29 +74,50 @@ def test_the_folder_of_a_killed_process_goes_with_the_next_one(tmp_path: pathlib
 _SAVE = """
 import os, pathlib, signal, sys
 from yt8m.classifier.run_folder import RunFolder
+target, kill_at, config, weights = sys.argv[1:]
 folder = RunFolder()
 os.mkdir(folder.path)
 for name in "abc":
     pathlib.Path(folder.path, name).write_text(name)
-pathlib.Path(folder.path, "config.json").write_bytes(pathlib.Path(sys.argv[3]).read_bytes())
-copied = []
+pathlib.Path(folder.path, "model.ckpt-1.data-00000-of-00001").write_text(weights)
+pathlib.Path(folder.path, "config.json").write_bytes(pathlib.Path(config).read_bytes())
+events = []
 def kill(event, words):
-    if event == "shutil.copyfile":
-        copied.append(words)
-        if len(copied) == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
+    is_whole = event == "os.remove" and os.path.exists(target)
+    events.append("whole" if is_whole else event)
+    if events[-1] == kill_at and events.count(kill_at) == 2 - is_whole:
+        os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(kill)
-folder.copy_to(sys.argv[1])
+folder.copy_to(target)
 """
 
 
-def test_a_killed_save_leaves_nothing_once_it_is_repeated(tmp_path: pathlib.Path) -> None:
-    environment: Any = {**os.environ, "TMPDIR": str(tmp_path / "system"), "PYTHONPATH": str(ROOT)}
-    (tmp_path / "system").mkdir()
-    (tmp_path / "saved").mkdir()
+def save(folder: pathlib.Path, kill_at: str, weights: str = "learned") -> subprocess.CompletedProcess[str]:
+    """Saves a run as `saved/mine` in a process that is killed at its second event of this name, or when it is whole."""
+    (folder / "system").mkdir(exist_ok=True)
+    (folder / "saved").mkdir(exist_ok=True)
+    environment: Any = {**os.environ, "TMPDIR": str(folder / "system"), "PYTHONPATH": str(ROOT)}
     config = str(golden("run_format_1") / "config.json")
-    for kill_at, status in (("2", -signal.SIGKILL), ("0", 0)):
-        words = [sys.executable, "-c", _SAVE, str(tmp_path / "saved/mine"), kill_at, config]
-        assert subprocess.run(words, env=environment, check=False).returncode == status
-        assert len(os.listdir(tmp_path / "saved")) == 1  # what was begun, and then what is whole
-    assert sorted(os.listdir(tmp_path / "saved/mine")) == ["a", "b", "c", "config.json", "model_flags.json"]
+    words = [sys.executable, "-c", _SAVE, str(folder / "saved/mine"), kill_at, config, weights]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
+_SAVED = ["a", "b", "c", "config.json", "model.ckpt-1.data-00000-of-00001", "model_flags.json"]
+
+
+def test_a_killed_save_leaves_nothing_once_it_is_repeated(tmp_path: pathlib.Path) -> None:
+    assert save(tmp_path, "shutil.copyfile").returncode == -signal.SIGKILL
+    assert not (tmp_path / "saved/mine").exists()
+    assert save(tmp_path, "").returncode == 0
+    assert os.listdir(tmp_path / "saved") == ["mine"]
+    assert sorted(os.listdir(tmp_path / "saved/mine")) == _SAVED
+
+
+def test_a_save_that_was_killed_when_it_was_whole_succeeds_if_the_same_is_saved(tmp_path: pathlib.Path) -> None:
+    assert save(tmp_path, "whole").returncode == -signal.SIGKILL
+    assert sorted(os.listdir(tmp_path / "saved/mine")) == _SAVED
+    refused = save(tmp_path, "", weights="learned something else")
+    assert (refused.returncode, "mine exists already" in refused.stderr) == (1, True)
+    assert save(tmp_path, "").returncode == 0
+    assert os.listdir(tmp_path / "saved") == ["mine"]
+    assert save(tmp_path, "").returncode == 1  # nobody was killed since

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 import shutil
@@ -16,7 +17,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.eval_util.named_figures import NamedFigures
 from yt8m.python_api.data_errors import DataError
-from yt8m.storage import copies, temporary
+from yt8m.storage import copies, new_outputs, temporary
 from yt8m.storage.local import LocalStore
 
 if TYPE_CHECKING:
@@ -75,16 +76,32 @@ class RunFolder:
         return {"trained": config.model.model, **{f"{name} of the choice": figures[name] for name in figures}}
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Copies the run into a new folder."""
+        """Copies the run into a new folder.
+
+        A program that was killed after the copy had its name succeeds when it is repeated, if it has learned the same.
+        """
         target = storage.absolute(storage.expanded(os.fspath(path)))
         if storage.is_remote(target):
             raise DataError(f"{target}: a classifier is saved on this machine; save it here, and copy the folder then.")
-        if os.path.lexists(target):
+        command = f"Classifier.save {self._digest_of_weights()}"
+        exists = os.path.lexists(target)
+        if exists and not new_outputs.was_begun(target, command):
             raise DataError(f"{target} exists already: name a new folder.")
+        with new_outputs.begun(target, command):
+            if not exists:
+                self._copy_to(target)
+
+    def _copy_to(self, target: str) -> None:
         with LocalStore().replaced_folder(target) as part:
             shutil.copytree(self.path, part, dirs_exist_ok=True)
             config = dataclasses.replace(self.config(), train_dir=target)
             run_dir.write(part, config, is_own=run_dir.is_own(self.path))
+
+    def _digest_of_weights(self) -> str:
+        digest = hashlib.sha256()
+        for path in sorted(pathlib.Path(self.path).glob("*.data-*")):
+            digest.update(path.name.encode() + path.read_bytes())
+        return digest.hexdigest()
 
     def packed(self) -> dict[str, bytes]:
         """{path in the run: content} of its files."""
