@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _OPEN_TWO = """
 from yt8m import forks
 from yt8m.lazy import tf
@@ -15,6 +17,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.heavy
 def test_a_machine_without_a_gpu_is_no_error() -> None:
     done = subprocess.run([sys.executable, "-c", _OPEN_TWO], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

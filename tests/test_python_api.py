@@ -423,6 +423,7 @@ class Stop(Callback):
 """
 
 
+@pytest.mark.heavy
 def test_control_c_ends_a_training_in_order(
     world: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

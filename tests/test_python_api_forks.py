@@ -60,6 +60,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), session.run(value), fl
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("moment", cases.all_of(["at the end"], heavy=["let go"]))
 def test_a_child_of_a_user_of_tensorflow_ends_by_exit(moment: str) -> None:
     words = [sys.executable, "-c", _EXITING, moment]
@@ -113,6 +114,7 @@ def test_a_model_loaded_by_a_relative_path_works_after_a_change_of_folder(
         assert len(list(model.predict(data))) == model.evaluate(data)["num_examples"] > 0
 
 
+@pytest.mark.heavy
 def test_records_and_predictions_are_read_after_a_change_of_folder(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

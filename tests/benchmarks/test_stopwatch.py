@@ -13,7 +13,7 @@ from yt8m import runner
 from yt8m.video.workload import Workload
 
 
-@pytest.mark.parametrize("with_floor", [True, False])
+@pytest.mark.parametrize("with_floor", [True, pytest.param(False, marks=pytest.mark.heavy)])
 def test_blocks_of_a_run_with_a_floor_on_either_side(tmp_path, with_floor):
     floors = iter(range(1, 100))
     timed_floors = {"reading": lambda: Sample(next(floors), 1.0)} if with_floor else {}

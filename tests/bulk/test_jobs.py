@@ -163,6 +163,7 @@ def test_what_needs_a_run_is_refused_before_the_work(
     assert [path.name for path in tmp_path.iterdir()] == [config.model]
 
 
+@pytest.mark.heavy
 def test_what_cannot_rank_segments_is_refused_before_the_work(tmp_path: pathlib.Path) -> None:
     from yt8m.bulk import jobs
 

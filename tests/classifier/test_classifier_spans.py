@@ -40,6 +40,7 @@ def test_a_saved_run_finds_the_same(classifier: yt8m.Classifier, tmp_path: pathl
     assert [row[1:4] for row in rows] == [span[1:4] for span in found]
 
 
+@pytest.mark.heavy
 def test_whole_videos_have_no_thresholds_for_spans() -> None:
     x = np.eye(3, dtype=np.float32)[np.arange(60) % 3]
     fitted = yt8m.Classifier("LogisticModel", options={"max_steps": 2}).fit(x, [[NAMES[k % 3]] for k in range(60)])

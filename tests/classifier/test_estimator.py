@@ -384,6 +384,7 @@ def test_the_default_budget_reaches_what_scikit_learn_does_on_digits() -> None:
     assert classifier.score(x[2000:], names[2000:]) > 0.94
 
 
+@pytest.mark.heavy
 def test_neither_scikit_learn_nor_pandas_is_needed(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "videos.npz", x=X, y=Y)
     program = (

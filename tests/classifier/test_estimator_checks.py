@@ -97,6 +97,7 @@ def make_videos() -> tuple[np.ndarray, np.ndarray]:
     return (labels @ draw.normal(size=(3, 6)) + 0.2 * draw.normal(size=(240, 6))).astype("f"), labels
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_pipeline_is_cross_validated() -> None:
     x, y = make_videos()

@@ -82,6 +82,7 @@ def test_an_export_gives_the_same(
         assert (facts["takes_best"], facts["thresholds"], facts["few_positives"]) == (True, None, None)
 
 
+@pytest.mark.heavy
 def test_a_chosen_model_has_thresholds_for_scores_that_add_up_to_one(tmp_path: pathlib.Path) -> None:
     classifier = yt8m.Classifier(budget=4, options={"label_loss": "CrossEntropyLoss"}).fit(X, Y)
     classifier.save(tmp_path / "run")
@@ -155,6 +156,7 @@ def test_a_run_without_the_fact_loads_as_before(saved: pathlib.Path, tmp_path: p
         np.testing.assert_allclose(raw / sums, other.predict_proba(NEW), atol=1e-6)
 
 
+@pytest.mark.heavy
 def test_several_classes_a_video_are_none_of_this(tmp_path: pathlib.Path) -> None:
     classifier = yt8m.Classifier(model="LogisticModel", options=FEW_STEPS).fit(X, [[name] for name in Y])
     classifier.save(tmp_path / "run")

@@ -108,6 +108,7 @@ def test_nothing_and_weights_of_videos_are_refused_by_name(fitted: yt8m.Classifi
         yt8m.Classifier.load("runs/mine")
 
 
+@pytest.mark.heavy
 def test_the_index_says_nothing_of_lists() -> None:
     rows = X.to_numpy().tolist()
     assert yt8m.Classifier(**QUICK).fit(rows, Y).predict(rows).shape == (80, 2)

@@ -102,6 +102,7 @@ def test_select_prints_the_chosen_videos(
     assert understood.startswith(f"{DATA}: ")
 
 
+@pytest.mark.heavy
 def test_report_prints_the_figures_of_its_page(
     run: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,7 @@ tf.logging.warning("from TensorFlow again")
 """
 
 
+@pytest.mark.heavy
 def test_lines_of_absl_and_tensorflow_appear_once_in_one_format():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env=environment)

@@ -102,6 +102,7 @@ def test_flags_without_dashes_are_no_files(
         assert "--model is missing" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_every_word_leads_to_a_flag_of_some_program(capsys: pytest.CaptureFixture[str]) -> None:
     flags = set().union(*(flags_of(program, capsys) for program in cli.COMMANDS))
     assert {flag for meant in synonyms._MEANT.values() for flag in meant.split()} <= flags

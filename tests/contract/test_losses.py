@@ -43,6 +43,7 @@ def test_hand_gradient_is_the_automatic_one(name: str, weights: str) -> None:
     np.testing.assert_allclose(by_hand, automatic, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("weights", cases.only(WEIGHTS, ["pairs"]))
 def test_gradient_is_the_slope(name: str, weights: str) -> None:
     direction = np.random.default_rng(12).normal(size=LOGITS.shape)
@@ -126,7 +127,7 @@ GRIDS: dict[str, list[dict[str, float]]] = {
 }
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, pytest.param(GRIDS, marks=pytest.mark.heavy)], ids=["some", "grids"])
+@pytest.mark.parametrize("settings", cases.all_of([{}], heavy=[SETTINGS, GRIDS]), ids=["usual", "some", "grids"])
 def test_value_and_gradient_are_finite_at_certain_predictions(name: str, settings: dict[str, Any]) -> None:
     """A sigmoid gives exactly 0 and 1 for large logits; a NaN gradient there would end the training."""
     made = [losses.create(name), *(losses.create(name, fields) for fields in settings.get(name, ()))]

@@ -131,7 +131,7 @@ def test_a_start_after_a_kill_parses_the_missing_shards(shards: list[pathlib.Pat
     ("number", "reaches_workers"),
     cases.only(
         [*itertools.product([signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP], [False, True])],
-        [(signal.SIGKILL, False), (signal.SIGINT, True)],
+        [(signal.SIGKILL, False)],
     ),
 )
 def test_a_killed_command_ends_its_workers_without_a_word(

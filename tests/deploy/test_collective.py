@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from clusters import Process, free_addresses
@@ -124,7 +125,7 @@ GRADIENTS = np.array([[1.0, -2.0, 3.0, 0.0], [0.25, 0.5, np.pi, -1.0]], np.float
         ((0, 0), "mean", np.zeros(4)),
     ],
 )
-@pytest.mark.parametrize(("wire", "tolerance"), [("float32", 1e-7), ("bfloat16", 2**-7)])
+@pytest.mark.parametrize(("wire", "tolerance"), cases.all_of([("float32", 1e-7)], heavy=[("bfloat16", 2**-7)]))
 def test_gradients_count_by_their_examples(
     rows: tuple[int, int], combine: str, expected: np.ndarray, wire: str, tolerance: float
 ) -> None:

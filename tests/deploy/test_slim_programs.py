@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ COLUMNS = np.array([0, 2, 3, 1, 2, 3, 2, 2, 3, 2, 2, 0, 1, 3, 1, 1])
 ROWS = np.eye(4, dtype=np.float32)[COLUMNS]  # each label has two columns of its own
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["reference", "resource"])
+@pytest.fixture(autouse=True, params=cases.all_of([False], heavy=[True]), ids=["reference", "resource"])
 def use_resource(request):
     with tf.Graph().as_default(), tf.variable_scope("", use_resource=request.param):
         tf.set_random_seed(0)

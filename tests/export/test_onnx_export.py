@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 
+import cases
 import numpy as np
 import onnx
 import pytest
@@ -48,7 +49,7 @@ def frames_of(ranges: tuple[tuple[float, ...], ...] = ()) -> DataConfig:
     )
 
 
-@pytest.mark.parametrize("input_type", ["float32", "uint8"])
+@pytest.mark.parametrize("input_type", cases.all_of(["uint8"], heavy=["float32"]))
 def test_bytes_of_other_ranges_stand_for_the_same_values(tmp_path: pathlib.Path, input_type: str) -> None:
     data, path = frames_of(((-1.0, 3.0), (-2.0, 2.0))), str(tmp_path / "model.onnx")
     checkpoint, parts = checkpoint_of(tmp_path, data, "FrameLevelLogisticModel")
@@ -103,7 +104,7 @@ def test_floats_cannot_be_taken_as_bytes_and_own_readers_not_at_all(tmp_path: pa
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, own, parts.modeler)
 
 
-@pytest.mark.parametrize("key", ["version", "format", "extractors", "step"])
+@pytest.mark.parametrize("key", cases.all_of(["version"], heavy=["format", "extractors", "step"]))
 def test_a_file_that_lacks_a_fact_of_itself_is_refused(tmp_path: pathlib.Path, key: str) -> None:
     path = small_exports.export_file(tmp_path, "LogisticModel")
     model = onnx.load(path)

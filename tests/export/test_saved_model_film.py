@@ -59,6 +59,7 @@ def test_the_signature_of_records_gives_each_segment_the_mean_of_its_video(train
     np.testing.assert_allclose(scores, np.take_along_axis(expected, classes, 1), rtol=1e-4)
 
 
+@pytest.mark.heavy
 def test_an_inference_model_is_refused_for_segments(
     trained: tuple[pathlib.Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,8 +48,8 @@ def write_frames(folder: pathlib.Path, count: int = 60) -> str:
     return f"{folder}/frames.tfrecord"
 
 
-QUICK = ["LogisticModel standardize", "LogisticModel normal_scores"]
-HEAVY = ["FrameLevelLogisticModel standardize", "FrameLevelLogisticModel normal_scores"]
+QUICK = ["LogisticModel standardize"]
+HEAVY = ["LogisticModel normal_scores", "FrameLevelLogisticModel standardize", "FrameLevelLogisticModel normal_scores"]
 
 
 @pytest.fixture(scope="module", params=cases.all_of(QUICK, heavy=HEAVY))

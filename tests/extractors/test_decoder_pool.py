@@ -56,7 +56,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [made[0], str(folder / "bad.mp4"), *made[1:]]
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", cases.all_of([3], heavy=[1]))
 def test_videos_in_order_as_if_decoded_here(videos: list[str], jobs: int) -> None:
     with DecoderPool(jobs, GENEROUS) as pool:
         found = [outcome(decoding) for decoding in pool.decode(request(path) for path in videos)]

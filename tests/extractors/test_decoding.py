@@ -36,7 +36,7 @@ def end_details(messages: list[Message]) -> dict[str, Any]:
     return messages[-1].details or {}
 
 
-@pytest.mark.parametrize("ending", ["mp4", "webm", "mkv", "avi"])
+@pytest.mark.parametrize("ending", cases.all_of(["mp4", "webm"], heavy=["mkv", "avi"]))
 def test_a_frame_a_second_and_a_window_of_sound(tmp_path: pathlib.Path, ending: str) -> None:
     path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, 5.3, channels=2)
     found = decoded(path)
@@ -154,10 +154,7 @@ def test_the_interpolation_can_be_chosen(tmp_path: pathlib.Path) -> None:
 @pytest.mark.promise("X7")
 @pytest.mark.parametrize(
     "ending",
-    cases.only(
-        [*made_videos.CODECS, *made_videos.SOUND_CODECS],
-        ["mp4", "webm", "mkv", "avi", "mpg", "ts", "wmv", "mp3", "wav", "flac", "opus"],
-    ),
+    cases.only([*made_videos.CODECS, *made_videos.SOUND_CODECS], ["mp4", "webm", "mkv", "ts", "mp3", "wav", "flac"]),
 )
 def test_a_cut_file_is_noticed(tmp_path: pathlib.Path, ending: str) -> None:
     picture = made_videos.grey if ending in made_videos.CODECS else None
@@ -180,7 +177,7 @@ def outcome(path: str) -> str:
 
 
 @pytest.mark.promise("X7")
-@pytest.mark.parametrize(("ending", "packet"), [("mpg", 2048), ("mpeg", 2048), ("ts", 188)])
+@pytest.mark.parametrize(("ending", "packet"), cases.all_of([("ts", 188)], heavy=[("mpg", 2048), ("mpeg", 2048)]))
 def test_a_cut_between_packets_cannot_be_known_and_is_noted(tmp_path: pathlib.Path, ending: str, packet: int) -> None:
     path = pathlib.Path(made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, TONE, 6.0))
     content = path.read_bytes()

@@ -49,7 +49,7 @@ def difference(heard: np.ndarray, expected: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("keyframes", [2.0, *(pytest.param(each, marks=pytest.mark.heavy) for each in (0.5, 10.0))])
-@pytest.mark.parametrize("ending", cases.only(sorted(made_videos.CODECS), ["mp4", "webm"]))
+@pytest.mark.parametrize("ending", cases.only(sorted(made_videos.CODECS), ["mp4"]))
 def test_a_part_begins_with_the_picture_nearest_to_its_start(
     tmp_path: pathlib.Path, ending: str, keyframes: float
 ) -> None:

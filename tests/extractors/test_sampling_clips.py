@@ -110,7 +110,7 @@ def test_pictures_of_clips_are_those_of_a_plain_loop(tmp_path: pathlib.Path, vid
     check(VIDEOS[video](tmp_path), form)
 
 
-@pytest.mark.parametrize(("start", "end"), cases.all_of([(1.3, None), (3.0, 3.2)], heavy=[(6.2, 9.4), (0.0, 2.5)]))
+@pytest.mark.parametrize(("start", "end"), cases.all_of([(3.0, 3.2)], heavy=[(1.3, None), (6.2, 9.4), (0.0, 2.5)]))
 def test_clips_of_a_part_stay_within_it(tmp_path: pathlib.Path, start: float, end: float | None) -> None:
     path = made_videos.write(tmp_path / "clip.mp4", MOVING, None, 12.0, options={"g": "10"})
     for form in FORMS[:2]:

@@ -218,6 +218,7 @@ def test_training_goes_on_without_the_code_that_only_the_config_names(
     assert run_dir.is_own(str(run))
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X4")
 def test_a_home_that_cannot_be_written_leaves_a_line(
     here: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

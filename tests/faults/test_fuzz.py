@@ -55,7 +55,7 @@ def test_shards(tmp_path: pathlib.Path, level: str, changes: list[mutations.Chan
 
 @pytest.mark.promise("I3")
 @given(st.sampled_from(LEVELS), st.lists(CHANGES, min_size=1, max_size=3))
-@examples(60, **REUSED)
+@examples(30, **REUSED)
 def test_records(parsers: dict[str, RecordCheck], level: str, changes: list[mutations.Change]) -> None:
     payload = SHARDS[level][0]
     for change in changes:

@@ -20,7 +20,7 @@ from yt8m.extractors.hugging_face import explain_errors
 from yt8m.extractors.published_features import open_graph, read_arrays
 
 SEED = 7
-COUNTS = [60, pytest.param(2_000, marks=[pytest.mark.heavy, pytest.mark.long])]
+COUNTS = [20, pytest.param(2_000, marks=[pytest.mark.heavy, pytest.mark.long])]
 ARRAYS = {"mean": np.arange(40.0), "values": np.arange(40.0), "vectors": np.eye(40)[:, ::-1] + 0.5}
 
 

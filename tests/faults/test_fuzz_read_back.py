@@ -182,7 +182,7 @@ def whole(name: str) -> bytes:
 
 @pytest.mark.parametrize("name", JSON)
 @given(data=st.data())
-@examples(25, **REUSED)
+@examples(10, **REUSED)
 def test_odd_values(place: pathlib.Path, name: str, data: st.DataObject) -> None:
     document, readers = JSON[name]
     where = data.draw(st.sampled_from(places(document)))
@@ -203,7 +203,7 @@ def test_changed_bytes_of_text(place: pathlib.Path, name: str, change: Any) -> N
 
 @pytest.mark.parametrize("name", BINARY)
 @given(change=CHANGES)
-@examples(25, **REUSED)
+@examples(10, **REUSED)
 def test_changed_bytes(tmp_path: pathlib.Path, name: str, change: Any) -> None:
     write, read = BINARY[name]
     (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ from yt8m.bulk import bulk_config
 from yt8m.command_line import cli
 
 # The others replace what is there, learn ranges, or write as one of these: heavy tests take all of their calls.
-QUICK_DATA = ["make-records", "relabel", "extract", "download", "verify"]
+QUICK_DATA = ["make-records", "download", "verify"]
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +147,7 @@ def _digest_at_kill(case: Case, call: int, bucket: Bucket | None) -> bytes:
     return read[-1].digest()
 
 
+@pytest.mark.heavy
 def test_a_kill_leaves_what_was_read_before(plain: Killer, places: dict[str, str]) -> None:
     _assert_kills_leave_what_was_read(Case(plain, DATA["make-records"], places))
 

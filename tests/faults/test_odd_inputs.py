@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import itertools
 import pathlib
 import zlib
 from collections.abc import Callable
@@ -218,8 +219,13 @@ DAMAGES = {
 
 
 @pytest.mark.promise("I8")
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", READ_ALL)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    cases.only(
+        [*itertools.product(READ_ALL, DAMAGES)],
+        [(name, damage) for name in READ_ALL for damage in DAMAGES if damage in list(DAMAGES)[:2] or name == "verify"],
+    ),
+)
 def test_a_file_that_is_no_shard_ends_every_command_with_the_same_words(
     name: str, damage: str, answers: Answers, tmp_path: pathlib.Path
 ) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import cases
 import pytest
 from golden_data import golden
 from small_run import run
@@ -99,7 +100,7 @@ def test_each_process_has_a_private_folder_that_goes_with_it(
 
 
 @pytest.mark.promise("X5")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", cases.all_of([signal.SIGTERM], heavy=[signal.SIGINT]))
 def test_stopped_while_it_unpacks(
     temporary: pathlib.Path, tmp_path: pathlib.Path, started: list[subprocess.Popen[str]], number: int
 ) -> None:

@@ -141,6 +141,7 @@ def test_training_goes_on_from_a_whole_checkpoint(training: Recording, tmp_path:
     assert steps == {0, 4, 8, 12}
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C11")
 @pytest.mark.long
 @pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.heavy)])

@@ -78,6 +78,7 @@ def test_evaluation_and_inference(run: pathlib.Path, caplog: pytest.LogCaptureFi
     assert {len(row) for row in rows} == {2}
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("I2")
 @pytest.mark.promise("I5")
 def test_by_default_both_are_refused(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -97,6 +97,7 @@ def test_without_batch_norm_towers_learn_as_one(name: str, towers: int, sizes: l
     assert distance(trained(name, PLAIN[name], towers, sizes), one) < 2e-6
 
 
+@pytest.mark.heavy
 def test_a_model_without_batch_norm_has_the_same_graph_with_the_flag() -> None:
     found = []
     for flag in (False, True):

@@ -27,7 +27,7 @@ def parts(shuffle: bool) -> tuple[readers.BatchQueue, VideoModeler, deploy.Deplo
     return queue, VideoModeler(model, loss, CLASSES, 5, SIZES), deploy.local(2, 0)[0]
 
 
-@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("mode", ["train", pytest.param("eval", marks=pytest.mark.heavy)])
 def test_every_published_name_holds_one_thing_of_a_step(mode: str) -> None:
     queue, modeler, deployment = parts(shuffle=mode == "train")
     names = [*BOTH, *EVALUATION, *(["train_op"] if mode == "train" else [])]

@@ -22,7 +22,7 @@ def saved(run: Session, folder: pathlib.Path) -> str:
         return tf.train.Saver().save(run.session, str(folder / "model.ckpt"), global_step=2)
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 def test_an_imported_graph_goes_on_as_the_one_that_was_saved(tmp_path: pathlib.Path, towers: int) -> None:
     config = OptimizerConfig(moving_average_decay=0.9)
     with Session(Linear(True, noise=True), rows(7), towers, config, signature={"lr": 0.5}) as run:

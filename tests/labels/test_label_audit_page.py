@@ -137,6 +137,7 @@ def shown(page: browser.Page, table: str, column: int) -> list[str]:
     return list(page.run(f"return {rows}.map((row) => row.cells[{column}].textContent)"))
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_decisions_are_made_on_the_page_and_saved_for_make_records(tmp_path: pathlib.Path) -> None:
     rows = ["1,v1,cat,wrong,0.9", """2,'=v2,"big, ""red"" dog",missing,0.85""", "3,v3,dog,wrong,0.1"]

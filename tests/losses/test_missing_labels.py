@@ -64,6 +64,7 @@ def losses_at(step: int, fields: dict[str, Any]) -> list[float]:
         return session.run([of_logits, loss.calculate_loss(tf.sigmoid(LOGITS), labels)])
 
 
+@pytest.mark.heavy
 def test_labels_are_added_from_the_given_step_on() -> None:
     always, never = losses_at(0, {}), losses_at(0, {"splc_threshold": 1.0})
     assert always != never

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from models.forward import Variables, check, dense, l2, logistic, moe, sigmoid, softmax
@@ -24,7 +25,9 @@ def deep(x: np.ndarray, v: Variables, is_lstm: bool) -> np.ndarray:
     return np.tanh(dense(np.maximum(first, 0) if is_lstm else np.tanh(first), v, "hidden2"))
 
 
-@pytest.mark.parametrize("layers", [{}, {"embedding_size": 3, "hidden_sizes": (4, 3)}], ids=["bare", "deep"])
+@pytest.mark.parametrize(
+    "layers", cases.all_of([{"embedding_size": 3, "hidden_sizes": (4, 3)}], heavy=[{}]), ids=["deep", "bare"]
+)
 def test_attention_lstm(layers: dict[str, Any]) -> None:
     def forward(x: np.ndarray, v: Variables) -> np.ndarray:
         sums = []
@@ -109,7 +112,7 @@ def test_attentive_probe() -> None:
         models.create("AttentiveProbeModel", {"probe_heads": 7})
 
 
-@pytest.mark.parametrize("placed", [True, False])
+@pytest.mark.parametrize("placed", cases.all_of([True], heavy=[False]))
 def test_transformer(placed: bool) -> None:
     def forward(x: np.ndarray, v: Variables) -> np.ndarray:
         states = dense(x, v, "embedding")

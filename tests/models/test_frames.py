@@ -45,7 +45,7 @@ def test_run_from_the_start_repeats_the_last_frame() -> None:
     assert draw(5, False, False).tolist() == [[0] * 5, [1] * 5, [1, 2, 3, 3, 3], [1, 2, 3, 4, 5]]
 
 
-@pytest.mark.parametrize("scattered", [True, False])
+@pytest.mark.parametrize("scattered", [True, pytest.param(False, marks=pytest.mark.heavy)])
 def test_random_frames_are_real_and_all_are_reached(scattered: bool) -> None:
     draws = [draw(4, scattered, True, step) for step in range(40)]
     for row, count in enumerate(COUNTS):

@@ -57,7 +57,7 @@ def turned(matrix: np.ndarray, is_turned: bool) -> np.ndarray:
     return np.swapaxes(matrix, -1, -2) if is_turned else matrix
 
 
-@examples(40)
+@examples(15)
 @given(
     *(SIZES, SIZES, SIZES, st.booleans(), st.booleans(), st.booleans()),
     st.tuples(*3 * [st.integers(-30, 30)]),

@@ -94,6 +94,7 @@ def score_frames(folder: pathlib.Path, pattern: str, *more: str) -> None:
     assert inference.main([*shown, *words]) == 0
 
 
+@pytest.mark.heavy
 def test_a_training_reads_frames_from_one(tmp_path: pathlib.Path) -> None:
     """With a bad record that is tolerated, it learns what it learns without."""
     pattern = frame_shards(tmp_path)

@@ -147,6 +147,7 @@ def predicted(trained: pathlib.Path) -> bytes:
     return (trained.parent / "12.csv").read_bytes()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3))])
 @pytest.mark.promise("C7")
 def test_inference(trains: Callable, predicted: bytes, tmp_path: pathlib.Path, reading: int) -> None:

@@ -43,7 +43,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize("program", cases.only(WORDS, ["inference", "eval"]))
+@pytest.mark.parametrize("program", cases.only(WORDS, ["eval"]))
 def test_predictions_that_are_nan_are_one_line(
     spoilt: pathlib.Path, tmp_path: pathlib.Path, program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,6 +120,7 @@ def test_figures_and_pages_have_its_names(here: pathlib.Path, capsys: pytest.Cap
     assert all(f"best: {name} ({index})" in table for index, name in enumerate(NAMES))
 
 
+@pytest.mark.heavy
 def test_its_counts_divide_the_classes_into_head_middle_and_tail(
     here: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

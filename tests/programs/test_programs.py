@@ -186,6 +186,7 @@ def test_evaluating_twice_gives_the_same_report(trained: pathlib.Path) -> None:
         assert row == {"step": 20} | {one["name"]: told[one["key"]] for one in told["metrics"]}
 
 
+@pytest.mark.heavy
 def test_results_go_where_the_user_says_and_the_run_stays_as_it_is(trained: pathlib.Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (trained / "run").rglob("*")}
     data = golden("checkpoint_logistic/test.tfrecord")
@@ -360,6 +361,7 @@ def test_the_end_of_a_run_names_commands_that_work(tmp_path: pathlib.Path, capfd
     assert "labels: " in capfd.readouterr().out
 
 
+@pytest.mark.heavy
 def test_resume_with_the_same_flags_goes_on_in_the_saved_graph(
     trained: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

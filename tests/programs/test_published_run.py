@@ -82,6 +82,7 @@ def test_inference_from_the_checkpoint_writes_the_recorded_csv(published: pathli
     assert_same_predictions(found, published / "predictions.csv")
 
 
+@pytest.mark.heavy
 def test_inference_from_the_meta_graph_alone(published: pathlib.Path) -> None:
     for path in (published / "train_dir").glob("model.ckpt*"):
         path.unlink()

@@ -35,6 +35,7 @@ def test_a_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 4
 
 
+@pytest.mark.heavy
 def test_lines_elsewhere(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train.main(command(tmp_path)[3:]) == 0
     shown = capsys.readouterr().err

@@ -102,6 +102,7 @@ def test_a_worker_that_dies_costs_its_test_alone(tmp_path: pathlib.Path) -> None
     assert "words of a test" not in done.stdout
 
 
+@pytest.mark.heavy
 def test_the_first_failure_may_end_it(tmp_path: pathlib.Path) -> None:
     done, begun, found = run(tmp_path, "-x", "-k", "after or last or test_it")
     assert done.returncode == 1, done.stdout
@@ -143,6 +144,7 @@ def test_last():
 """
 
 
+@pytest.mark.heavy
 def test_tests_that_hang_have_failed_and_show_where(tmp_path: pathlib.Path) -> None:
     """Of the two that wait, one hears the alarm of pytest-timeout, and the other does not."""
     conftest = "\nforked_workers._DEAF_SECONDS = forked_workers._LOOK_SECONDS = 0.5\n"

@@ -30,6 +30,7 @@ def test_a_newer_format_is_refused() -> None:
         formats.refuse_newer("a.json", 4, 3)
 
 
+@pytest.mark.heavy
 def test_a_checkpoint_of_a_newer_format_ends_a_resume(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_rows(tmp_path / "rows.tfrecord")
 

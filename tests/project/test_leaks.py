@@ -118,6 +118,7 @@ def test_a_temporary_file_is_reported(before: leaks.State) -> None:
         assert before.left_since() == [f"temporary file {os.path.basename(file.name)}"]
 
 
+@pytest.mark.heavy
 def test_what_stays_in_a_folder_of_the_process_is_reported_and_the_folder_is_not(before: leaks.State) -> None:
     folder = copies.process_folder("yt8m-classifier-")
     with tempfile.TemporaryDirectory(dir=folder) as left:
@@ -130,6 +131,7 @@ def test_another_working_folder_is_reported(before: leaks.State, tmp_path: pathl
     assert before.left_since() == [f"the working folder {tmp_path}"]
 
 
+@pytest.mark.heavy
 def test_an_open_session_is_reported(before: leaks.State) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         assert before.left_since() == [f"open session {session}"]

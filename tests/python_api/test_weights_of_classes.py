@@ -28,9 +28,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     "weights",
     [
         WEIGHTS,
-        pd.Series(WEIGHTS),
-        pd.DataFrame({"class": list(WEIGHTS), "weight": list(WEIGHTS.values())}),
-        {1: 3, 2: np.float32(0.5)},
+        *(
+            pytest.param(weights, marks=pytest.mark.heavy)
+            for weights in (
+                pd.Series(WEIGHTS),
+                pd.DataFrame({"class": list(WEIGHTS), "weight": list(WEIGHTS.values())}),
+                {1: 3, 2: np.float32(0.5)},
+            )
+        ),
         "a table",
     ],
     ids=["dict", "series", "frame", "numbers", "table"],
@@ -47,6 +52,7 @@ def test_weights_in_memory_count_as_a_table(weights: Any, data: str, tmp_path: p
     assert saved.config.model.class_weights == ("" if not isinstance(weights, pathlib.Path) else str(weights))
 
 
+@pytest.mark.heavy
 def test_a_classifier_takes_them_too() -> None:
     options = {"max_steps": 2, "class_weights": {"owl": 2}}
     run = yt8m.Classifier(model="LogisticModel", options=options).fit(X, Y)._run

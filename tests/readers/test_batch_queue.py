@@ -91,7 +91,7 @@ def test_without_shuffling_files_and_records_keep_their_order(shards: pathlib.Pa
 
 
 @given(st.integers(1, 20), st.integers(1, 3), st.integers(1, 6), st.integers(1, 30), st.integers(0, 2**31 - 1))
-@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_epoch_has_every_record_once(
     shards: pathlib.Path, batch_size: int, epochs: int, readers: int, buffer: int, seed: int
 ) -> None:

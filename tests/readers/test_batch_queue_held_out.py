@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from reader_records import frame_record, video_record, write_shard
@@ -58,8 +59,9 @@ def ids_of(queue: BatchQueue, begun: int = 0) -> list[str]:
             queue.close()
 
 
-@pytest.mark.parametrize("level", ["video", "frame"])
-@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize(
+    ("level", "is_cached"), cases.all_of([("video", False), ("frame", True)], heavy=[("video", True), ("frame", False)])
+)
 def test_an_epoch_has_the_other_videos_once(
     data: dict[str, DataConfig], level: str, is_cached: bool, tmp_path: pathlib.Path
 ) -> None:

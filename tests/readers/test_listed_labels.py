@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -94,8 +95,9 @@ def test_lists_have_the_labels_of_the_records(listed: Listed, rows: list[list[in
     np.testing.assert_array_equal(made, dense)
 
 
-@pytest.mark.parametrize("is_cached", [False, True])
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize(
+    ("kind", "is_cached"), cases.only([*itertools.product(READERS, [False, True])], [("video", False), ("frame", True)])
+)
 def test_a_packed_batch_differs_in_its_labels_alone(kind: str, is_cached: bool, tmp_path: pathlib.Path) -> None:
     pattern = write(tmp_path, kind)
     cache = str(tmp_path / "cache") if is_cached else ""

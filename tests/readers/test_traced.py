@@ -7,6 +7,7 @@ import pathlib
 import weakref
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from reader_records import frame_record, video_record, write_shard
@@ -74,7 +75,7 @@ def batches(reader: Reader, path: str, **settings: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "shuffle", [pytest.param(False, id="in order", marks=pytest.mark.heavy), pytest.param(True, id="shuffled")]
 )
-@pytest.mark.parametrize("level", ["video", pytest.param("frame", marks=pytest.mark.heavy), "segments"])
+@pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame", "segments"]))
 def test_a_second_graph_has_the_trace_of_the_first(
     level: str, shuffle: bool, shards: dict[str, str], parsed: list[str]
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_second_graph_has_the_trace_of_the_first(
         ("video", {"nan_policy": "zero"}),
         pytest.param("video", {"feature_ranges": ((0.0, 1.0),)}, marks=pytest.mark.heavy),
         pytest.param("frame", {"max_frames": 4}, marks=pytest.mark.heavy),
-        ("frame", {"segment_labels": True}),
+        pytest.param("frame", {"segment_labels": True}, marks=pytest.mark.heavy),
         ("segments", {"shifts": (0, 1)}),
     ],
 )

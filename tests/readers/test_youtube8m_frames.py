@@ -32,7 +32,7 @@ def _frames(given_: Any, size: int) -> Any:
     return (np.arange(given_ * size) % 251).astype(np.uint8).reshape(given_, size)
 
 
-@pytest.mark.parametrize("max_frames", [30, 300])
+@pytest.mark.parametrize("max_frames", [30, pytest.param(300, marks=pytest.mark.heavy)])
 def test_gives_the_recorded_batch(max_frames: int) -> None:
     data = np.load(golden("readers.npz"))
     reader = YT8MFrameFeatureReader(20, (16, 8), max_frames=max_frames)

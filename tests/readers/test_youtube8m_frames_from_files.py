@@ -148,7 +148,7 @@ def test_a_batch_holds_what_the_records_say(
         check_shards(paths, tuple(sizes), max_frames, batch_size, shuffle)
 
 
-@pytest.mark.parametrize("max_frames", [30, 300])
+@pytest.mark.parametrize("max_frames", [30, pytest.param(300, marks=pytest.mark.heavy)])
 def test_so_does_a_batch_of_published_records(max_frames: int) -> None:
     check_shards([str(golden("tiny_frame.tfrecord")), str(golden("tiny_segment.tfrecord"))], (16, 8), max_frames, 5)
 

@@ -92,7 +92,11 @@ def _parsed(records: list[bytes]) -> dict[str, Any]:
             {"annotated_start_times": [0, 5], "annotated_end_times": [5]},
             "2 annotated_start_times and 1 annotated_end_times",
         ),
-        ({"annotated_start_times": [5], "annotated_end_times": [5]}, "an annotated range is 5 to 5"),
+        pytest.param(
+            {"annotated_start_times": [5], "annotated_end_times": [5]},
+            "an annotated range is 5 to 5",
+            marks=pytest.mark.heavy,
+        ),
         pytest.param(
             {"annotated_start_times": [-1], "annotated_end_times": [5]},
             "an annotated range is -1 to 5",

@@ -71,7 +71,7 @@ def test_videos_are_those_of_the_tensorflow_reader(tmp_path: pathlib.Path) -> No
     assert found.num_frames.tolist() == [1] * 300
 
 
-@pytest.mark.parametrize("name", ["rgb", "RGB/feature/floats"])
+@pytest.mark.parametrize("name", ["rgb", pytest.param("RGB/feature/floats", marks=pytest.mark.heavy)])
 def test_frames_are_those_of_the_tensorflow_reader(tmp_path: pathlib.Path, name: str) -> None:
     records = frames(20, name)
     path = write_shard(tmp_path / "a.tfrecord", records)

@@ -102,6 +102,7 @@ def test_training_refuses_vectors_of_0_and_1(tmp_path: pathlib.Path, capfd: pyte
     assert "all of them 0 or 1" in capfd.readouterr().err
 
 
+@pytest.mark.heavy
 def test_a_teacher_alone_needs_no_labels(tmp_path: pathlib.Path) -> None:
     (data,) = shard(tmp_path, *map(video, range(8)))
     lines = "".join(f"v{number},1 0.9 2 0.1\n" for number in range(8))

@@ -154,6 +154,7 @@ def test_an_evaluation_refuses_a_table_before_it_begins(tmp_path: pathlib.Path, 
     assert "none.csv: there is no such file" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_the_page_links_and_escapes(tmp_path: pathlib.Path):
     report_runs.make_run(tmp_path, 1, num_classes=12)
     rows = [["id", "address"], ["v3", 'https://a/"><script>alert(3)</script>'], ["v4", "javascript:alert(4)"]]

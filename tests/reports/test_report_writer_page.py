@@ -299,6 +299,7 @@ def test_a_missing_matplotlib_is_named(world, capsys, monkeypatch):
     assert "run pip install -e '.[reports]' in the checkout of yt8m" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_the_candidates_of_a_choice_have_a_table(tmp_path: pathlib.Path) -> None:
     pages.make_run(tmp_path, 1)
     rows = [

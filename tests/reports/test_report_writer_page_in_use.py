@@ -94,6 +94,7 @@ def test_text_has_contrast_and_nothing_is_cut_off(world, page, name, width, sche
     assert page.run("const root = document.documentElement; return root.scrollWidth - root.clientWidth") == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("width", cases.all_of([browser.PHONE], heavy=[1280, 768]))
 def test_no_cell_lies_over_another_and_a_table_that_is_cut_shows_it(world, page, width):
     page.open(world / "both.html", width)
@@ -264,6 +265,7 @@ def test_the_worst_videos_are_filtered_by_class_and_by_keyboard_alone(world, pag
     assert all("v7" in name for name in page.run(f"{WORST}.map((row) => row.cells[0].textContent)"))
 
 
+@pytest.mark.heavy
 def test_names_are_sorted_as_names_even_if_they_begin_with_numbers(world, page):
     page.open(world / "worst.html")
     tab_to(page, "BUTTON", "class")
@@ -347,6 +349,7 @@ return runs.getBoundingClientRect().top - runs.previousElementSibling.getBoundin
 TOPS = "return [...document.querySelectorAll(arguments[0])].map(one => one.getBoundingClientRect().top)"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("width", "scheme"), cases.only([*itertools.product([390, 500, 768, 1280], ["light", "dark"])], [(390, "light")])
 )

@@ -68,6 +68,7 @@ def test_thumbnails_are_of_their_parts(folder: pathlib.Path) -> None:
     assert max(sizes) < 20_000
 
 
+@pytest.mark.heavy
 def test_a_page_without_pictures_says_why(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

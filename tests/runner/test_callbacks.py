@@ -201,6 +201,7 @@ def test_evaluation(train: Callable, data: str, lines: Callable[[], list[str]]) 
     assert re.fullmatch(published.format(40), said[1])  # the last batch has a line although none was due
 
 
+@pytest.mark.heavy
 def test_an_evaluation_of_few_batches_logs_its_last(train: Callable, data: str, lines: Callable[[], list[str]]) -> None:
     """With batches of 16 rows the last of three has 8; its figures are those of no other batch."""
     train(max_steps=300)
@@ -259,6 +260,7 @@ def test_evaluation_takes_the_next_checkpoint_where_one_is_deleted_meanwhile(
     assert any("was deleted while it was read" in line for line in lines())
 
 
+@pytest.mark.heavy
 def test_averages_are_evaluated_where_they_were_kept(train: Callable, data: str) -> None:
     from yt8m.config.train_config import OptimizerConfig
 

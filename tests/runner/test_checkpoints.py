@@ -171,8 +171,10 @@ def test_what_a_clock_that_went_back_has_left_is_deleted(
     "damage",
     [
         "flip",
-        "no index",
-        *(pytest.param(name, marks=pytest.mark.heavy) for name in ("truncate", "no data", "truncated index")),
+        *(
+            pytest.param(name, marks=pytest.mark.heavy)
+            for name in ("no index", "truncate", "no data", "truncated index")
+        ),
     ],
 )
 @pytest.mark.promise("C3")

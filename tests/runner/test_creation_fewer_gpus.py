@@ -50,6 +50,7 @@ def test_batch_schedule_and_epochs_count_the_towers_that_exist(
     assert all(f"{found} GPU" in line and f"{2 * towers} examples, not 8" in line for line in warnings)
 
 
+@pytest.mark.heavy
 def test_an_exact_resume_on_fewer_gpus_says_that_the_data_begin_anew(
     train: Callable, lines: Callable, gpus: Callable
 ) -> None:

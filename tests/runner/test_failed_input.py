@@ -121,6 +121,7 @@ def test_a_position_of_an_earlier_version_that_holds_an_error_is_found(
     assert ids == (unbroken if all(holding) else unbroken[-len(ids) :])
 
 
+@pytest.mark.heavy
 def test_the_position_of_any_process_counts(live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """One of several that train by --exchange=all-reduce."""
     assert live("run")[0] == 0

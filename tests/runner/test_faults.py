@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import cases
 import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
@@ -97,7 +98,7 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(start: Callable
     "names",
     [
         ("runner.tiny_hooks:Raises", "runner.tiny_hooks:Closed"),
-        ("runner.tiny_hooks:Closed", "runner.tiny_hooks:Raises"),
+        pytest.param(("runner.tiny_hooks:Closed", "runner.tiny_hooks:Raises"), marks=pytest.mark.heavy),
     ],
 )
 @pytest.mark.promise("P6")
@@ -149,7 +150,9 @@ def test_a_loss_that_is_not_finite_is_never_saved(
 
 
 @pytest.mark.promise("N1")
-@pytest.mark.parametrize(("towers", "row", "step", "bad"), [(1, 20, 3, 0), (2, 28, 2, 1), (3, 17, 1, 2)])
+@pytest.mark.parametrize(
+    ("towers", "row", "step", "bad"), cases.all_of([(2, 28, 2, 1)], heavy=[(1, 20, 3, 0), (3, 17, 1, 2)])
+)
 def test_the_guard_names_step_tower_and_variable(
     train: Callable, tmp_path: pathlib.Path, towers: int, row: int, step: int, bad: int
 ) -> None:

@@ -117,6 +117,7 @@ def test_weights_are_the_same_to_the_bit(train: Callable, data: str, tmp_path: p
         np.testing.assert_array_equal(found[1][name], value, err_msg=name)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 def test_a_damaged_record_is_named_as_without(
     train: Callable[..., runner.Outcome], shards: pathlib.Path, tmp_path: pathlib.Path, towers: int

@@ -73,6 +73,7 @@ def test_a_runner_gives_its_graph_without_running_it(tmp_path: pathlib.Path, dat
         assert isinstance(runner.build(evaluated, TinyInputter(data), TinyModeler()).replicate_graph(), EvalOps)
 
 
+@pytest.mark.heavy
 def test_from_train_py_to_session_run_are_at_most_nine_frames(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.parametrize(
     "number",
-    cases.all_of([signal.SIGTERM, signal.SIGUSR1], heavy=[signal.SIGINT, signal.SIGHUP, signal.SIGXCPU]),
+    cases.all_of([signal.SIGTERM], heavy=[signal.SIGUSR1, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU]),
     ids=lambda n: n.name,
 )
 @pytest.mark.promise("P1")
@@ -65,6 +65,7 @@ def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: p
     assert (tmp_path / "run" / "model.ckpt-0.index").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P2")
 def test_what_takes_longer_than_the_grace_beside_the_steps(start: Callable, tmp_path: pathlib.Path) -> None:
     """The session is closed then, so nothing can be saved: that is the signal's doing and no failure."""
@@ -80,7 +81,7 @@ def test_what_takes_longer_than_the_grace_beside_the_steps(start: Callable, tmp_
     assert (tmp_path / "run" / "model.ckpt-15.index").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", cases.all_of([signal.SIGTERM], heavy=[signal.SIGINT]))
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P7")
 def test_a_second_signal_ends_at_once(start: Callable, number: int) -> None:
@@ -93,6 +94,7 @@ def test_a_second_signal_ends_at_once(start: Callable, number: int) -> None:
     assert process.returncode == 128 + number, log
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P1")
 def test_a_notice_again_or_before_sigterm_ends_nothing_at_once(start: Callable, tmp_path: pathlib.Path) -> None:
     """The kernel sends SIGXCPU every second, and Slurm sends SIGTERM after the SIGUSR1 of `--signal=USR1@60`."""

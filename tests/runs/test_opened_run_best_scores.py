@@ -95,7 +95,7 @@ READERS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("reader", cases.only(READERS, ["Python", "export"]))
+@pytest.mark.parametrize("reader", cases.only(READERS, ["Python"]))
 def test_a_reader_scores_with_the_best_weights(
     folder: pathlib.Path, expected: dict[str, dict[str, float]], tmp_path: pathlib.Path, reader: str
 ) -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import pathlib
 
+import cases
 import numpy as np
 import pytest
 from reader_records import video_record, write_shard
@@ -37,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize(("file", "name"), [("x.npy", ""), ("named.npz", "clip")])
+@pytest.mark.parametrize(("file", "name"), cases.all_of([("named.npz", "clip")], heavy=[("x.npy", "")]))
 def test_all_scores_are_written(
     world: pathlib.Path, file: str, name: str, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_the_inference_model_has_both_names(run: pathlib.Path) -> None:
         np.testing.assert_array_equal(*(reader.get_tensor(name) for reader in readers))
 
 
+@pytest.mark.heavy
 def test_a_folder_with_the_published_name_alone_is_read(run: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """As the published code leaves it, and without checkpoints."""
     shutil.copytree(run, tmp_path / "run")

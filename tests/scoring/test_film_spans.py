@@ -240,6 +240,7 @@ def test_a_choice_at_another_step_is_said(evaluated: pathlib.Path, caplog: pytes
     assert "chosen at step 1, and the weights are of step" in caplog.text
 
 
+@pytest.mark.heavy
 def test_an_export_of_before_the_choice_is_said(
     evaluated: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,6 +272,7 @@ def test_one_video_has_figures_and_no_interval(
     assert "nan" not in page
 
 
+@pytest.mark.heavy
 def test_unfit_values_count_as_0_if_the_policy_of_the_run_or_the_evaluation_says_so(
     evaluated: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

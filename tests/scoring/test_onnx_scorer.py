@@ -123,6 +123,7 @@ print(status, *(name for name in sys.argv[1].split(",") if name in sys.modules))
 """
 
 
+@pytest.mark.heavy
 def test_a_prediction_imports_nothing_that_only_trainings_need(tmp_path: pathlib.Path) -> None:
     shard = write_shard(tmp_path / "some.tfrecord", small_exports.video_records(1))
     _, path = exported(tmp_path, "MoeModel")

@@ -90,6 +90,7 @@ def test_a_few_records_need_no_ops_that_parse_them_and_the_checkpoint_is_checked
     assert not [kind for kind in kinds if "Parse" in kind or "Proto" in kind or kind == "Assert"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("names", [("rgb", "audio/floats"), pytest.param(("rgb", "audio"), marks=pytest.mark.heavy)])
 def test_parsed_frames_have_the_scores_of_the_records(tmp_path, names):
     """The model was trained on the first 3 frames of a video; most videos have more."""

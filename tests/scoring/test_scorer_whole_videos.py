@@ -23,6 +23,7 @@ def scores_of(model: yt8m.Model, data: Any, video: str) -> list[float]:
     return [score for _, score in sorted((one.index, one.score) for one in found.classes)]
 
 
+@pytest.mark.heavy
 def test_a_video_as_long_as_a_cell_is_scored_whole(tmp_path: pathlib.Path) -> None:
     span_runs.make_films(tmp_path)
     np.save(tmp_path / "short.npy", np.random.default_rng(1).normal(size=(LENGTH, 6)).astype(np.float32))

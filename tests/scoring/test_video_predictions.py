@@ -103,6 +103,7 @@ def test_an_export_carries_its_extractors_and_one_of_others_needs_trust(
         assert model.predict_video(video) == expected
 
 
+@pytest.mark.heavy
 def test_a_video_gets_the_vector_of_its_record(
     world: World, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_folder_of_videos(world: World, tmp_path: pathlib.Path, capsys: pytest
     assert {video["id"] for video in json.loads(capsys.readouterr().out)} <= set(paths)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame"]))
 def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
     world: World, level: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]

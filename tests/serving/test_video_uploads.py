@@ -143,6 +143,7 @@ def test_requests_name_videos_of_a_folder(
     assert not Draft202012Validator(schema).is_valid({"videos": names[:4]})
 
 
+@pytest.mark.heavy
 def test_a_service_without_a_folder_has_no_videos_by_name() -> None:
     with served(*TINY, "--timeout=60") as service:
         answer = post(service, json={"videos": ["disc/0.mp4"]})

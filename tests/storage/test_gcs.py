@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import cases
 import pytest
 from google.auth.exceptions import RefreshError
 
@@ -94,7 +95,7 @@ def server_that_answers(*statuses: int) -> Iterator[str]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -104,7 +105,7 @@ def server_that_answers(*statuses: int) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("status", [408, 429, 503])
+@pytest.mark.parametrize("status", cases.all_of([503], heavy=[408, 429]))
 def test_busy_then_well(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     with server_that_answers(status, 200) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)

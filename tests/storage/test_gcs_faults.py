@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 
+import cases
 import pytest
 from emulator import free_port
 from gs_proxy import Fault, Proxy, running_proxy
@@ -101,7 +102,7 @@ def test_bytes_that_stay_damaged_are_refused(bucket: str, proxy: Proxy, brief: N
         storage.read_bytes(f"{bucket}/x")
 
 
-@pytest.mark.parametrize("size", [1000, 9 << 20])  # at once, and in a session of several requests
+@pytest.mark.parametrize("size", cases.all_of([1000], heavy=[9 << 20]))  # at once, and in a session of several requests
 def test_an_upload_that_is_cut_leaves_the_old_content_and_is_sent_again(bucket: str, proxy: Proxy, size: int) -> None:
     path = f"{bucket}/x"
     put(path, b"old")
@@ -160,7 +161,7 @@ def test_two_that_lock_at_once(bucket: str, proxy: Proxy) -> None:
         raise AssertionError("both have it")
 
 
-@pytest.mark.parametrize("answers", [0, 1, 2])
+@pytest.mark.parametrize("answers", cases.all_of([1], heavy=[0, 2]))
 def test_a_lock_that_is_released_while_it_is_looked_at_is_free(bucket: str, proxy: Proxy, answers: int) -> None:
     put(path := f"{bucket}/run.lock", b'{"pid": 1, "host": "elsewhere", "since": "2020"}')
 

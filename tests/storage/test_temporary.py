@@ -104,6 +104,7 @@ except RunError as error:
 """
 
 
+@pytest.mark.heavy
 def test_a_report_without_a_home_names_tmpdir(tmp_path: pathlib.Path) -> None:
     """Before the evaluation: matplotlib keeps what it knows of fonts in a folder."""
     environment = {**os.environ, "HOME": "/proc/none", "PYTHONPATH": str(ROOT)}

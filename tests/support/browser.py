@@ -118,7 +118,7 @@ def served(folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
     """Serves the files of a folder; yields the address, and a list that gets the path of each request."""
     asked: list[str] = []
     with _Server(("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", asked

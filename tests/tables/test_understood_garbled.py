@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from table_files import SHORT, joined, read, truth, write, write_json
@@ -110,7 +111,7 @@ def test_garbled_ids_are_refused(form: str, words: str, kind: str, tmp_path: pat
     assert '"id"' in str(refusal.value)
 
 
-@pytest.mark.parametrize("form", ["1.2{:02}E+11", "b'v{:02}'", "UUID('{}')", "v\x00{}"])
+@pytest.mark.parametrize("form", cases.all_of(["1.2{:02}E+11"], heavy=["b'v{:02}'", "UUID('{}')", "v\x00{}"]))
 def test_ids_that_are_garbled_after_many_others_are_refused(form: str, tmp_path: pathlib.Path) -> None:
     ids = [*(f"a_long_id_of_a_video_{number}" for number in range(40_000)), form.format(7)]
     path = write(tmp_path / "t.csv", [("id", "labels"), *((name, SHORT[n % 2]) for n, name in enumerate(ids))])
@@ -120,7 +121,7 @@ def test_ids_that_are_garbled_after_many_others_are_refused(form: str, tmp_path:
 
 
 def test_many_ids_with_usual_signs_are_taken(tmp_path: pathlib.Path) -> None:
-    ids = [f"{name}{number}" for number in range(8000) for name in ("é", "E+", "b'", "a\u00a0b", "x (1E+", "UUID ")]
+    ids = [f"{name}{number}" for number in range(2000) for name in ("é", "E+", "b'", "a\u00a0b", "x (1E+", "UUID ")]
     path = write(tmp_path / "t.csv", [("id", "labels"), *((name, SHORT[n % 2]) for n, name in enumerate(ids))])
     assert sum(rows.size for rows in understand("--table", str(path), TableFlags()).batches(8192)) == len(ids)
 

@@ -87,7 +87,7 @@ def test_a_table_is_read_back_or_refused(tmp_path: pathlib.Path, table: tuple[st
         assert alone.isdisjoint(label for labels in made.values() if len(labels) > 1 for label in labels)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(tables(is_clear=True))
 def test_a_clear_table_is_read_back(tmp_path: pathlib.Path, table: tuple[str, bytes, Truth, str]) -> None:
     ending, content, made, _ = table

@@ -15,6 +15,7 @@ from yt8m.runner import Outcome, Status
 from yt8m.training import final_figures
 
 
+@pytest.mark.heavy
 def test_the_figures_are_those_of_the_weights_that_the_run_means(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,10 +26,10 @@ def pattern(tmp_path: pathlib.Path) -> str:
     ("flags", "advice"),
     [
         (("--num_epochs=2",), "640 videos, --batch_size=1024 and --num_epochs=2 give 2 steps"),
-        (("--num_epochs=1", "--batch_size=3"), ""),
         *(
             pytest.param(*case, marks=pytest.mark.heavy)
             for case in (
+                (("--num_epochs=1", "--batch_size=3"), ""),
                 (("--num_epochs=2", "--num_gpu=2"), "try --batch_size=16 --num_epochs=10"),
                 (("--num_epochs=12",), "try --batch_size=32 --num_epochs=12"),
                 (("--num_epochs=2", "--max_steps=3"), ""),

@@ -67,6 +67,7 @@ def test_a_run_that_is_continued_keeps_it(
     np.testing.assert_allclose(sums(crun), 1, atol=1e-5)
 
 
+@pytest.mark.heavy
 def test_a_run_that_begins_from_it_keeps_it_if_the_data_allow(
     crun: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_run_that_begins_from_it_keeps_it_if_the_data_allow(
         assert np.allclose(sums(tmp_path / f"{name}_run"), 1, atol=1e-5) == (not second)
 
 
+@pytest.mark.heavy
 def test_added_classes_keep_it(crun: pathlib.Path, tmp_path: pathlib.Path) -> None:
     data = write(tmp_path / "more", [*NAMES, "dog"])
     assert cli.main(["add-classes", f"--model={crun}", f"--data={data}", f"--out={tmp_path}/grown"]) == 0

@@ -140,6 +140,7 @@ def test_a_new_model_does_not_move_what_it_is_to_read(
     )
 
 
+@pytest.mark.heavy
 def test_a_start_whose_flags_do_not_fit_the_checkpoint_leaves_the_config(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

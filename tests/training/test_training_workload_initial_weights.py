@@ -155,6 +155,7 @@ def test_train_only_needs_new_classes(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.heavy
 def test_features_in_another_order_are_named(
     old: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

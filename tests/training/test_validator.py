@@ -227,6 +227,7 @@ def test_data_that_do_not_fit_are_refused_before_the_run(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_the_copies_of_a_sample_leave_nothing_in_the_cache(tmp_path: pathlib.Path) -> None:
     sample = ("--max_steps=2", f"--cache={tmp_path}/cache", on_test(), "--eval_max_videos=1")
     assert run(tmp_path / "run", *sample) == 0

@@ -56,7 +56,9 @@ def test_files_are_fetched_at_the_same_time(server, tmp_path):
     assert server.most_at_once == 4
 
 
-@pytest.mark.parametrize("fault", [cut(5000), cut(0), stall(5000), stall(0), lie(+100), status(503)])
+@pytest.mark.parametrize(
+    "fault", [cut(5000), cut(0), stall(5000), pytest.param(stall(0), marks=pytest.mark.heavy), lie(+100), status(503)]
+)
 def test_a_broken_transfer_continues_where_it_ended(server, tmp_path, fault):
     server.faults["trainab.tfrecord"] = [fault, fault]
     stalls = fault.__qualname__.startswith(("stall", "lie"))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import cases
 import pytest
 from datasets.download.download_runs import run
 from datasets.download.shard_server import ShardServer, stall
@@ -25,7 +26,9 @@ def program(server: ShardServer, dest: pathlib.Path, *before: str) -> list[str]:
     return [*before, sys.executable, "-m", "yt8m", "download", "--partition=2/frame/train", *words]
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "said"), cases.all_of([(signal.SIGINT, "Ctrl-C")], heavy=[(signal.SIGTERM, "SIGTERM")])
+)
 def test_after_a_signal_the_next_start_continues(server, tmp_path, number, said):
     server.faults["trainbF.tfrecord"] = [stall(5000)]
     process = subprocess.Popen(program(server, tmp_path), stderr=subprocess.PIPE, text=True, cwd=ROOT)

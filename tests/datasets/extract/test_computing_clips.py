@@ -84,6 +84,7 @@ def test_settings_of_clips_are_refused_if_no_extractor_takes_clips(tmp_path: pat
     assert set(yt8m.extract(path, extractors=names, picture_size=8, clip_hop=2.0)) == set(AXES)
 
 
+@pytest.mark.heavy
 def test_where_no_video_can_be_decoded_the_first_one_ends_the_work(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import cases
 import made_videos
 import numpy as np
 import own_extractors
@@ -364,7 +365,7 @@ def test_a_table_with_parts_labels_splits_and_bad_files(
     assert summary["videos cut to the limit of frames"] == 1
 
 
-@pytest.mark.parametrize(("good", "bad", "is_refused"), [(10, 2, True), (9, 1, False)])
+@pytest.mark.parametrize(("good", "bad", "is_refused"), cases.all_of([(10, 2, True)], heavy=[(9, 1, False)]))
 def test_more_than_a_tenth_of_bad_videos_ends_the_command(
     tmp_path: pathlib.Path, good: int, bad: int, is_refused: bool
 ) -> None:
@@ -449,6 +450,7 @@ def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...]
         cli.call("extract", [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH])
 
 
+@pytest.mark.heavy
 def test_a_corrected_video_is_extracted_and_the_finished_shards_are_kept(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

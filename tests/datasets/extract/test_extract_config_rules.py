@@ -45,6 +45,7 @@ def sampling(out: pathlib.Path, level: str = "frame") -> str | None:
     return entry.get("sampling")
 
 
+@pytest.mark.heavy
 def test_records_keep_their_rules_and_new_ones_have_the_newest(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     extract(clips, new)
@@ -117,6 +118,7 @@ def test_a_run_keeps_the_rule_of_its_data(clips: pathlib.Path, tmp_path: pathlib
     assert found.classes[0].score == pytest.approx(expected.classes[0].score, rel=1e-5)
 
 
+@pytest.mark.heavy
 def test_damaged_packets_are_tolerated_if_the_flag_says_so(
     clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

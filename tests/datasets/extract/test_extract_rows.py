@@ -48,6 +48,7 @@ def test_the_report_names_a_file_whose_name_is_not_utf8(tmp_path: pathlib.Path) 
     assert (line["path"], line["id"], line["state"]) == (str(bad), "caf\\xe9.mp4", "left out")
 
 
+@pytest.mark.heavy
 def test_a_bad_file_may_be_replaced_by_an_older_one(tmp_path: pathlib.Path) -> None:
     """As `mv` and `rsync` do, which keep the time of the file. A file that was missing may be older too."""
     made_videos.write(tmp_path / "good.mp4", made_videos.grey, None, 2.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import cases
 import made_videos
 import pytest
 from own_clips import read
@@ -14,7 +15,7 @@ from yt8m.errors import UsageError
 from yt8m.records import manifest
 
 
-@pytest.mark.parametrize("ranges", ["floats", "learned"])
+@pytest.mark.parametrize("ranges", cases.all_of(["learned"], heavy=["floats"]))
 def test_spans_are_stored_with_the_frames_alone(ranges: str, tmp_path: pathlib.Path) -> None:
     made_videos.write(tmp_path / "a.mp4", made_videos.grey, None, 8.0)
     table = "path,label,start,end,split\na.mp4,x,2,4.5,train\na.mp4,y,0:03,0:20,train\n"

@@ -88,6 +88,7 @@ def test_records_say_what_was_corrected(run: Run, tmp_path: pathlib.Path) -> Non
     )
 
 
+@pytest.mark.heavy
 def test_decisions_without_effect_are_said(
     run: Run, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

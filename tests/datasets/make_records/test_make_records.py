@@ -245,6 +245,7 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
         make(RecordsConfig(**{**vars(config), "table": str(tmp_path / "short.csv"), "out": str(tmp_path / "p")}))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "given",
     cases.all_of(

@@ -58,7 +58,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     [
         ("SIGKILL", -signal.SIGKILL, ""),
         pytest.param("SIGINT", -signal.SIGINT, "KeyboardInterrupt", marks=pytest.mark.heavy),
-        ("no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: "),
+        pytest.param(
+            "no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: ", marks=pytest.mark.heavy
+        ),
     ],
 )
 def test_after_trouble_no_unfinished_records_appear_and_the_next_start_makes_all(

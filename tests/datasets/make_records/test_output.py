@@ -97,6 +97,7 @@ def test_finished_records_that_lack_bytes_are_refused(run: Run, tmp_path: pathli
     assert records(run(level="frame", overwrite=True)) == whole
 
 
+@pytest.mark.heavy
 def test_a_lost_manifest_is_damage_and_a_lost_vocabulary_is_written_again(run: Run, tmp_path: pathlib.Path) -> None:
     made, names = run(level="frame", bits=8), tmp_path / "out/vocabulary.csv"
     whole, content = records(made), names.read_bytes()

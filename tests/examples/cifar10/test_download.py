@@ -36,7 +36,7 @@ def served(tmp_path):
             pass
 
     server = http.server.ThreadingHTTPServer(("localhost", 0), functools.partial(Quiet, directory=root))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
 
     def serve(content):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
+import cases
 import pytest
 from table_files import read
 
@@ -17,7 +18,7 @@ def table(path: pathlib.Path, ids: Sequence[str]) -> pathlib.Path:
     return path
 
 
-@pytest.mark.parametrize("place", [0, 7, 35_000])
+@pytest.mark.parametrize("place", cases.all_of([0, 7], heavy=[35_000]))
 def test_misread_letters_in_ids_are_refused_unless_they_are_chosen(place: int, tmp_path: pathlib.Path) -> None:
     """Such an id is the name of no video; that of a file that was unpacked so may be."""
     ids = [f"v{number}" for number in range(place + 9)]

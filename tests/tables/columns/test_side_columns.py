@@ -6,6 +6,7 @@ import pathlib
 import random
 from typing import Any
 
+import cases
 import pytest
 from table_files import NAMES, read, truth, write
 
@@ -40,7 +41,7 @@ def flags(seed: int = 1) -> list[int]:
 
 
 @pytest.mark.parametrize("name", NAMES_OF_FACTS)
-@pytest.mark.parametrize("place", [0, 5])
+@pytest.mark.parametrize("place", cases.all_of([5], heavy=[0]))
 def test_a_name_that_usually_says_something_else(name: str, place: int, tmp_path: pathlib.Path) -> None:
     path = table(tmp_path, name, flags(), place)
     with pytest.raises(UsageError, match=rf"may be no class: \"{name}\" .*unused={name}'? .*columns=unused= "):

@@ -195,6 +195,7 @@ def test_a_run_that_was_chosen_is_trained_on_for_more_steps_and_on_other_data(
     assert config.search.trials == first.search.trials
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_ctrl_c_keeps_the_best_so_far(
     rings: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

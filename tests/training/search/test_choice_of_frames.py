@@ -38,7 +38,10 @@ def one_candidate() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("flags", [(), ("--model=DbofModel", "--dbof_cluster_size=8", "--dbof_hidden_size=8")])
+@pytest.mark.parametrize(
+    "flags",
+    [(), pytest.param(("--model=DbofModel", "--dbof_cluster_size=8", "--dbof_hidden_size=8"), marks=pytest.mark.heavy)],
+)
 def test_bags_of_frames_are_chosen_trained_on_all_videos_and_compared(
     flags: tuple[str, ...], frames: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

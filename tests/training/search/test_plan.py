@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,7 +95,8 @@ OF_MANY = "MoeModel, standardize, penalty 0.01, rate 0.05"
 
 
 @pytest.mark.parametrize(
-    ("videos", "classes", "rungs"), [(2_000, 10, [(21, 240), (6, 720)]), (10_000, 100, [(16, 150), (4, 450)])]
+    ("videos", "classes", "rungs"),
+    cases.all_of([(2_000, 10, [(21, 240), (6, 720)])], heavy=[(10_000, 100, [(16, 150), (4, 450)])]),
 )
 def test_up_to_10000_videos_have_the_plan_whose_figures_were_measured(
     videos: int, classes: int, rungs: list[tuple[int, int]]
@@ -106,6 +108,7 @@ def test_up_to_10000_videos_have_the_plan_whose_figures_were_measured(
     assert OF_MANY not in map(str, named.candidates)
 
 
+@pytest.mark.heavy
 def test_more_videos_have_a_plan_for_two_cores_with_the_best_of_each_model() -> None:
     found = of_sizes(17_820, 300)
     assert [(rung.candidates, rung.steps) for rung in found.rungs] == [(22, 131), (6, 393)]

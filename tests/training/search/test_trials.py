@@ -36,6 +36,7 @@ def opened(folder: pathlib.Path) -> tuple[Trainer, VideosInMemory]:
     return Trainer(dataclasses.replace(config, seed=3), videos), videos
 
 
+@pytest.mark.heavy
 def test_candidates_in_one_session_are_trained_as_in_sessions_of_their_own(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
