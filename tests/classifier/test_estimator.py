@@ -306,6 +306,7 @@ def test_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         yt8m.Classifier(**QUICK).fit(X, Y)
 
 
+@pytest.mark.heavy
 def test_one_class_a_video(tmp_path: pathlib.Path) -> None:
     names = np.array(NAMES)[Y.argmax(1)]
     classifier = yt8m.Classifier(**QUICK).fit(pd.DataFrame(X, columns=list("abcdef")), names)
@@ -328,6 +329,7 @@ def test_one_class_a_video(tmp_path: pathlib.Path) -> None:
                     call(pd.DataFrame(X, columns=list("fedcba")))
 
 
+@pytest.mark.heavy
 def test_frames_of_videos_of_different_lengths(tmp_path: pathlib.Path) -> None:
     lengths = np.random.default_rng(0).integers(1, 5, 240)
     frames = [np.repeat(row[np.newaxis], length, 0) for row, length in zip(X, lengths, strict=True)]

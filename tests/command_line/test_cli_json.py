@@ -85,6 +85,7 @@ def test_train_prints_its_last_figures(tmp_path: pathlib.Path, capsys: pytest.Ca
     assert (printed["meant"], printed["test"]) == ({"step": printed["step"], "validation": None}, None)
 
 
+@pytest.mark.heavy
 def test_select_prints_the_chosen_videos(
     run: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,7 @@ from yt8m.numerics import whole_blocks
 from yt8m.types import ModelOutput
 
 EVERY = [*models.names(), *VARIANTS]
-QUICK = ["LogisticModel", "MoeModel", "GatedMoeModel", "AttentiveProbeModel"]  # a layer of each kind
+QUICK = ["LogisticModel", "MoeModel", "GatedMoeModel"]  # classifiers of each kind
 
 # Heads in which classes read each other: a class that is gone changes the scores of the others.
 COUPLED = {"GatedMoeModel", "DeepCombineChainModel", "NetVladModel/published", "NetFvModel/published"}

@@ -15,7 +15,7 @@ from yt8m import models
 from yt8m.lazy import tf
 
 # Dense products, and batched ones.
-_QUICK = {"MoeModel": ("float16",), "DbofModel": ("bfloat16",)}
+_QUICK = {"MoeModel": ("float16",), "LogisticModel": ("bfloat16",)}
 _CASES = [
     pytest.param(
         (name, precision),

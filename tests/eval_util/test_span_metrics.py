@@ -47,7 +47,7 @@ def plain_ap(truth: list[Any], predicted: list[Any], number: int, threshold: flo
 
 
 @given(_SPANS, _SPANS)
-@examples(200)
+@examples(80)
 def test_figures_are_those_of_a_plain_loop(truth: list[Any], predicted: list[Any]) -> None:
     figures = MatchedSpans(table(truth), table(predicted)).figures()
     classes = sorted({span[1] for span in truth})

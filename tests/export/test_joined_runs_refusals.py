@@ -15,6 +15,7 @@ def content(folder: pathlib.Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.heavy
 def test_a_folder_that_exists_is_refused_and_stays(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     member, other = tmp_path / "member", tmp_path / "other"
     assert run(member, "--max_steps=2") == 0

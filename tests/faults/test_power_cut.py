@@ -174,6 +174,7 @@ def test_what_is_made_of_models(models: Recording, command: str, count: int) -> 
     check(models, command, count)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("C11")
 @pytest.mark.long
 @pytest.mark.parametrize("count", POINTS)

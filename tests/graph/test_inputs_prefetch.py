@@ -90,6 +90,7 @@ def test_the_input_begins_anew_without_what_was_put_in_place(training: Callable[
     assert run.step()[3] == [b"7", b"8", b"7", b"8"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 def test_what_the_input_refuses_is_told_in_the_same_words(training: Callable[..., Training], towers: int) -> None:
     told, steps = [], []
@@ -105,6 +106,7 @@ def test_what_the_input_refuses_is_told_in_the_same_words(training: Callable[...
     assert steps == [2, 1]  # read a step ahead, it is found a step ahead
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 def test_a_meta_graph_goes_on_as_the_graph_that_was_saved(
     training: Callable[..., Training], tmp_path: pathlib.Path, towers: int

@@ -60,6 +60,7 @@ def test_equals_the_loss_operation_by_operation(
             np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-9)
 
 
+@pytest.mark.heavy
 def test_a_sum_of_millions_of_small_terms_is_not_lost() -> None:
     """Compiled as one sum of all pairs it would be off in the fourth digit."""
     logits = np.random.default_rng(2).normal(-7, 2, (1024, 3862)).astype(np.float32)

@@ -309,6 +309,7 @@ for name in names:
 """
 
 
+@pytest.mark.heavy
 def test_only_modules_that_derive_from_classes_of_tensorflow_import_it() -> None:
     """With TensorFlow, `--help` and refusals of wrong flags would take seconds."""
     done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, cwd=ROOT)

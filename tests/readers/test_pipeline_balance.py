@@ -141,6 +141,7 @@ class TwoExamples(OwnReader):
         return super().prepare_serialized_examples(tf.repeat(serialized, 2))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["video"], indirect=True, scope="module")
 def test_a_reader_of_several_examples_is_refused(shards: str, kind: str) -> None:
     queue = BatchQueue(TwoExamples(CLASSES, (1,), ("mean_rgb",)), shards, 10, 1, shuffle=True)

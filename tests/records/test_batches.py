@@ -278,6 +278,7 @@ print(json.dumps([numpy, count, "tensorflow" in sys.modules, dir(yt8m)]))
 """
 
 
+@pytest.mark.heavy
 def test_tensorflow_is_not_imported(five: pathlib.Path) -> None:
     root = pathlib.Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", _READ, f"{five}/*.tfrecord"]

@@ -84,6 +84,7 @@ def test_shared_arrays_cannot_be_changed() -> None:
             array[0] = 1
 
 
+@pytest.mark.heavy
 def test_needs_no_tensorflow() -> None:
     code = "import sys; from yt8m.records import vocabulary as v; v.load(); print('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

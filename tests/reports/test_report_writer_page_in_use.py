@@ -79,6 +79,7 @@ def tab_to(page: browser.Page, tag: str, text: str) -> None:
     raise AssertionError(f"no {tag} with {text!r} is reached by Tab")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     cases.only(

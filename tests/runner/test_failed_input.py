@@ -16,6 +16,7 @@ from yt8m.readers import BatchQueue
 from yt8m.runner import CallbackConfig, failed_input
 
 SHARDS, ROWS, STEPS, INTERVAL = 6, 12, 36, 3
+PAUSE = 0.03  # seconds after each step, so that the input meets the damage before the steps do
 
 
 @pytest.fixture
@@ -31,13 +32,13 @@ def shards(tmp_path: pathlib.Path) -> pathlib.Path:
 def live(train: Callable, tmp_path: pathlib.Path) -> Callable[..., tuple[int, list[str]]]:
     """Trains on two examples a step, saves every `INTERVAL` steps; returns the status and the ids that were read."""
 
-    def run(name: str, cache: str = "", **more: Any) -> tuple[int, list[str]]:
+    def run(name: str, cache: str = "", pause: float = 0.0, **more: Any) -> tuple[int, list[str]]:
         path = tmp_path / "ids.txt"
         path.write_text("")
         queue = BatchQueue(READER, f"{tmp_path}/data/*.tfrecord", 2, 1, True, 4, 1, 0, cache=cache)
         # The tests need an error in the buffers at least one save before the steps reach it, on a busy machine too.
         queue.threads = queue.threads._replace(prefetch=3 * INTERVAL)
-        callbacks = CallbackConfig(options={"runner.tiny_hooks:Ids": {"path": str(path), "pause": 0.03}})
+        callbacks = CallbackConfig(options={"runner.tiny_hooks:Ids": {"path": str(path), "pause": pause}})
         saving = {"save_checkpoint_steps": INTERVAL, "exact_resume": True, **more}
         model_dir = str(tmp_path / name)
         outcome = train(callbacks, inputter=queue, modeler=Ids(), checkpoints=saving, model_dir=model_dir)
@@ -67,7 +68,7 @@ def test_a_repaired_shard_is_read_as_if_it_had_never_been_damaged(
     _, unbroken = live("unbroken")
     assert len(unbroken) == 2 * STEPS
     with damaged(shards / f"{unbroken[50][0]}.tfrecord"):
-        status, before = live("run")
+        status, before = live("run", pause=PAUSE)
     assert status == 1
     saved = positions(tmp_path / "run")
     failed = [step for step, content in saved.items() if content["failed"]]
@@ -92,7 +93,7 @@ def test_so_is_a_shard_that_the_cache_could_not_parse(
 ) -> None:
     _, unbroken = live("unbroken", cache=str(tmp_path / "cache of another"))
     with damaged(shards / "0.tfrecord"):
-        assert live("run", cache=str(tmp_path / "cache"))[0] == 1
+        assert live("run", cache=str(tmp_path / "cache"), pause=PAUSE)[0] == 1
     status, ids = live("run", cache=str(tmp_path / "cache"))
     assert status == 0
     assert ids == unbroken[-len(ids) :]
@@ -107,7 +108,7 @@ def test_a_position_of_an_earlier_version_that_holds_an_error_is_found(
     _, unbroken = live("unbroken")
     with monkeypatch.context() as patch, damaged(shards / f"{unbroken[50][0]}.tfrecord"):
         patch.setattr(failed_input, "discard_failed_state", lambda _: False)
-        assert live("run", keep_checkpoints=keep)[0] == 1
+        assert live("run", keep_checkpoints=keep, pause=PAUSE)[0] == 1
     for path in (tmp_path / "run").glob("input-*.json"):
         content = json.loads(path.read_text())
         del content["failed"]

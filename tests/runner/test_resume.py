@@ -61,6 +61,7 @@ def test_changed_flags_take_effect_and_are_named_in_one_line(train: Callable, li
     assert "epochs was None and is 3" in said[0]
 
 
+@pytest.mark.heavy
 def test_a_graph_for_gpus_is_rebuilt_where_there_are_none(
     train: Callable, lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_two_towers_are_on_gpus_where_there_are_any(
     assert creation.graph_signature(config).get("devices") == expected
 
 
+@pytest.mark.heavy
 def test_resuming_in_its_own_graph_adds_nothing_to_it(train: Callable, tmp_path: pathlib.Path) -> None:
     from yt8m.lazy import tf
 

@@ -193,7 +193,7 @@ def test_rated_segments_too(live: Callable, tmp_path: pathlib.Path) -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 2 * SHARDS * ROWS))
-@examples(5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_readers_buffer_and_step(shards: pathlib.Path, readers: int, buffer: int, stop: int) -> None:
     """What numbers of shards promise, on the queue alone: a second pass that leaves out what was begun."""
     queue = BatchQueue(READER, f"{shards}/*", 1, 2, True, buffer, readers, seed=stop)

@@ -94,6 +94,7 @@ READERS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.parametrize("reader", cases.only(READERS, ["Python"]))
 def test_a_reader_scores_with_the_best_weights(

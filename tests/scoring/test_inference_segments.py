@@ -128,13 +128,13 @@ def ranked(run: pathlib.Path) -> bytes:
     return infer(run, *files, "--batch_size=64")
 
 
-def test_ranks_every_segment(run: pathlib.Path, ranked: bytes) -> None:
-    further = infer(run, f"--segment_label_ids_file={run}/classes.csv", "--segment_context=2")
-    for context, content in ((0, ranked), (2, further)):
-        found, expected = lists_of(content), by_hand(run, context)
-        assert list(found) == CLASSES
-        assert len(found[3]) > 50
-        assert found == {number: expected[number] for number in CLASSES}
+@pytest.mark.parametrize("context", [0, pytest.param(2, marks=pytest.mark.heavy)])
+def test_ranks_every_segment(run: pathlib.Path, ranked: bytes, context: int) -> None:
+    more = [f"--segment_label_ids_file={run}/classes.csv", f"--segment_context={context}"]
+    found, expected = lists_of(infer(run, *more) if context else ranked), by_hand(run, context)
+    assert list(found) == CLASSES
+    assert len(found[3]) > 50
+    assert found == {number: expected[number] for number in CLASSES}
 
 
 @pytest.mark.heavy

@@ -119,6 +119,7 @@ def test_parsed_frames_have_the_scores_of_the_records(tmp_path, names):
     np.testing.assert_array_equal(*scores)
 
 
+@pytest.mark.heavy
 def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world, capsys):
     evaluated = [f"--train_dir={world}/run", f"--eval_data_pattern={world}/*.tfrecord", "--run_once", "--report"]
     (world / "media.csv").write_text(f"id,address\nv03,{world}/clips/v03.mp4\n")

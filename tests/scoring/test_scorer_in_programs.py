@@ -181,6 +181,7 @@ def test_all_programs_use_the_same_weights(
     assert "a model is a program" not in shown.err
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("choice", cases.all_of(["best"], heavy=["last"]))
 def test_evaluations_are_of_the_same_checkpoint(states: dict[str, State], choice: str) -> None:
     folder = states["resumed"].folder

@@ -36,6 +36,7 @@ sys.exit(cli.main(["serve", "--model=tiny", "--port=0", "--timeout=5"]))
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("number", "status"), cases.all_of([(signal.SIGTERM, 0)], heavy=[(signal.SIGINT, 130)]))
 def test_a_signal_right_after_the_greeting_ends_it_in_order(number: int, status: int) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}

@@ -34,7 +34,7 @@ def body_of(kind: str, videos: int) -> bytes:
     return framed(RECORD) * videos if kind in RECORDS else json.dumps({"videos": [VIDEO] * videos}).encode()
 
 
-@pytest.mark.parametrize("kind", [RECORDS[0], JSON])
+@pytest.mark.parametrize("kind", [pytest.param(RECORDS[0], marks=pytest.mark.heavy), JSON])
 def test_a_light_body_needs_no_child(kind: str) -> None:
     heavy = 900
     with contextlib.closing(Service(TinyModel(), ServeConfig(train_dir="m", max_videos=1000))) as service:

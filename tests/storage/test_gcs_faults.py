@@ -95,6 +95,7 @@ def test_damaged_bytes_are_fetched_again(bucket: str, proxy: Proxy) -> None:
     assert not proxy.faults[0].times
 
 
+@pytest.mark.heavy
 def test_bytes_that_stay_damaged_are_refused(bucket: str, proxy: Proxy, brief: None) -> None:
     put(f"{bucket}/x", b"content")
     proxy.faults = [Fault("GET", "/download/", flip=True)]

@@ -57,17 +57,27 @@ def test_the_published_batch_stays_for_features_of_youtube_8m(tmp_path: pathlib.
     assert (config.data.batch_size, config.search.origins) == (1024, ())
 
 
-@pytest.mark.long
-def test_moving_averages_follow_few_steps(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    pattern = shard(tmp_path / "few.tfrecord", 40)
+def few_steps(folder: pathlib.Path) -> list[str]:
+    """The arguments of a training with batch norm, of which an epoch has two steps."""
     words = ["--model=ResidualMlpModel", "--export_model_steps=0", "--num_classes=3", "--mlp_hidden_size=4"]
-    words += [f"--train_data_pattern={pattern}", f"--train_dir={tmp_path}/run", "--batch_size=20"]
-    assert train.main([*words, "--num_epochs=1"]) == 0
+    pattern = shard(folder / "few.tfrecord", 40)
+    return [*words, f"--train_data_pattern={pattern}", f"--train_dir={folder}/run", "--batch_size=20"]
+
+
+def test_moving_averages_follow_few_steps(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert train.main([*few_steps(tmp_path), "--num_epochs=1"]) == 0
     assert "batch_norm_decay 0.9: 2 steps" in capfd.readouterr().out
     config = config_of(tmp_path / "run")
     assert config.model.hyper_parameters["batch_norm_decay"] == 0.9
     assert config.search.origins == ({"option": "batch_norm_decay", "value": 0.9, "reason": "2 steps"},)
 
+
+@pytest.mark.heavy
+@pytest.mark.long
+def test_what_was_chosen_or_given_for_averages_is_kept(tmp_path: pathlib.Path) -> None:
+    words = few_steps(tmp_path)
+    assert train.main([*words, "--num_epochs=1"]) == 0
+    config = config_of(tmp_path / "run")
     assert train.main([*words, "--max_steps=6000", "--num_epochs=2"]) == 0, "a resumed run"
     assert config_of(tmp_path / "run").search.origins == config.search.origins
     assert config_of(tmp_path / "run").model.hyper_parameters["batch_norm_decay"] == 0.9
@@ -77,7 +87,7 @@ def test_moving_averages_follow_few_steps(tmp_path: pathlib.Path, capfd: pytest.
     again = [
         f"--config={tmp_path}/run",
         f"--train_dir={tmp_path}/again",
-        f"--train_data_pattern={pattern}",
+        f"--train_data_pattern={tmp_path}/few.tfrecord",
         "--max_steps=1",
     ]
     assert train.main(again) == 0

@@ -160,6 +160,7 @@ def test_fit_starts_from_its_config_returns_the_history_and_keeps_the_lowest_los
     assert "mAP" not in run.figures
 
 
+@pytest.mark.heavy
 def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
     folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("trouble", "status", "message"),
     [

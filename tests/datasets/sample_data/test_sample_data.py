@@ -240,6 +240,7 @@ def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["video", "vocabulary.csv"]
 
 
+@pytest.mark.heavy
 def test_the_command_does_not_import_tensorflow(tmp_path: pathlib.Path) -> None:
     code = (
         "import sys; from yt8m.command_line import cli; status = cli.call('sample-data', sys.argv[1:]);"

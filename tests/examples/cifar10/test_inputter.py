@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from cifar_small import RECORDS, small_set, standardised, stored
 
 from examples.cifar10.data import TRAIN_FILES
@@ -48,6 +49,7 @@ def test_training_gives_whole_batches_without_end_and_each_record_once_a_pass(tm
     assert passed[:200].tolist() != passed[200:400].tolist()
 
 
+@pytest.mark.heavy
 def test_the_seed_decides_order_and_distortions(tmp_path):
     data = small_set(tmp_path)
     first, again, other = (batches(data.training(8, seed), count=5) for seed in (1, 1, 2))

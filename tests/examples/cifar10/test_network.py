@@ -132,6 +132,7 @@ def test_averages_move_along(alone):
     np.testing.assert_allclose(alone.after[f"{name}/ExponentialMovingAverage"], expected, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("towers", cases.all_of([2], heavy=[1]))
 def test_every_loss_and_histogram_has_its_plain_name(towers):
     found = Trained(towers, split=False)
