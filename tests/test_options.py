@@ -160,7 +160,7 @@ def test_what_options_shape_is_listed_by_path_with_the_part_that_matters() -> No
 
 
 def test_what_does_not_say_what_it_shapes_is_named() -> None:
-    with pytest.raises(TypeError, match=r"^Tool\.size does not say what it shapes: option\(shapes=\.\.\.\)$"):
+    with pytest.raises(TypeError, match=r"^Tool\.size\b.*option\(shapes=\.\.\.\)$"):
         list(shaping(tool()()))
     assert declared(Inner)["width"].shapes == "variables"
     assert declared(Inner)["limit"].shapes == "input"
@@ -169,9 +169,9 @@ def test_what_does_not_say_what_it_shapes_is_named() -> None:
 
 def test_a_required_option_that_is_empty_is_asked_for_with_its_help() -> None:
     assert Outer("a").name == "a"
-    with pytest.raises(UsageError, match=r"^--name is missing: what it is called$"):
+    with pytest.raises(UsageError, match=r"^--name .*missing.*called$"):
         Outer()
-    with pytest.raises(UsageError, match=r"^Inner: width must be an int; it is 'b'$"):
+    with pytest.raises(UsageError, match=r"^Inner: width .*\bint\b.*'b'$"):
         Inner("b")  # type: ignore[arg-type]
 
 
@@ -182,9 +182,9 @@ def test_a_required_option_is_named_by_its_flag() -> None:
         limit: int | None = option(None, "how many", flag="at_most", minimum=1)
 
     Import.__annotations__ = {"source": str, "limit": int | None}
-    with pytest.raises(UsageError, match=r"^--from is missing: whose it is$"):
+    with pytest.raises(UsageError, match=r"^--from .*missing.*whose it is$"):
         Import()
-    with pytest.raises(UsageError, match=r"^Import: at_most must be at least 1; it is 0$"):
+    with pytest.raises(UsageError, match=r"^Import: at_most .*at least 1\b.*\b0$"):
         Import("a", 0)
 
 
@@ -196,7 +196,7 @@ def test_an_option_without_the_one_that_it_needs_is_refused() -> None:
 
     assert Report(True, "a").media == "a"
     assert Report().media == ""
-    with pytest.raises(UsageError, match=r"^--media needs --report: add it, or leave --media out\.$"):
+    with pytest.raises(UsageError, match=r"^--media needs --report\b.*leave --media out\.$"):
         Report(media="a")
 
 
@@ -209,7 +209,7 @@ def test_an_option_that_names_a_path_is_empty_unless_it_is_given() -> None:
     assert Copied("a").target == ""
     assert paths_where(Copied, is_path=True) == ["source", "target"]
     assert Copied.__dataclass_fields__["target"].metadata["aliases"] == ("output",)
-    with pytest.raises(UsageError, match=r"^--source is missing: file to copy$"):
+    with pytest.raises(UsageError, match=r"^--source .*missing.*file to copy$"):
         Copied()
 
 
@@ -245,5 +245,5 @@ def test_an_empty_choice_is_said_in_words() -> None:
             check(self)
 
     assert Saw().teeth == ""
-    with pytest.raises(UsageError, match="one of fine, coarse or empty; did you mean fine"):
+    with pytest.raises(UsageError, match=r"teeth .*fine, coarse or empty.*did you mean fine"):
         Saw(teeth="fin")

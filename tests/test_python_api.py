@@ -178,9 +178,7 @@ def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
         assert [one.index for one in found] == [one.index for one in expected]
         np.testing.assert_allclose([one.score for one in found], [one.score for one in expected], rtol=1e-5)
         (batch,) = yt8m.read_records(pattern, feature_names=["a", "b"])
-        with pytest.raises(
-            yt8m.UsageError, match=r"takes video level with c of 3, a of 3; this batch has a \[24, 3\], b \[24, 3\]"
-        ):
+        with pytest.raises(yt8m.UsageError, match=r"video level.*c of 3, a of 3\b.*a \[24, 3\], b \[24, 3\]"):
             list(exported.predict(batch))
 
 
@@ -197,12 +195,10 @@ def test_a_dict_of_arrays_is_predicted_as_its_batch(world: pathlib.Path, data: y
                 for scores, same in zip(found.values(), expected, strict=True):
                     assert scores == pytest.approx(same, abs=1e-6)
             assert told(model, {"clip": clip[:0]}) == {}
-            with pytest.raises(
-                yt8m.UsageError, match=r"clip of video 7 \(row 7\) holds NaN or an infinity, first in value 0"
-            ):
+            with pytest.raises(yt8m.UsageError, match=r"clip of video 7 \(row 7\) .*NaN .*value 0\b"):
                 list(model.predict({"clip": np.where(np.arange(len(clip))[:, np.newaxis] == 7, np.inf, clip)}))
             for wrong in ({}, {"clip": clip[0]}, {"clip": clip, "more": clip[:1]}, {"clip": [[1.0], [1.0, 2.0]]}):
-                with pytest.raises(yt8m.UsageError, match="expected arrays of numbers"):
+                with pytest.raises(yt8m.UsageError, match="arrays of numbers"):
                     list(model.predict(wrong))
             with pytest.raises(yt8m.UsageError, match="no labels"):
                 model.evaluate({"clip": clip})
@@ -259,7 +255,7 @@ def test_damage_is_named_with_its_record(world: pathlib.Path, tmp_path: pathlib.
     (tmp_path / "a").write_bytes(b"".join(map(shards.framed, [*records[:5], bad])))
     with (
         yt8m.load(world / "run") as model,
-        pytest.raises(yt8m.RunError, match="a: record 5: video bad: feature clip has 8"),
+        pytest.raises(yt8m.RunError, match=r"a: record 5: video bad: .*clip .*\b8\b"),
     ):
         list(model.predict(f"{tmp_path}/a"))
 
@@ -280,7 +276,7 @@ def test_a_model_that_is_not_there(world: pathlib.Path, name: str, problem: str)
 def test_checkpoints_by_step(world: pathlib.Path, data: yt8m.Records) -> None:
     with yt8m.load(world / "run", checkpoint=0) as model:  # a step is a number or its text
         assert model.evaluate(data)["global_step"] == 0
-    with pytest.raises(yt8m.UsageError, match="has no checkpoint of step 7; it has: 3, 0"):
+    with pytest.raises(yt8m.UsageError, match=r"no checkpoint of step 7\b.*: 3, 0"):
         yt8m.load(world / "run", checkpoint="7")
 
 
@@ -301,7 +297,7 @@ def test_code_of_a_run_from_elsewhere_must_be_trusted(
     with yt8m.load(world / "own") as model:
         expected = told(model, data)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    with pytest.raises(yt8m.UsageError, match=r"my_own_model:Mine.*if you trust it, give trust_code=True"):
+    with pytest.raises(yt8m.UsageError, match=r"my_own_model:Mine.*give trust_code=True"):
         yt8m.load(world / "own")
     assert models.get("my_own_model:Mine").__name__ == "Mine"  # the refusal ended with the call
     with yt8m.load(world / "own", trust_code=True) as model:
@@ -349,7 +345,7 @@ def test_nothing_is_left_of_a_closed_model(world: pathlib.Path, data: yt8m.Recor
             begun = model.predict(list(data) * 2)
             next(begun)
         for use in (model.predict, model.evaluate):
-            with pytest.raises(yt8m.UsageError, match=f"{name}: this model is closed; load it again"):
+            with pytest.raises(yt8m.UsageError, match=rf"{name}: .*closed"):
                 use(data)
         with pytest.raises((yt8m.UsageError, RuntimeError), match="closed"):
             list(begun)
@@ -377,13 +373,13 @@ def test_wrong_options_are_refused_in_the_words_of_python(given: dict, problem: 
 def test_a_cluster_is_refused(world: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "chief", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    with pytest.raises(yt8m.UsageError, match="TF_CONFIG or CLUSTER_SPEC makes this process part of a cluster"):
+    with pytest.raises(yt8m.UsageError, match=r"TF_CONFIG or CLUSTER_SPEC\b.*`yt8m train`"):
         fit(world, "cluster")
 
 
 def test_a_training_that_fails_says_why(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "a").write_bytes((world / "video/0.tfrecord").read_bytes()[:-20])
-    with pytest.raises(yt8m.RunError, match="a: record 47: it is cut short"):
+    with pytest.raises(yt8m.RunError, match=r"a: record 47: .*cut"):
         fit(world, "failed", train_data_pattern=f"{tmp_path}/a")
 
 

@@ -22,7 +22,7 @@ def test_names_suggestions_and_doubles() -> None:
     tools.register(saw, "BandSawTool")  # the same once more is no clash
     assert tools.names() == ["BandSawTool", "Hammer"]
     assert tools.get("Hammer") is hammer
-    with pytest.raises(ValueError, match="two tools are named Hammer"):
+    with pytest.raises(ValueError, match=r"two tools.*Hammer"):
         tools.register(saw, "Hammer")
     for wrong, right in (("Hamer", "Hammer"), ("band", "BandSawTool"), ("bandsawtool", "BandSawTool")):
         with pytest.raises(UsageError, match=rf"unknown tool '{wrong}'; did you mean {right}\? Known: BandSawTool"):
@@ -40,7 +40,7 @@ def test_modules_are_imported_at_the_first_look_up(tmp_path: pathlib.Path, monke
         assert tools.names() == []
         saw = sys.modules["some_tools"].Saw
         assert tools.register(saw) is tools.get("Saw") is saw
-        with pytest.raises(ValueError, match="two tools are named Saw"):
+        with pytest.raises(ValueError, match=r"two tools.*Saw"):
             tools.register(type("Saw", (), {"__module__": "of_the_user"}))
     finally:
         sys.modules.pop("some_tools", None)
@@ -117,7 +117,7 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
     tools: Registry[object] = Registry("tool")
     registry.distrust(["os:sep", "os:curdir"], "runs/a/config.json")
     for name in ("os:sep", "os:curdir"):
-        with pytest.raises(UsageError, match=rf"^runs/a/config.json names code, the tool '{name}', .*--trust_code"):
+        with pytest.raises(UsageError, match=rf"^runs/a/config\.json .*tool '{name}'.*--trust_code"):
             tools.get(name)
     assert tools.get("os:pardir") == ".."
     registry.set_command_line_names(["os:sep"])
@@ -132,7 +132,7 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
 def test_the_last_word_on_a_name_counts(afresh: None) -> None:
     tools: Registry[object] = Registry("tool")
     registry.set_trust(["os:sep"], "runs/c/config.json", is_trusted=False)
-    with pytest.raises(UsageError, match=r"^runs/c/config\.json names code, the tool 'os:sep'"):
+    with pytest.raises(UsageError, match=r"^runs/c/config\.json .*tool 'os:sep'"):
         tools.get("os:sep")
     registry.set_trust(["os:sep"], "runs/c/config.json", is_trusted=True)
     assert tools.get("os:sep") == "/"

@@ -295,7 +295,7 @@ def test_a_column_of_ids_and_too_few_labels_are_named(fitted: yt8m.Classifier) -
     frame = pd.DataFrame(X).assign(video=[f"v{row}" for row in range(len(X))])
     with pytest.raises(ValueError, match=r"the column 'video' of X has 'v0' in row 0.*drop\(columns='video'\)"):
         yt8m.Classifier(**QUICK).fit(frame, Y)
-    with pytest.raises(ValueError, match="X has 240 videos, but y has 3"):
+    with pytest.raises(ValueError, match=r"X has 240 .*y has 3\b"):
         fitted.score(X, Y[:3])
 
 

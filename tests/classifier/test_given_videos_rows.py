@@ -104,7 +104,7 @@ def test_nothing_and_weights_of_videos_are_refused_by_name(fitted: yt8m.Classifi
         yt8m.Classifier(**QUICK).fit(X, Y, sample_weight=np.ones(80))
     with pytest.raises(DataError, match=r"fit takes no eval_set: its arguments are X, y"):
         yt8m.Classifier(**QUICK).fit(X, Y, eval_set=[(X, Y)])
-    with pytest.raises(DataError, match=r"yt8m\.load\('runs/mine'\) gives the saved model"):
+    with pytest.raises(DataError, match=r"yt8m\.load\('runs/mine'\).*predict_proba"):
         yt8m.Classifier.load("runs/mine")
 
 

@@ -133,10 +133,10 @@ def test_hyper_parameters_of_parts_are_kept(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_missing_file_is_a_wrong_flag_and_a_damaged_one_an_error(start: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"--config=.*none: there is no such file; name the config.json of a run"):
+    with pytest.raises(UsageError, match=r"--config=.*none: .*no such file.*config\.json"):
         flags.train_config([f"--config={tmp_path}/none"])
     (tmp_path / "a/config.json").write_text("{")
-    with pytest.raises(RunError, match=r"a/config\.json is cut short or damaged"):
+    with pytest.raises(RunError, match=r"a/config\.json .*damaged"):
         flags.train_config([start])
 
 
@@ -151,7 +151,7 @@ def test_code_that_the_config_of_a_stranger_names_needs_trust(
     usual = flags.train_config([*first()[:4], "--seed=3"])
     model = dataclasses.replace(usual.model, model="strange_model:Mine")
     start = write(tmp_path / "s", dataclasses.replace(usual, model=model), is_own=False)
-    with pytest.raises(UsageError, match=r"s/config\.json names code, the model 'strange_model:Mine'.*--trust_code"):
+    with pytest.raises(UsageError, match=r"s/config\.json .*'strange_model:Mine'.*--trust_code"):
         flags.train_config([start, "--train_dir=b"])
     assert not (tmp_path / "imported").exists()
     assert flags.train_config([start, "--trust_code"]).model.model == "strange_model:Mine"

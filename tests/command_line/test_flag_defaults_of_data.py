@@ -206,7 +206,7 @@ def test_classes_that_were_appended_to_the_vocabulary_are_no_contradiction(shard
     with pytest.raises(UsageError, match=r"--num_classes=3, but .*vocabulary.csv names 4 classes"):
         data_of(pattern, "--num_classes=3")
     vocabulary.write(str(names), vocabulary.of_names(["a", "b"]))
-    with pytest.raises(UsageError, match=r"names 2 classes, but according to .*manifest.json the data have 3"):
+    with pytest.raises(UsageError, match=r"\b2 classes.*manifest\.json.*\b3\b.*--vocabulary"):
         data_of(pattern, "--num_classes=2")
 
 
@@ -262,7 +262,7 @@ def test_data_are_read_by_their_own_ranges(shard: Make) -> None:
     run = dataclasses.replace(RUN, frame_features=True, feature_ranges=((),))
     assert data_fit.fit(Takes(run), open_data(path), {}, flag="f").feature_ranges == ((0.0, 6.0),)
     (pathlib.Path(path).parent / "manifest.json").unlink()
-    with pytest.raises(UsageError, match="the model learned from floats"):  # a record says no range
+    with pytest.raises(UsageError, match="learned from floats"):  # a record says no range
         data_fit.fit(Takes(run), open_data(path), {}, flag="f")
     usual = dataclasses.replace(run, feature_ranges=())
     assert data_fit.fit(Takes(usual), open_data(path), {}, flag="f") == usual

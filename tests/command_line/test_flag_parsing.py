@@ -107,7 +107,7 @@ def test_the_command_line_wins_over_a_flagfile_wherever_it_stands(tmp_path):
 def test_a_flag_repeated_within_flagfiles_is_refused(tmp_path):
     file = tmp_path / "flags"
     file.write_text("--batch_size=8\n--batch_size=9\n")
-    with pytest.raises(UsageError, match="twice in the flagfiles: --batch_size=8 and --batch_size=9"):
+    with pytest.raises(UsageError, match=r"twice.*flagfiles: --batch_size=8 and --batch_size=9"):
         parse(KNOWN, [f"--flagfile={file}"])
 
 
@@ -146,7 +146,7 @@ def test_an_empty_value_is_taken_where_it_is_one_of_the_choices():
 @pytest.mark.parametrize("word", ["true", "False", "yes", "off"])
 def test_a_word_for_on_or_off_is_no_path(word, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=rf"^--out={word}: this may mean on or off, .* give its path, \./{word} if"):
+    with pytest.raises(UsageError, match=rf"^--out={word}: .* on or off.*\./{word}\b"):
         parse(KNOWN, [f"--out={word}"])
     assert parse(KNOWN, [f"--out=./{word}"]) == {"out": f"./{word}"}
     (tmp_path / word).mkdir()
@@ -157,7 +157,7 @@ def test_only_flags_that_may_be_missing_are_left_out():
     flag = Flag("out", str, "", "folder", "Data", is_path=True)
     with pytest.raises(UsageError, match=r"or leave --out out\.$"):
         parse([flag], ["--out=no"])
-    with pytest.raises(UsageError, match=r"\./no if it is called so\.$"):
+    with pytest.raises(UsageError, match=r"\./no\b(?!.*--out out)"):
         parse([flag._replace(is_required=True)], ["--out=no"])
     assert {flag.name: flag.is_required for flag in flags_of(ExportConfig, "")}["out"]
 
@@ -165,9 +165,7 @@ def test_only_flags_that_may_be_missing_are_left_out():
 def test_a_number_is_no_cache_but_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cache = Flag("cache", str, "", "auto: one in --cache_dir", "Data", is_path=True)
-    with pytest.raises(
-        UsageError, match=r"^--cache=1: this may mean on or off, .* give --cache=auto, or its path, \./1"
-    ):
+    with pytest.raises(UsageError, match=r"^--cache=1: .* on or off.*--cache=auto.*\./1\b"):
         parse([cache], ["--cache=1"])
     with pytest.raises(UsageError, match="or leave --cache out"):
         parse([cache], ["--cache=0"])

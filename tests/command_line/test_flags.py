@@ -115,7 +115,7 @@ def test_a_folder_stands_for_its_split(tmp_path):
     assert config.data.data_pattern == f"{tmp_path}/train/*.tfrecord"
     assert config.validation.eval_data_pattern == f"{tmp_path}/validate/*.tfrecord"
     assert flags.eval_config([f"--data={tmp_path}"]).eval_data_pattern == f"{tmp_path}/test/*.tfrecord"
-    with pytest.raises(UsageError, match=r"in several places; name the files in it: '.*/test/\*\.tfrecord'"):
+    with pytest.raises(UsageError, match=r"several places.*'.*/test/\*\.tfrecord'"):
         flags.inference_config([f"--data={tmp_path}"])
 
 
@@ -124,9 +124,9 @@ def test_other_programs_check_theirs_too():
         flags.eval_config(["--eval_data_pattern=/nowhere/*"])
     with pytest.raises(UsageError, match="no file matches"):
         flags.inference_config(["--input_data_pattern=/nowhere/*"])
-    with pytest.raises(UsageError, match="--top_k must be at least 1"):
+    with pytest.raises(UsageError, match=r"--top_k\b.*at least 1\b"):
         flags.eval_config(["--top_k=0"])
-    with pytest.raises(UsageError, match="give one of them"):
+    with pytest.raises(UsageError, match="--train_dir and --input_model_tgz"):
         flags.inference_config(["--train_dir=a", "--input_model_tgz=b.tgz"])
 
 

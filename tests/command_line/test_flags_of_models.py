@@ -76,14 +76,14 @@ def test_one_of_another_model_is_refused_naming_its_owners():
 
 
 def test_out_of_bounds_is_said_of_the_flag():
-    with pytest.raises(UsageError, match=r"^--moe_num_mixtures must be at least 1; it is 0"):
+    with pytest.raises(UsageError, match=r"^--moe_num_mixtures\b.*at least 1\b.*\b0$"):
         flags.train_config(["--model=MoeModel", "--moe_num_mixtures=0"])
 
 
 def test_a_users_own_model_brings_its_flags_along(own):
     model = flags.train_config([f"--model={own}", "--own_width=7", "--l2_penalty=5"]).model
     assert model == ModelConfig(own, {"own_width": 7, "l2_penalty": 5})
-    with pytest.raises(UsageError, match=r"--l2_penalty=0\.5: expected a whole number"):
+    with pytest.raises(UsageError, match=r"--l2_penalty=0\.5: .*whole number"):
         flags.train_config([f"--model={own}", "--l2_penalty=0.5"])
 
 
@@ -111,7 +111,7 @@ def test_what_only_the_classifier_has_goes_to_it():
     assert values["classifier_hyper_parameters"]["moe_num_mixtures"] == 4
     with pytest.raises(UsageError, match="--moe_num_mixtures=4: DbofModel has no such"):
         flags.train_config([*words, "--video_level_classifier_model=LogisticModel"])
-    with pytest.raises(UsageError, match=r"^--moe_num_mixtures must be at least 1"):
+    with pytest.raises(UsageError, match=r"^--moe_num_mixtures\b.*at least 1\b"):
         flags.train_config([*words[:-1], "--moe_num_mixtures=0"])
 
 

@@ -47,7 +47,7 @@ def test_a_packed_model_is_one_for_inference_only() -> None:
 
 def test_a_folder_without_a_slash_is_a_run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="--model=mine: there is no such file or folder"):
+    with pytest.raises(UsageError, match=r"--model=mine: .*no such file"):
         run_words.with_run_named(["--model=mine"])
     (tmp_path / "mine").mkdir()
     assert run_words.with_run_named(["--model=mine"]) == ["--train_dir=mine"]

@@ -23,7 +23,7 @@ def test_an_option_of_training_keeps_its_help_bounds_and_default() -> None:
         assert (mine.default, mine.metadata) == (declared.default, declared.metadata)
     assert InferenceConfig.__dataclass_fields__["num_readers"].metadata["help"]
     assert InferenceConfig().num_readers == 1
-    with pytest.raises(UsageError, match="batch_size must be at least 1"):
+    with pytest.raises(UsageError, match=r"batch_size\b.*at least 1\b"):
         EvalConfig(batch_size=0)
 
 
@@ -47,7 +47,7 @@ def test_the_default_batch_counts_bytes_up_to_a_number_of_examples() -> None:
 def test_a_model_is_named_once() -> None:
     assert InferenceConfig(train_dir="a").train_dir == "a"
     assert InferenceConfig(input_model_tgz="b").input_model_tgz == "b"
-    with pytest.raises(UsageError, match="--train_dir and --input_model_tgz both name a model; give one of them"):
+    with pytest.raises(UsageError, match=r"--train_dir and --input_model_tgz\b.*both"):
         dataclasses.replace(InferenceConfig(train_dir="a"), input_model_tgz="b")
 
 
@@ -108,6 +108,6 @@ def test_an_option_of_another_config_keeps_what_is_not_changed() -> None:
 
 
 def test_an_import_names_whose_code_wrote_the_checkpoint() -> None:
-    with pytest.raises(UsageError, match=r"^--from is missing: whose code wrote the checkpoint \(google or willow"):
+    with pytest.raises(UsageError, match=r"^--from is missing: .*\(google or willow"):
         ImportConfig(checkpoint="a", out="b")
     assert ImportConfig(source="starter", checkpoint="a", out="b").source == "starter"

@@ -104,7 +104,7 @@ def test_three_backups_of_one_second_are_kept_apart(train_dir):
 
 def test_a_folder_that_is_no_runs_is_left_alone(train_dir):
     fill(train_dir, "thesis.tex", "export/figure.pdf")
-    with pytest.raises(UsageError, match="is not the folder of a run"):
+    with pytest.raises(UsageError, match=r"not the folder of a run.*thesis\.tex"):
         run_dir.start_new_model(train_dir, NOW)
     assert sorted(os.listdir(train_dir)) == ["export", "thesis.tex"]
     assert os.listdir(os.path.dirname(train_dir)) == ["first"]
@@ -177,7 +177,7 @@ def test_a_folder_without_a_config_or_with_no_text_is_nobodys_own(train_dir):
     with open(os.path.join(train_dir, "config.json"), "wb") as file:
         file.write(b"\xff\xfe")
     assert not run_dir.is_own(train_dir)
-    with pytest.raises(RunError, match=r"config\.json is damaged: it is not text"):
+    with pytest.raises(RunError, match=r"config\.json is damaged: .*not text"):
         run_dir.read(train_dir)
 
 
@@ -189,7 +189,7 @@ def test_only_the_lock_is_left_of_a_run_that_holds_nothing_else(train_dir):
     backup = run_dir.start_new_model(train_dir, NOW)
     assert sorted(os.listdir(train_dir)) == ["a", "b", "c", "my.events.out.tfevents.1", "train.lock"]
     assert len(os.listdir(backup)) == 7
-    with pytest.raises(UsageError, match=r"first is not the folder of a run: it holds a, b, c, but no config\.json"):
+    with pytest.raises(UsageError, match=r"first\b.*\ba, b, c\b.* no config\.json"):
         run_dir.start_new_model(train_dir, NOW)
 
 

@@ -181,7 +181,7 @@ def test_a_run_has_the_names_of_its_own_folder(tmp_path):
     vocabulary.write(str(tmp_path / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
     for count in (None, 2):
         assert run_dir.own_names(str(tmp_path), count).names == ("cat", "dog")
-    with pytest.raises(UsageError, match="names 2 classes, but the model has 3"):
+    with pytest.raises(UsageError, match=r"vocabulary\.csv .*\b2 classes.*\b3: .*--num_classes"):
         run_dir.own_names(str(tmp_path), 3)
 
 
@@ -192,7 +192,7 @@ def test_the_end_of_a_run_is_read_as_it_was_noted(tmp_path):
         assert run_dir.read_end(str(tmp_path)) == end
     for damaged in ("{}", '{"status": "", "step": 1}', '{"status": "failed", "step": "1"}'):
         (tmp_path / "ended.json").write_text(damaged)
-        with pytest.raises(RunError, match="is damaged: it needs a status, a step and a message"):
+        with pytest.raises(RunError, match=r"ended\.json is damaged: .*status.*step.*message"):
             run_dir.read_end(str(tmp_path))
     run_dir.forget_end(str(tmp_path))
     assert run_dir.read_end(str(tmp_path)) is None

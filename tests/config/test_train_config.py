@@ -34,15 +34,15 @@ def test_other_programs_may_read_the_same_data_in_other_ways() -> None:
 
 
 def test_configs_made_by_hand_are_checked_like_flags() -> None:
-    with pytest.raises(UsageError, match="num_classes must be at least 1"):
+    with pytest.raises(UsageError, match=r"num_classes\b.*at least 1\b"):
         DataConfig(num_classes=0)
-    with pytest.raises(UsageError, match="max_steps must be an int"):
+    with pytest.raises(UsageError, match=r"max_steps\b.*\bint\b"):
         TrainConfig(max_steps=1.5)
 
 
 @pytest.mark.parametrize("steps", [(5,), (0, 3), (5, 4), (1, 2, 3)])
 def test_a_trace_wants_its_first_and_last_step(steps: tuple[int, ...]) -> None:
-    with pytest.raises(UsageError, match="first and the last step"):
+    with pytest.raises(UsageError, match=rf"--profile={','.join(map(str, steps))}: .*first.*last step"):
         DeviceConfig(profile=steps)
     assert DeviceConfig(profile=(5, 5)).profile == (5, 5)
     assert DeviceConfig(profile=(1, 3)).profile == (1, 3)
@@ -53,7 +53,7 @@ def test_each_feature_has_a_range_or_none(ranges: tuple[tuple[float, ...], ...])
     names = ("rgb", "audio")
     assert DataConfig(feature_names=names, feature_ranges=ranges).feature_ranges == ranges
     for bad in ((1.0, -1.0), (1.0, 1.0), (0.0,), (0.0, 1.0, 2.0)):
-        with pytest.raises(UsageError, match="expected two ascending numbers, or none, for each of the features"):
+        with pytest.raises(UsageError, match=r"feature_ranges is .*two ascending numbers.*rgb,audio"):
             DataConfig(feature_names=names, feature_ranges=(*ranges[:1], bad))
 
 
@@ -64,7 +64,7 @@ def test_a_cache_goes_with_the_usual_policies() -> None:
 
 
 def test_the_lists_of_a_message_are_separated_by_commas() -> None:
-    with pytest.raises(UsageError, match=r"--feature_sizes=3,0: each size must be at least 1"):
+    with pytest.raises(UsageError, match=r"--feature_sizes=3,0: .*at least 1\b"):
         DataConfig(feature_names=("a", "b"), feature_sizes=(3, 0))
-    with pytest.raises(UsageError, match=r"--feature_names=rgb,other: the size of other is not known"):
+    with pytest.raises(UsageError, match=r"--feature_names=rgb,other: .*\bother\b.*not known"):
         known_sizes(("rgb", "other"))

@@ -130,7 +130,7 @@ def _ranges(tasks: list[Any]) -> dict[str, list[Any]]:
 def test_ranked_segments_are_not_compared_with_spans(tmp_path: pathlib.Path) -> None:
     make(tmp_path, "made", [f"--table={make_table(tmp_path, planted(tmp_path, 2, 2, 4))}"], 2)
     (path,) = (tmp_path / "made" / "frame").glob("*/*.tfrecord")
-    with pytest.raises(RunError, match=r"record 0: its segments come from spans.*yt8m eval"):
+    with pytest.raises(RunError, match=r"record 0: .*segments .*from spans.*yt8m eval"):
         ground_truth.ratings(open_data(str(path)))
 
 
@@ -157,7 +157,7 @@ def test_records_without_times_and_a_wrong_name_are_refused(tmp_path: pathlib.Pa
     path = write_shard(tmp_path / "a.tfrecord", [video_record(id=[b"a"], x=[1.0])])
     with pytest.raises(RunError, match="record 0 has no frames"):
         cli.call("inspect", [f"--spans={tmp_path / 'a.csv'}", "--num_classes=3", path])
-    with pytest.raises(UsageError, match=r"a.json: expected a name that ends in .csv"):
+    with pytest.raises(UsageError, match=r"a\.json: .* \.csv\b"):
         cli.call("inspect", [f"--spans={tmp_path / 'a.json'}", "--num_classes=3", path])
     with pytest.raises(UsageError, match="--num_classes"):
         cli.call("inspect", [f"--spans={tmp_path / 'a.csv'}", path])

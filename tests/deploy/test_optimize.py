@@ -219,9 +219,9 @@ def test_a_gradient_that_some_clones_have_is_summed_over_those(caplog):
 
 def test_refusals():
     clones = create_clones(DeploymentConfig(2, clone_on_cpu=True), lambda: tf.get_variable("shared", []))
-    with pytest.raises(ValueError, match="weights has 1 entries; expected one for each of 2 clones"):
+    with pytest.raises(ValueError, match=r"weights has 1\b.*\b2 clones"):
         optimize_clones(clones, sgd(), weights=[1.0])
-    with pytest.raises(ValueError, match="objectives has 3 entries; expected one for each of 2 clones"):
+    with pytest.raises(ValueError, match=r"objectives has 3\b.*\b2 clones"):
         optimize_clones(clones, sgd(), objectives=[Objective()] * 3)
     with pytest.raises(ValueError, match="clones is empty"):
         optimize_clones([], sgd())

@@ -164,9 +164,9 @@ def test_refusals_by_class() -> None:
     calculator = MeanAveragePrecisionCalculator(2)
     with pytest.raises(ValueError, match="2 lists"):
         calculator.accumulate([[0.1]], [[1]])
-    with pytest.raises(ValueError, match="class 1 has 1 predictions and 2 actuals; these numbers must be equal"):
+    with pytest.raises(ValueError, match=r"class 1\b.*\b1 predictions.*\b2 actuals"):
         calculator.accumulate([[0.1], [0.2]], [[1], [1, 0]])
-    with pytest.raises(ValueError, match="counts, each 0 or more; there are 2, the smallest is -1"):
+    with pytest.raises(ValueError, match=r"num_positives\b.*\b2 counts.*\b2\b.*-1\b"):
         calculator.accumulate([[0.1], [0.2]], [[1], [1]], [1, -1])
 
 

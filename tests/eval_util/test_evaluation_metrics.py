@@ -143,7 +143,7 @@ def test_columns_kept_are_twenty_but_no_more_than_there_are_classes() -> None:
 
 @pytest.mark.parametrize("name", ["num_class", "top_k", "top_n"])
 def test_a_number_that_is_not_positive_is_named(name: str) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be a positive integer"):
+    with pytest.raises(ValueError, match=rf"^{name}\b.*positive integer"):
         EvaluationMetrics(**{"num_class": 3, name: 0})
 
 
@@ -152,7 +152,7 @@ def test_refusals_say_what_was_found() -> None:
     metrics = EvaluationMetrics(4, top_k=2)
     with pytest.raises(ValueError, match="must have 4 classes; they have 3"):
         metrics.accumulate(scores, labels)
-    with pytest.raises(ValueError, match="expected 2 columns or more and 4 label_counts; found 2 and 3"):
+    with pytest.raises(ValueError, match=r"\b2 columns.*\b4 label_counts.*\b2 and 3$"):
         metrics.accumulate_top_k(*take_columns(scores, labels, 2))
     metrics = EvaluationMetrics(3, top_k=2)
     with pytest.raises(ValueError, match=r"^perr must be \[3\]; it is \[2\]"):

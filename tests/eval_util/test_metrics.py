@@ -52,9 +52,7 @@ def test_without_an_example_each_is_a_plain_zero(function) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_wrong_shape_is_named(function) -> None:
-    with pytest.raises(
-        ValueError, match=r"(actuals|labels) must have the shape of the predictions, \(2, 3\); it is \(2, 4\)"
-    ):
+    with pytest.raises(ValueError, match=r"(actuals|labels)\b.*shape.*predictions, \(2, 3\).* \(2, 4\)"):
         function(np.zeros((2, 3)), np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"predictions must be \[examples, classes\].* the shape is \(3,\)"):
         function(np.zeros(3), np.zeros(3))
@@ -62,7 +60,7 @@ def test_a_wrong_shape_is_named(function) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5])
 def test_the_refused_number_is_named(wrong) -> None:
-    with pytest.raises(ValueError, match=f"^top_k must be a positive integer; it is {wrong}$"):
+    with pytest.raises(ValueError, match=rf"^top_k\b.*positive integer.* {wrong}$"):
         calculate_gap(np.zeros((1, 2)), np.zeros((1, 2)), wrong)
 
 
@@ -163,7 +161,7 @@ def test_an_own_metric_that_cannot_be_is_refused(own: None, name: str, message: 
 
 def test_a_name_or_key_is_taken_once(own: None) -> None:
     for names, reserved in ((["Named", "OtherKey"], []), (["Named"], ["named_2"]), (["Named"], ["Named"])):
-        with pytest.raises(UsageError, match="one of which is taken already"):
+        with pytest.raises(UsageError, match=r"own_metrics:\w+ .*taken"):
             load([f"own_metrics:{name}" for name in names], reserved)
     assert Gap in load()
 
@@ -174,7 +172,7 @@ def test_a_metric_is_found_by_its_name_or_its_key(name: str, found: type[Metric]
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"'GAPP' is not a metric; did you mean GAP\? .known: Hit@1, PERR, mAP, GAP"):
+    with pytest.raises(UsageError, match=r"'GAPP' is not.*did you mean GAP\? .*Hit@1, PERR, mAP, GAP"):
         find("GAPP")
 
 

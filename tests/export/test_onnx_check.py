@@ -55,7 +55,7 @@ def test_a_changed_weight_is_named_as_damage(exported: bytes) -> None:
     model = onnx.load_from_string(exported)
     weights = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
     weights.raw_data = bytes(len(weights.raw_data))
-    with pytest.raises(UsageError, match=r"x\.onnx is damaged.*does not fit the checksum"):
+    with pytest.raises(UsageError, match=r"x\.onnx is damaged.*checksum"):
         scores(model.SerializeToString())
 
 
@@ -192,7 +192,7 @@ def test_a_description_that_is_no_object_is_refused(exported: bytes, text: str) 
         (entry,) = (entry for entry in model.metadata_props if entry.key == "yt8m")
         entry.value = text
 
-    with pytest.raises(UsageError, match=r"this project did not write this ONNX file"):
+    with pytest.raises(UsageError, match=r"did not write.*`yt8m export --format=onnx`"):
         scores(changed(exported, change))
 
 

@@ -74,7 +74,7 @@ def test_every_export_is_compared_and_none_is_written_wrong(
     data, path = frames_of(), tmp_path / "model.onnx"
     checkpoint, parts = checkpoint_of(tmp_path, data, "FrameLevelLogisticModel")
     monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
-    with pytest.raises(RunError, match=r"its scores differ from TensorFlow's by .* Export a SavedModel instead"):
+    with pytest.raises(RunError, match=r"scores differ.*Export a SavedModel"):
         onnx_export.export_onnx(str(path), checkpoint, data, parts.modeler)
     assert not path.exists()
 
@@ -100,7 +100,7 @@ def test_floats_cannot_be_taken_as_bytes_and_own_readers_not_at_all(tmp_path: pa
     with pytest.raises(UsageError, match="the records hold mean_rgb, mean_audio as floats"):
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, data, parts.modeler, input_type="uint8")
     own = dataclasses.replace(data, reader="mine:Reader")
-    with pytest.raises(UsageError, match="reads records with mine:Reader, which an ONNX file cannot hold"):
+    with pytest.raises(UsageError, match=r"mine:Reader\b.*SavedModel"):
         onnx_export.export_onnx(str(tmp_path / "a.onnx"), checkpoint, own, parts.modeler)
 
 
@@ -113,12 +113,12 @@ def test_a_file_that_lacks_a_fact_of_itself_is_refused(tmp_path: pathlib.Path, k
     del about[key]
     texts["yt8m"].value = json.dumps(about)
     onnx.save(model, path)
-    with pytest.raises(UsageError, match="this project did not write this ONNX file"):
+    with pytest.raises(UsageError, match=r"did not write.*`yt8m export --format=onnx`"):
         OnnxFile(path)
 
 
 def test_a_folder_is_no_onnx_file(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="this is a folder; name a file"):
+    with pytest.raises(UsageError, match=f"^{tmp_path}: .*is a folder"):
         OnnxFile(str(tmp_path))
 
 

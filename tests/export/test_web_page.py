@@ -31,9 +31,9 @@ def package(folder: pathlib.Path, version: str = web_page.VERSION) -> str:
 
 def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pathlib.Path) -> None:
     install = f"npm install onnxruntime-web@{web_page.VERSION}"
-    with pytest.raises(UsageError, match=f"there is no .*nowhere/package.json: run {install}, or name the folder"):
+    with pytest.raises(UsageError, match=rf"no .*nowhere/package\.json: run {install}.*--onnxruntime_web"):
         web_page.runtime_files(str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match=f"is onnxruntime-web 1.19.2, but the page needs .*: run {install}"):
+    with pytest.raises(UsageError, match=rf"onnxruntime-web 1\.19\.2\b.*: run {install}"):
         web_page.runtime_files(package(tmp_path / "old", "1.19.2"))
     other = hashlib.sha256(b"other").hexdigest()
     with pytest.raises(UsageError, match=rf"bundle\.min\.mjs has the sha256 {other}; that of version .* is \w{{64}}\."):

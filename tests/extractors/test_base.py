@@ -67,7 +67,7 @@ def test_what_a_class_says_is_its_form() -> None:
     assert MeanColour().form == extractors.Pictures()
     assert Clips().form == extractors.Clips(16, 8, 1.0)
     assert extractors.create("vggish").form == extractors.Sound(16000, 15600, 16000)
-    with pytest.raises(UsageError, match="An extractor of clips defines `frames` and `rate`"):
+    with pytest.raises(UsageError, match="`frames` and `rate`"):
         ClipsOfNoFrames()
 
 
@@ -75,7 +75,7 @@ def test_code_that_a_file_names_needs_trust() -> None:
     name = "extractors.test_base:MeanColour"
     registry.distrust([name], "runs/theirs/config.json")
     try:
-        with pytest.raises(UsageError, match=r"runs/theirs/config\.json names code, the extractor"):
+        with pytest.raises(UsageError, match=r"runs/theirs/config\.json\b.*extractor.*--trust_code"):
             extractors.create(name)
     finally:
         registry.trust([name])

@@ -124,7 +124,7 @@ def living_child() -> Iterator[tuple[Any, BinaryIO]]:
 def test_a_living_child_that_sends_no_message_is_given_up(living_child: tuple[Any, BinaryIO], answer: bytes) -> None:
     child, sending = living_child
     decoder_pool._send_bytes(sending, answer)
-    with pytest.raises(DecodeError, match="bytes that are no message"):
+    with pytest.raises(DecodeError, match=r"decoder process.*no message"):
         child._receive(time.monotonic() + 60, lambda: False)
 
 
@@ -195,7 +195,7 @@ def test_an_error_that_every_video_has_ends_the_command_with_the_childs_words(
     with DecoderPool(1, GENEROUS) as pool:
         decodings = pool.decode(request(path) for path in videos)
         first = next(decodings)
-        with pytest.raises(UnusableDecoderError, match=r"no video can be decoded.*metadata_errors'"):
+        with pytest.raises(UnusableDecoderError, match=r"no video.*decoded.*metadata_errors'"):
             list(first.messages())
 
 

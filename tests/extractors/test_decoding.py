@@ -67,7 +67,7 @@ def test_rows_of_other_rates_and_parts(tmp_path: pathlib.Path) -> None:
     late = decoded(path, start=15.0)  # sought
     np.testing.assert_allclose(levels(late), [120, 128, 136, 144, 152], atol=2)
     np.testing.assert_allclose(windows(late)[:4], windows(decoded(path))[15:19], atol=0.02)
-    with pytest.raises(DecodeError, match="no frame and no sound could be decoded in the requested part"):
+    with pytest.raises(DecodeError, match="no frame and no sound"):
         decoded(path, start=100.0)
 
 
@@ -213,7 +213,7 @@ def test_a_cut_file_whose_container_does_not_state_its_size(tmp_path: pathlib.Pa
     path.write_bytes(unknown)
     assert end_details(decoded(str(path)))["rows"] == 6
     path.write_bytes(unknown[: len(unknown) // 2])
-    with pytest.raises(DecodeError, match=r"it is cut: it has \d\.\d of 6\.\d seconds"):
+    with pytest.raises(DecodeError, match=r"it is cut: .*\d\.\d of 6\.\d seconds"):
         decoded(str(path))
     duration = unknown.index(b"\x44\x89\x88")
     path.write_bytes(unknown[:duration] + b"\xec\x89" + bytes(9) + unknown[duration + 11 :])  # Void in its place

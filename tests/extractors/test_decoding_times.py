@@ -141,7 +141,7 @@ def test_the_earlier_rule_trusts_time_stamps(tmp_path: pathlib.Path) -> None:
 def test_a_jump_is_refused_where_the_format_has_none(tmp_path: pathlib.Path, ending: str) -> None:
     times = [number / 10 for number in range(50)] + [3600 + number / 10 for number in range(50)]
     path = made_videos.write(tmp_path / f"clip.{ending}", made_videos.grey, None, times=times)
-    with pytest.raises(DecodeError, match=r"its time stamps jump by 3595\.1 seconds at 0:05"):
+    with pytest.raises(DecodeError, match=r"jump by 3595\.1 seconds at 0:05\b"):
         decoded(path)
 
 
@@ -317,7 +317,7 @@ def test_files_of_which_only_the_first_recording_would_be_read(tmp_path: pathlib
     assert end_of(decoded(whole))["rows"] == 2
     joined = tmp_path / f"joined.{ending}"
     joined.write_bytes(pathlib.Path(whole).read_bytes() * 2)
-    with pytest.raises(DecodeError, match="several recordings in one file, as cat joins them"):
+    with pytest.raises(DecodeError, match=r"several recordings.*ffmpeg"):
         decoded(str(joined))
 
 
@@ -353,7 +353,7 @@ def test_a_transport_stream_with_damaged_bytes(tmp_path: pathlib.Path, filler: b
     content = path.read_bytes()
     place = len(content) // 2
     path.write_bytes(content[:place] + filler * 1200 + content[place + 1200 :])
-    with pytest.raises(DecodeError, match=r"it is damaged: a packet at 0:0[23] .*--max_bad_packets=N"):
+    with pytest.raises(DecodeError, match=r"damaged: .*packet at 0:0[23] .*--max_bad_packets=N"):
         decoded(str(path))
     end = end_of(decoded(str(path), max_bad_packets=5))
     assert end["rows"] == 6

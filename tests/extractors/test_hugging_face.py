@@ -162,7 +162,7 @@ def test_numbers_of_fewer_bits_are_near(networks: Callable[[str], str], video: s
     np.testing.assert_allclose(rows, exact, atol=0.05)
     assert np.abs(rows - exact).max() > 0
     for device in ("nowhere", "cuda:7"):
-        with pytest.raises(UsageError, match=f"hf_device='{device}' cannot be used here: [^\n]*$"):
+        with pytest.raises(UsageError, match=f"hf_device='{device}' cannot[^\n]*$"):
             yt8m.extract(video, extractors=[name], hf_device=device)
 
 
@@ -176,7 +176,7 @@ def test_weights_that_are_missing_are_refused(
     weights = safetensors.load_file(path)
     del weights["layernorm.weight"]
     safetensors.save_file(weights, path, {"format": "pt"})
-    with pytest.raises(UsageError, match=r"lacks 1 of the network's weights, such as layernorm.weight"):
+    with pytest.raises(UsageError, match=r"lacks 1 .*weights.* layernorm\.weight"):
         yt8m.extract(video, extractors=[f"hf:{tmp_path}/dino"])
 
 
@@ -246,7 +246,7 @@ def test_a_network_that_writes_text_is_refused(video: str, tmp_path: pathlib.Pat
     network = transformers.WhisperModel(transformers.WhisperConfig(**sizes, **tokens))
     for part in (network, transformers.WhisperFeatureExtractor(feature_size=16)):
         part.save_pretrained(tmp_path / "speech")
-    with pytest.raises(UsageError, match=r"WhisperModel, which turns sound into text.*such as AST or CLAP"):
+    with pytest.raises(UsageError, match=r"WhisperModel, .*into text.* AST or CLAP"):
         yt8m.extract(video, extractors=[f"hf:{tmp_path}/speech"])
 
 
@@ -256,7 +256,7 @@ def test_pickled_weights_are_refused(networks: Callable[[str], str], video: str,
     (tmp_path / "old").mkdir()
     torch.save({}, tmp_path / "old" / "pytorch_model.bin")
     (tmp_path / "old" / "config.json").write_bytes(pathlib.Path(networks("ViT"), "config.json").read_bytes())
-    with pytest.raises(UsageError, match=r"has no weights of the kind \.safetensors.*save_pretrained\(FOLDER\)"):
+    with pytest.raises(UsageError, match=r"no weights.*\.safetensors.*save_pretrained\(FOLDER\)"):
         yt8m.extract(video, extractors=[f"hf:{tmp_path}/old"])
 
 
@@ -275,7 +275,7 @@ def test_code_is_executed_only_if_it_is_trusted(
     safetensors.save_file({"layer.weight": matrix}, folder / "model.safetensors", {"format": "pt"})
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n" + CODE)
     name = f"hf:{folder}"
-    with pytest.raises(UsageError, match="If you trust its code, give trust_code=True"):
+    with pytest.raises(UsageError, match="give trust_code=True"):
         yt8m.extract(video, extractors=[name])
     assert not (tmp_path / "ran").exists()
     rows = yt8m.extract(video, extractors=[name], trust_code=True)["coded"]
@@ -289,7 +289,7 @@ def test_a_network_of_texts_is_refused(video: str, tmp_path: pathlib.Path) -> No
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     transformers.BertModel(transformers.BertConfig(vocab_size=16, **sizes)).save_pretrained(tmp_path / "texts")
-    with pytest.raises(UsageError, match="BertModel, which takes neither pictures nor clips nor sound"):
+    with pytest.raises(UsageError, match=r"BertModel, .*neither pictures.*sound"):
         yt8m.extract(video, extractors=[f"hf:{tmp_path}/texts"])
 
 
@@ -343,7 +343,7 @@ def test_settings_of_another_form_are_refused(
     networks: Callable[[str], str], video: str, setting: dict[str, float]
 ) -> None:
     ((name, value),) = setting.items()
-    with pytest.raises(UsageError, match=f"{name}={value} has no effect: ViT is computed from pictures, not from"):
+    with pytest.raises(UsageError, match=rf"{name}={value} .*no effect: ViT .*pictures, not"):
         yt8m.extract(video, extractors=[f"hf:{networks('ViT')}"], **setting)
     if name != "sound_seconds":
         both = [f"hf:{networks('ViT')}", f"hf:{networks('VideoMAE')}"]
@@ -359,7 +359,7 @@ def test_windows_of_sound_are_neither_tiny_nor_huge(
 
 
 def test_a_revision_of_a_folder_is_refused(video: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"hf_revision='v1' chooses a revision of a repository on huggingface.co"):
+    with pytest.raises(UsageError, match=r"hf_revision='v1' .*huggingface\.co"):
         yt8m.extract(video, extractors=[f"hf:{tmp_path}"], hf_revision="v1")
 
 

@@ -126,12 +126,12 @@ def test_settings_are_checked(settings: dict[str, Any], told: str) -> None:
 def test_files_of_another_kind_are_refused(tmp_path: pathlib.Path) -> None:
     other = tmp_path / "other.onnx"
     other.write_bytes(b"no model")
-    with pytest.raises(UsageError, match=r"other\.onnx is not an ONNX file that can be loaded"):
+    with pytest.raises(UsageError, match=r"other\.onnx is not.*ONNX file"):
         compute("onnx", str(other))
     with pytest.raises(UsageError, match="is not a SavedModel"):
         compute("saved_model", str(tmp_path))
     floats = stand_ins.write_saved_model(tmp_path / "floats", tf.float32)
     with pytest.raises(UsageError, match=r"takes float32 .*; expected uint8 \[N, H, W, 3\]"):
         compute("saved_model", floats)
-    with pytest.raises(UsageError, match=r"has the outputs feature"):
+    with pytest.raises(UsageError, match=r"--output=logits: .*x\.onnx .*\bfeature\.$"):
         compute("onnx", stand_ins.write_onnx(tmp_path / "x.onnx"), picture_size=8, output="logits")

@@ -70,7 +70,7 @@ def test_lost_packets_are_no_join(tmp_path: pathlib.Path, pieces: list[bytes], s
     lost = int(inner[len(inner) // 2])
     path = tmp_path / "lost.ts"
     path.write_bytes(pieces[0][: lost * SIZE] + pieces[0][(lost + 1) * SIZE :] + pieces[1])
-    with pytest.raises(DecodeError, match=r"it is damaged: a packet at 0:0[12]"):
+    with pytest.raises(DecodeError, match=r"damaged: .*packet at 0:0[12]"):
         rows(path)
 
 

@@ -86,7 +86,7 @@ def test_hidden_files_are_passed_over_and_counted(tmp_path: pathlib.Path) -> Non
         found = video_paths.find(pattern)
         assert (found.ids()[0].endswith("1.mp4"), found.passed_over["hidden"]) == (True, 1)
     touch(tmp_path, "none/._1.mp4")
-    with pytest.raises(UsageError, match="no video file is in"):
+    with pytest.raises(UsageError, match=f"no video file.* {tmp_path}/none "):
         video_paths.find(f"{tmp_path}/none")
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_no_video_is_called_by_what_it_is(
 
 def test_a_folder_without_videos_is_said_with_the_endings(tmp_path: pathlib.Path) -> None:
     (tmp_path / "notes.doc").touch()
-    with pytest.raises(UsageError, match=r"no video file is in .*\.mp4"):
+    with pytest.raises(UsageError, match=rf"no video file.* {tmp_path} .*\.mp4"):
         video_paths.find(str(tmp_path))
 
 

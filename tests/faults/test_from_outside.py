@@ -236,7 +236,7 @@ def test_the_same_name_on_the_command_line_is_leave(trained: pathlib.Path, here:
     run = brought(trained, here, name_model)
     flags.eval_config(["--train_dir=pwn:Model", DATA])  # a folder's name is none
     run_dir.read(str(run))
-    with pytest.raises(UsageError, match="names code, the model 'pwn:Model'"):
+    with pytest.raises(UsageError, match=r"'pwn:Model'.*--trust_code"):
         models.get("pwn:Model")
     assert not (here / "imported").exists()
     flags.eval_config([DATA, "--video_level_classifier_model=pwn:Model"])

@@ -74,7 +74,7 @@ def test_networks_of_pictures(tmp_path: pathlib.Path, count: int) -> None:
         file.write_bytes(changed(content, draw))
         outcome(lambda: features(path))
     file.write_bytes(content.replace(b"MatMul:0", b"MatMux:0"))
-    with pytest.raises(UsageError, match=r"network is not a SavedModel whose signature serving_default has .*MatMux:0"):
+    with pytest.raises(UsageError, match=r"network is not.*serving_default .*MatMux:0"):
         features(path)
 
 
@@ -100,7 +100,7 @@ def test_whatever_the_files_of_a_network_make_transformers_raise_becomes_a_messa
         raise raised
     for error in (MemoryError("x"), RuntimeError("x")):
         with (
-            pytest.raises(RunError, match="hf:n: torch failed: x"),
+            pytest.raises(RunError, match=r"hf:n: .*\bx\b"),
             explain_errors("hf:n"),
             explain_processor_errors("f", ["f/processor_config.json"]),
         ):
@@ -122,7 +122,7 @@ def test_each_change_of_a_graph_is_found_by_its_checksum(tmp_path: pathlib.Path,
     draw, file = random.Random(SEED), path / "saved_model.pb"
     content = file.read_bytes()
     assert open_export(path) == small_exports.CLASSES
-    told = r"saved_model\.pb is damaged.*does not fit its checksum. Restore it from a copy"
+    told = r"saved_model\.pb is damaged.*checksum.* copy"
     for damaged in {changed(content, draw) for _ in range(count)} - {content}:
         file.write_bytes(damaged)
         with pytest.raises(RunError, match=told):
@@ -130,7 +130,7 @@ def test_each_change_of_a_graph_is_found_by_its_checksum(tmp_path: pathlib.Path,
     file.write_bytes(content)
     weights = path / "variables/variables.data-00000-of-00001"
     weights.write_bytes(weights.read_bytes()[:-8] + bytes(8))
-    with pytest.raises(RunError, match=r"the SavedModel cannot be loaded: .*Restore it from a copy"):
+    with pytest.raises(RunError, match=r"SavedModel cannot.*Restore .*copy"):
         open_export(path)
 
 
@@ -185,7 +185,7 @@ def test_a_description_of_an_export_that_means_nothing_is_named(
     assert len(replacement) == len(written)
     try:
         file.write_bytes(content.replace(written, replacement))
-        with pytest.raises(RunError, match=r"the SavedModel cannot be loaded: .*Restore it from a copy"):
+        with pytest.raises(RunError, match=r"SavedModel cannot.*Restore .*copy"):
             open_export(exported)
     finally:
         file.write_bytes(content)

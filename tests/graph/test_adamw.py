@@ -68,7 +68,7 @@ def test_rows_of_a_lookup_decay_with_the_whole_table() -> None:
 
 def test_decay_without_adamw_is_refused() -> None:
     assert OptimizerConfig(optimizer="AdamWOptimizer", weight_decay=0.1).weight_decay == 0.1
-    with pytest.raises(UsageError, match=r"weight_decay=0\.1 has no effect with --optimizer=AdamOptimizer"):
+    with pytest.raises(UsageError, match=r"weight_decay=0\.1 .*--optimizer=AdamOptimizer"):
         OptimizerConfig(weight_decay=0.1)
-    with pytest.raises(UsageError, match="weight_decay must be at most 1"):
+    with pytest.raises(UsageError, match=r"weight_decay .*at most 1\b"):
         OptimizerConfig(optimizer="AdamWOptimizer", weight_decay=2.0)

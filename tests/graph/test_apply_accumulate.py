@@ -135,10 +135,7 @@ def test_a_sparse_gradient_is_accumulated_too() -> None:
 def test_a_cluster_is_refused() -> None:
     deployment = deploy.DeploymentConfig(num_replicas=2, num_ps_tasks=1)
     config = dataclasses.replace(CONFIG, accumulate_steps=2)
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(UsageError, match="accumulate_steps=2 does not work with parameter servers"),
-    ):
+    with tf.Graph().as_default(), pytest.raises(UsageError, match=r"accumulate_steps=2\b.*parameter servers"):
         graph.build(Run._inputter([4], 1), Linear(), deployment, config)
 
 

@@ -241,9 +241,9 @@ def test_refusals() -> None:
         exchange, one = across_towers.Exchange(2), tf.constant(1, tf.int64)
         with exchange.tower(0, one):
             across_towers.gathered(tf.zeros([3]))
-            with pytest.raises(ValueError, match=r"inside of a tf\.cond, .* without --sync_batch_norm"):
+            with pytest.raises(ValueError, match=r"inside .*tf\.cond, .*--sync_batch_norm"):
                 tf.cond(one > 0, lambda: across_towers.gathered(tf.zeros([3])), lambda: tf.zeros([2, 3]))
         with exchange.tower(1, one):
             across_towers.gathered(tf.zeros([2]))
-        with pytest.raises(ValueError, match=r"gather values of different shapes: \[\(3,\)\]; \[\(2,\)\]"):
+        with pytest.raises(ValueError, match=r"different shapes: \[\(3,\)\]; \[\(2,\)\]"):
             exchange.connect()

@@ -77,9 +77,9 @@ def test_what_cannot_be_is_refused() -> None:
         OptimizerConfig(
             learning_rate_schedule="cosine", learning_rate_warmup_examples=10, learning_rate_decay_examples=10
         )
-    with pytest.raises(UsageError, match="learning_rate_schedule must be one of exponential, cosine"):
+    with pytest.raises(UsageError, match=r"learning_rate_schedule .*exponential, cosine"):
         OptimizerConfig(learning_rate_schedule="cosin")
-    with pytest.raises(UsageError, match="learning_rate_warmup_examples must be at least 0"):
+    with pytest.raises(UsageError, match=r"learning_rate_warmup_examples .*at least 0\b"):
         OptimizerConfig(learning_rate_warmup_examples=-1)
 
 

@@ -74,7 +74,7 @@ def test_the_published_meta_graph_predicts_as_recorded(tmp_path: pathlib.Path) -
 def test_a_published_meta_graph_is_no_training_graph_of_ours() -> None:
     path = golden("checkpoint_logistic/train_dir/model.ckpt-30.meta")
     assert signature_of(str(path)) is None
-    with tf.Graph().as_default(), pytest.raises(RunError, match="build the graph from the model's code"):
+    with tf.Graph().as_default(), pytest.raises(RunError, match=r"model\.ckpt-30\.meta .*no training step"):
         graph.restore_train(str(path))
 
 
@@ -83,11 +83,11 @@ def test_another_models_checkpoint_is_refused_by_name(tmp_path: pathlib.Path) ->
         path = saved(run, tmp_path)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable("other", [3])
-        with pytest.raises(RunError, match=r"lacks other, and holds .*beta1_power"):
+        with pytest.raises(RunError, match=r"lacks other, .*beta1_power"):
             graph.Restorer().restore(session, path)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable("weights", [3])
-        with pytest.raises(RunError, match=r"weights has shape \[6, 4\], the model's has \[3\]"):
+        with pytest.raises(RunError, match=r"weights .*\[6, 4\].*\[3\]"):
             graph.Restorer().restore(session, path)
 
 

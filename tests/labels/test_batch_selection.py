@@ -99,14 +99,14 @@ def test_no_more_videos_are_chosen_than_there_are() -> None:
 
 
 def test_the_name_of_the_file_fits_its_format() -> None:
-    with pytest.raises(UsageError, match=r"with --format=label-studio the name must end in \.json"):
+    with pytest.raises(UsageError, match=r"--out=out\.csv: .*--format=label-studio\b.* \.json"):
         SelectConfig("run", "data", "out.csv", format="label-studio")
 
 
 def test_files_without_a_record_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_selection, "read_records", lambda *_, **__: [])
     scorer: Any = types.SimpleNamespace(num_classes=CLASSES, check=lambda _: None)
-    with pytest.raises(UsageError, match=r"--data=a\.tfrecord: the files have no record"):
+    with pytest.raises(UsageError, match=r"--data=a\.tfrecord: .*no record"):
         batch_selection.read_candidates(scorer, "a.tfrecord")
     with pytest.raises(UsageError, match=r"labelled videos, a\.tfrecord, have no record"):
         batch_selection.read_labelled(scorer, open_data(None).of_files(["a.tfrecord"]))

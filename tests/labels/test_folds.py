@@ -62,16 +62,16 @@ def test_a_group_stays_together(data: str, tmp_path: pathlib.Path) -> None:
     videos = FoldSets(str(tmp_path / "folds"), 2).write(read_records(data), groups)
     assert all(len(set(videos.folds[start : start + 10])) == 1 for start in range(0, 50, 10))
     del groups["video 17"]  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="video 'video 17' of the data has no row with a group"):
+    with pytest.raises(UsageError, match=r"'video 17' .*no row.*group"):
         FoldSets(str(tmp_path / "folds"), 2).write(read_records(data), groups)
 
 
 def test_a_table_without_the_column_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "videos.csv"
     path.write_text("id,topic\na,b\n")
-    with pytest.raises(UsageError, match="has no column 'channel'; it has: id, topic"):
+    with pytest.raises(UsageError, match=r"no column 'channel'.*id, topic"):
         read_groups(str(path), "channel")
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match=rf"{path}\.csv: .*no such file"):
         read_groups(f"{path}.csv", "channel")
     assert read_groups("", "") == {}
 

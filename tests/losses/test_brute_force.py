@@ -166,10 +166,10 @@ def test_asymmetric_loss_without_powers_and_margin_is_cross_entropy() -> None:
 
 
 def test_counts_are_those_of_the_classes() -> None:
-    with pytest.raises(UsageError, match="class_counts has 2 entries, but there are 5 classes"):
+    with pytest.raises(UsageError, match=r"class_counts .*\b2\b.*\b5 classes"):
         both_forms("LogitAdjustmentLoss", {"class_counts": (3, 4)}, None)
     for counts in ((3, 4, -1, 0, 2), (0, 0, 0, 0, 0)):
-        with pytest.raises(UsageError, match="class_counts must be numbers of videos, none below 0"):
+        with pytest.raises(UsageError, match=r"class_counts .*below 0\b"):
             both_forms("LogitAdjustmentLoss", {"class_counts": counts}, None)
 
 

@@ -58,7 +58,7 @@ def test_attention_cluster(layers: dict[str, Any]) -> None:
 
 
 def test_a_layer_has_units() -> None:
-    with pytest.raises(UsageError, match=r"hidden_sizes must be at least 1; it is \(4, 0\)"):
+    with pytest.raises(UsageError, match=r"hidden_sizes .*at least 1\b.*\(4, 0\)"):
         models.create("AttentionLstmModel", {"hidden_sizes": (4, 0)})
 
 
@@ -108,7 +108,7 @@ def test_attentive_probe() -> None:
         return sigmoid(logits)
 
     check("AttentiveProbeModel", {"probe_size": 6, "probe_heads": 2}, forward)
-    with pytest.raises(UsageError, match="probe_heads must be a divisor of probe_size 512; it is 7"):
+    with pytest.raises(UsageError, match=r"probe_heads .*probe_size 512\b.*\b7$"):
         models.create("AttentiveProbeModel", {"probe_heads": 7})
 
 
@@ -131,5 +131,5 @@ def test_transformer(placed: bool) -> None:
 
 
 def test_heads_must_divide() -> None:
-    with pytest.raises(UsageError, match="transformer_heads must be a divisor of transformer_size 512; it is 7"):
+    with pytest.raises(UsageError, match=r"transformer_heads .*transformer_size 512\b.*\b7$"):
         models.create("TransformerModel", {"transformer_heads": 7})

@@ -61,7 +61,7 @@ def test_a_base_class_is_no_choice_and_no_suggestion(name: str) -> None:
     ],
 )
 def test_a_base_class_is_refused_by_its_path_too(catalogue: Any, path: str) -> None:
-    with pytest.raises(UsageError, match=f"{path}: {path.partition(':')[2]} is a base class"):
+    with pytest.raises(UsageError, match=rf"{path}: .*base class"):
         catalogue.get(path)
 
 

@@ -70,7 +70,7 @@ def test_branches_learn_from_the_mixture() -> None:
 
 
 def test_groups_must_divide() -> None:
-    with pytest.raises(UsageError, match="groups must divide expansion x features; feature 0 has 3 x 2 for 4"):
+    with pytest.raises(UsageError, match=r"groups .*feature 0 .*\b3 x 2 for 4\b"):
         models.create("NeXtVladModel", {"groups": 4, "feature_sizes": (3, 2)})
 
 

@@ -208,7 +208,7 @@ def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: p
     counted_shards.check_read()
     whole = (tmp_path / "b.tfrecord").read_bytes()
     (tmp_path / "b.tfrecord").write_bytes(whole[:-3])
-    with pytest.raises(RunError, match=r"b\.tfrecord: record 5: it is cut short"):
+    with pytest.raises(RunError, match=r"b\.tfrecord: record 5: .*cut"):
         counted_shards.check_unchanged()
 
 
@@ -302,7 +302,7 @@ def test_in_a_bucket_a_shard_is_known_by_its_generation(
     with pytest.raises(RunError, match=r"b\.tfrecord has changed"):
         counted_shards.check_unchanged()
     storage.remove(f"{bucket}/a.tfrecord")
-    with pytest.raises(RunError, match=r"a\.tfrecord has changed or is gone"):
+    with pytest.raises(RunError, match=r"a\.tfrecord .*changed or .*gone"):
         counted_shards.check_unchanged()
 
 

@@ -135,9 +135,7 @@ def test_verify_compares_the_records_with_the_manifest(
         "record 0: video f: feature a_sound is missing",
     ]
     for flags, actual in ((["--num_classes=5"], "3"), (["--feature_names=clip", "--feature_sizes=15"], "16")):
-        with pytest.raises(
-            verification.UsageError, match=f"contradicts the data: according to .* it is {actual}. Give"
-        ):
+        with pytest.raises(verification.UsageError, match=rf"contradicts the data: .*\b{actual}\. Give"):
             cli.call("verify", [pattern, "--deep", *flags])
     assert cli.call("verify", [pattern, "--deep", "--feature_names=a_sound", "--feature_sizes=4"]) == 1
 
@@ -146,5 +144,5 @@ def test_inspect_shows_no_class_of_youtube8m(data: pathlib.Path, capfd: pytest.C
     for name in ("train", "frames"):  # with a manifest, and without
         assert cli.call("inspect", [f"{data}/{name}/*.tfrecord"]) == 0
         assert "class 1 (1): " in capfd.readouterr().out
-    with pytest.raises(verification.UsageError, match=r"--num_classes=5 contradicts the data: according to .* it is 3"):
+    with pytest.raises(verification.UsageError, match=r"--num_classes=5 contradicts\b.*\b3\b"):
         cli.call("inspect", [f"{data}/train/*.tfrecord", "--num_classes=5"])

@@ -17,16 +17,14 @@ from yt8m.records import manifest
 
 @pytest.mark.parametrize("number", [0, -1, "1", None, 1.0])
 def test_a_format_that_is_no_positive_number_is_damage(number: object) -> None:
-    with pytest.raises(RunError, match=r"a\.json is damaged: its format is .*, which must be a whole number from 1 on"):
+    with pytest.raises(RunError, match=rf"a\.json is damaged: .*format is {number}\b.*whole number"):
         formats.refuse_newer("a.json", number, 3)
 
 
 def test_a_newer_format_is_refused() -> None:
     formats.refuse_newer("a.json", 1, 3)
     formats.refuse_newer("a.json", 3, 3)
-    with pytest.raises(
-        RunError, match=r"a\.json has format 4, and this version of yt8m reads formats up to 3: use the"
-    ):
+    with pytest.raises(RunError, match=r"a\.json has format 4\b.*\b3\b"):
         formats.refuse_newer("a.json", 4, 3)
 
 
@@ -53,7 +51,7 @@ def test_an_export_of_a_newer_format_is_refused(tmp_path: pathlib.Path, monkeypa
     with monkeypatch.context() as later_version:
         later_version.setattr(formats, "GRAPH", 2)
         folder = small_exports.export(tmp_path, "LogisticModel")
-    with pytest.raises(RunError, match="saved_model has format 2, and this version of yt8m reads formats up to 1"):
+    with pytest.raises(RunError, match=r"saved_model has format 2\b.*\b1\b"):
         scoring.open(folder)
 
 
@@ -68,5 +66,5 @@ def test_a_meta_graph_without_a_format_is_read(tmp_path: pathlib.Path) -> None:
 def test_a_manifest_of_a_newer_format_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "manifest.json"
     path.write_text('{"format": "yt8m manifest 2", "shards": {}, "checksums": []}')
-    with pytest.raises(RunError, match=r"manifest\.json has format 2, and this version of yt8m reads formats up to 1"):
+    with pytest.raises(RunError, match=r"manifest\.json has format 2\b.*\b1\b"):
         manifest.read(str(path))

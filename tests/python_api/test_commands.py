@@ -325,5 +325,5 @@ def test_columns_are_named_as_python_has_them(tmp_path: pathlib.Path) -> None:
 def test_a_frame_that_names_a_column_twice_is_refused(tmp_path: pathlib.Path) -> None:
     frame, x = table(20)
     frame.columns = ["id", "id"]
-    with pytest.raises(yt8m.UsageError, match="table names a column twice: id,id; give each its own name"):
+    with pytest.raises(yt8m.UsageError, match=r"table .*twice: id,id;"):
         yt8m.make_records(frame, tmp_path, x)

@@ -24,7 +24,7 @@ def test_a_prediction_is_refused_with_arguments_in_place_of_flags(
         for attribute, call in (("batches", model.predict), ("scores", model.predict), ("hidden", model.embeddings)):
             with monkeypatch.context() as changed:
                 changed.setattr(model._scorer, attribute, refuse)
-                with pytest.raises(yt8m.UsageError, match=r"^batch_size=7 and cache do not fit; leave out cache\.$"):
+                with pytest.raises(yt8m.UsageError, match=r"^batch_size=7 and cache .*leave out cache\.$"):
                     list(call(DATA))
         with pytest.raises(yt8m.UsageError, match=rf"^spans_from='{tmp_path}/nowhere': ") as refused:
             model.spans(DATA, spans_from=tmp_path / "nowhere")
@@ -39,7 +39,7 @@ def test_records_and_batches_say_in_one_line_what_they_are() -> None:
 
 
 def test_labels_beside_records_are_refused() -> None:
-    with yt8m.load(golden("run_format_1")) as model, pytest.raises(yt8m.UsageError, match="labels of their own"):
+    with yt8m.load(golden("run_format_1")) as model, pytest.raises(yt8m.UsageError, match=rf"{DATA}.* labels .*own"):
         model.evaluate(DATA, [["a"]])
 
 
@@ -68,7 +68,7 @@ def test_names_of_other_packages_are_answered() -> None:
 def test_each_figure_of_a_run_has_a_column() -> None:
     row = ResultRows("runs", [{"run": "a", "figures": {"gap": 0.5, "mAP": 0.4}}, {"run": "b", "figures": None}])
     assert row.to_frame().columns.tolist() == ["run", "figures", "GAP", "mAP"]
-    with pytest.raises(yt8m.UsageError, match="dict of the columns"):
+    with pytest.raises(yt8m.UsageError, match=r"dict of .*columns"):
         yt8m.make_records([["a"], ["b"]], "out", [[1.0], [2.0]])
 
 

@@ -60,9 +60,9 @@ def test_a_classifier_takes_them_too() -> None:
 
 
 def test_a_wrong_one_is_named_without_a_file(data: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(yt8m.UsageError, match=r"^class_weights, line 2: no class is 'cot'.*did you mean cat"):
+    with pytest.raises(yt8m.UsageError, match=r"^class_weights, line 2: .*'cot'.*did you mean cat"):
         yt8m.fit(data=data, train_dir=tmp_path / "run", model="LogisticModel", class_weights={"cot": 1})
-    with pytest.raises(yt8m.UsageError, match="class_weights has the columns a, b; expected class and weight"):
+    with pytest.raises(yt8m.UsageError, match=r"^class_weights .*\ba, b\b.*class and weight"):
         yt8m.fit(data=data, train_dir=tmp_path / "run", class_weights=pd.DataFrame({"a": [1], "b": [2]}))
 
 

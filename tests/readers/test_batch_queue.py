@@ -177,7 +177,7 @@ def test_a_pattern_without_a_file_is_named(shards: pathlib.Path, pattern: str) -
 def test_no_file_at_all_fails_at_once(shuffle: bool, epochs: int | None) -> None:
     queue = BatchQueue(READER, "unused", num_epochs=epochs, shuffle=shuffle)
     queue.files = list  # type: ignore[method-assign]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="list of input files is empty"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"input files.*empty"):
         batches(queue)
 
 

@@ -218,18 +218,18 @@ def test_uneven_frames_and_records_of_another_level_are_named(tmp_path: pathlib.
 
 def test_what_is_no_record_is_named(tmp_path: pathlib.Path) -> None:
     path = write_shard(tmp_path / "a.tfrecord", [*videos(2), videos(1)[0][:-3]])
-    with pytest.raises(DamagedError, match="record 2: it is not an Example or SequenceExample"):
+    with pytest.raises(DamagedError, match=r"record 2: .*not an Example or SequenceExample"):
         list(read_records(path, num_classes=CLASSES))
     (tmp_path / "b.tfrecord").write_bytes(b"")
     write_shard(tmp_path / "a.tfrecord", videos(2))
-    with pytest.raises(DamagedError, match=r"b.tfrecord: record 0: the file is empty"):
+    with pytest.raises(DamagedError, match=r"b\.tfrecord: record 0: .*empty"):
         list(read_records(f"{tmp_path}/*.tfrecord", num_classes=CLASSES))
 
 
 def test_a_shard_that_lost_its_last_records_is_noticed(tmp_path: pathlib.Path) -> None:
     path = write_shard(tmp_path / "a.tfrecord", videos(4))
     manifest.write(f"{tmp_path}/manifest.json", {path: manifest.Shard(5, 1, "0")})
-    with pytest.raises(Exception, match=r"a.tfrecord holds 4 records, but the manifest says 5"):
+    with pytest.raises(Exception, match=r"a\.tfrecord .*\b4 records.*\b5\b"):
         list(read_records(path, num_classes=CLASSES))
 
 
@@ -265,7 +265,7 @@ def test_a_manifest_beside_the_records_is_no_shard(tmp_path: pathlib.Path) -> No
 def test_missing_files_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"no file matches '.*/nothing-\*'"):
         read_records(f"{tmp_path}/nothing-*")
-    with pytest.raises(UsageError, match=r"is a folder, and .* \*\.tfrecord file"):
+    with pytest.raises(UsageError, match=rf"{tmp_path} is a folder.*\*\.tfrecord"):
         read_records(tmp_path)
 
 

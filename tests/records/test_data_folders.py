@@ -47,9 +47,9 @@ def test_what_is_no_folder_with_splits_stays(tmp_path: pathlib.Path) -> None:
 
 def test_a_split_that_is_missing_or_twice_there_is_refused(tmp_path: pathlib.Path) -> None:
     folder = with_shards(tmp_path, "video/train/a", "frame/train/a")
-    with pytest.raises(UsageError, match=r"split train more than once; name '.*frame/train/\*.* or '.*video/train/\*"):
+    with pytest.raises(UsageError, match=r"split train .*than once.*'.*frame/train/\*.* or '.*video/train/\*"):
         data_folders.of_split(folder, "train")
-    with pytest.raises(UsageError, match=r"no split test or validate; its files are '.*video/train/\*.tfrecord'"):
+    with pytest.raises(UsageError, match=r"no split.* test or validate\b.*'.*video/train/\*\.tfrecord'"):
         data_folders.of_split(f"{folder}/video", "test", "validate")
 
 
@@ -70,5 +70,5 @@ def test_a_folder_stands_for_the_shards_in_its_one_place(tmp_path: pathlib.Path)
     files = open_data(folder, whole_folders=True).files
     assert [pathlib.Path(file).name for file in files] == ["c.tfrecord", "a.tfrecord", "b.tfrecord"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match=r"neither it nor the folders in it hold a \*\.tfrecord"):
+    with pytest.raises(UsageError, match=r"is a folder.*\*\.tfrecord"):
         open_data(f"{folder}/empty")

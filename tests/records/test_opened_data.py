@@ -74,7 +74,7 @@ def test_a_manifest_says_more_than_a_record_and_keeps_its_order(tmp_path: pathli
     manifest.write(str(tmp_path / manifest.NAME), {}, said)
     assert open_data(path).format == DiscoveredFormat(said, str(tmp_path / manifest.NAME), True)
     assert str(open_data(path).format) == str(tmp_path / manifest.NAME)
-    with pytest.raises(UsageError, match=r"^--manifest=.*none\.json: there is no such file"):
+    with pytest.raises(UsageError, match=r"^--manifest=.*none\.json: .*no such file"):
         _ = open_data(path, manifest=str(tmp_path / "none.json")).format
     (tmp_path / manifest.NAME).write_text("{}")
     with pytest.raises(RunError, match="is not a 'yt8m manifest 1'"):
@@ -202,7 +202,7 @@ def test_a_model_and_its_data_number_the_classes_alike(tmp_path: pathlib.Path) -
     assert data("cat", "dog").names_for(nothing, 2, "run").names == ("cat", "dog")
     with pytest.raises(UsageError, match=r"class 1 .*'dog'.* run.*'emu'.*data\.csv"):
         data("cat", "emu").names_for(own, 2, "run")
-    with pytest.raises(UsageError, match=r"data\.csv names 2 classes, but run has 3\. Buy more"):
+    with pytest.raises(UsageError, match=r"data\.csv .*\b2 classes.* run .*\b3\. Buy more"):
         data("cat", "dog").names_for(nothing, 3, "run", "Buy more")
 
 
@@ -274,5 +274,5 @@ def test_no_file_is_read_before_it_is_asked_for_and_none_twice(
 def test_a_pipe_is_no_shard(tmp_path: pathlib.Path) -> None:
     manifest.write_shard(str(tmp_path / "a.tfrecord"), [b"one"])
     os.mkfifo(tmp_path / "b.tfrecord")
-    with pytest.raises(UsageError, match=r"b\.tfrecord is a pipe or a device"):
+    with pytest.raises(UsageError, match=r"b\.tfrecord .*pipe"):
         open_data(f"{tmp_path}/*.tfrecord")

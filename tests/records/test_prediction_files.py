@@ -74,14 +74,14 @@ def test_an_empty_id_is_refused_on_both_sides(tmp_path: pathlib.Path) -> None:
         prediction_files.prediction_line("", [(1, 0.5)])
     for line in (",1 0.5\n", '"",1 0.5\n'):
         (tmp_path / "p.csv").write_text(f"a,1 0.5\n{line}")
-        with pytest.raises(RunError, match=r"p.csv, line 2: .*the id is empty"):
+        with pytest.raises(RunError, match=r"p\.csv, line 2: .*id.*empty"):
             list(prediction_files.read_predictions(str(tmp_path / "p.csv"), 10))
 
 
 @pytest.mark.parametrize("field", ['"a', '"a"b', '"a""'])
 def test_quotes_that_do_not_match_are_named(tmp_path: pathlib.Path, field: str) -> None:
     (tmp_path / "p.csv").write_text(f"{field},1 0.5\n")
-    with pytest.raises(RunError, match=r"p.csv, line 1: .*quotes do not match"):
+    with pytest.raises(RunError, match=r"p\.csv, line 1: .*quotes"):
         list(prediction_files.read_predictions(str(tmp_path / "p.csv"), 10))
 
 

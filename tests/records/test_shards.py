@@ -98,7 +98,7 @@ def test_damage_is_named(tmp_path: pathlib.Path, at: int, number: int) -> None:
 def test_a_shard_cut_short_is_named(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "short.tfrecord"
     path.write_bytes(golden("tiny_video.tfrecord").read_bytes()[:-3])
-    with pytest.raises(shards.DamagedError, match=r"record 11: it is cut short"):
+    with pytest.raises(shards.DamagedError, match=r"record 11: .*cut"):
         list(shards.read_shard(str(path)))
 
 

@@ -102,7 +102,7 @@ def test_a_shard_is_read_record_by_record(tmp_path: pathlib.Path) -> None:
     path.write_bytes(b"".join(map(shards.framed, PAYLOADS)))
     assert list(shards.read_shard(str(path))) == PAYLOADS
     path.write_bytes(b"")
-    with pytest.raises(shards.DamagedError, match="record 0: the file is empty"):
+    with pytest.raises(shards.DamagedError, match=r"record 0: .*empty"):
         list(shards.read_shard(str(path)))
     file = io.BytesIO(b"junk" + shards.framed(b"one"))
     file.seek(4)
@@ -258,7 +258,7 @@ def test_a_number_of_a_field_may_take_several_bytes() -> None:
     several = shards.example({"id": shards.bytes_feature(b"a", b"", b"bc")})
     assert shards.parse(several).context["id"].values() == [b"a", b"", b"bc"]
     assert shards._varint(b"\xff\x80\x01", 0) == (127 + (1 << 14), 3)
-    with pytest.raises(ValueError, match="a number at byte 10 does not end"):
+    with pytest.raises(ValueError, match=r"byte 10\b"):
         shards._varint(b"\x80" * 11, 0)
 
 
@@ -292,7 +292,7 @@ def test_numbers_of_a_feature_are_an_array_of_its_type() -> None:
 def test_the_numbers_of_a_field_are_counted_whatever_bytes_they_take() -> None:
     one, three = (shards.example({"a": shards.int64_feature(given)}) for given in ([16384], [16384, 128, 1]))
     assert sum(shards.field_sizes(three)) - sum(shards.field_sizes(one)) == 2
-    with pytest.raises(ValueError, match="runs past the end"):
+    with pytest.raises(ValueError, match=r"past the end of \d+$"):
         list(shards.field_sizes(three[:-1]))
 
 

@@ -51,7 +51,7 @@ def test_a_workbook_and_a_parquet_table_are_read(ending: str, tmp_path: pathlib.
         assert (read.names, read.counts.tolist()) == (NAMES, [3, 0, 1])
     frame = pd.DataFrame({"a": [1], "b": ["x"]})
     getattr(frame, "to_excel" if ending == "xlsx" else "to_parquet")(path, index=False)
-    with pytest.raises(UsageError, match="the columns are a, b"):
+    with pytest.raises(UsageError, match=r"columns .*\ba, b\b"):
         vocabulary.read(str(path))
 
 

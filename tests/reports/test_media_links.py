@@ -36,7 +36,7 @@ def test_a_path_from_the_root_becomes_relative_to_the_page(path, page):
     resolved = urllib.parse.urlparse(urllib.parse.urljoin(pathlib.Path(page).as_uri(), link))
     assert (resolved.scheme, resolved.query, resolved.fragment) == ("file", "", "")
     assert urllib.parse.unquote(resolved.path) == path
-    with pytest.raises(media_links._NoLinkError, match="a path of this machine"):
+    with pytest.raises(media_links._NoLinkError, match=r"this machine.*bucket"):
         link_to(path, "gs://bucket/report.html")
 
 

@@ -173,7 +173,7 @@ def test_which_callbacks_a_run_has() -> None:
 
 @pytest.mark.parametrize("name", ["train_basic", "train_export", "train_sped", "my.module:Mine"])
 def test_only_usual_callbacks_can_be_taken_away_and_never_the_basic_one(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name}' cannot be removed; these can: train_guard, train_loss"):
+    with pytest.raises(UsageError, match=rf"{name}' cannot be removed.*train_guard, train_loss"):
         callbacks.names_for("train", [f"-{name}"])
 
 

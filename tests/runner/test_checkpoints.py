@@ -57,7 +57,7 @@ def test_all_stay_if_the_flag_says_so(train: Callable, tmp_path: pathlib.Path) -
     assert values == {"keep_checkpoints": 0}
     train(max_steps=9, checkpoints={"save_checkpoint_steps": 1, **values})
     assert saved(tmp_path / "run") == list(range(10))
-    with pytest.raises(UsageError, match="--keep_checkpoints=every: expected a whole number"):
+    with pytest.raises(UsageError, match=r"--keep_checkpoints=every: .*whole number"):
         parse(flags_of(CheckpointConfig, "Checkpoints"), ["--keep_checkpoints=every"], [])
 
 

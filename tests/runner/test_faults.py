@@ -199,7 +199,7 @@ def test_refusals_come_before_anything_is_written(train: Callable, tmp_path: pat
     ):
         with pytest.raises(UsageError, match=expected):
             train(callbacks, max_steps=2)
-    with pytest.raises(UsageError, match="inputter makes batches of 8"):
+    with pytest.raises(UsageError, match=r"batch_size_per_gpu is 16\b.*\b8\b"):
         train(inputter=TinyInputter("rows", 8), batch_size_per_gpu=16)
     with pytest.raises(UsageError, match="unknown runner"):
         train(name="locl_runner")

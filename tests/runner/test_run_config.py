@@ -57,9 +57,9 @@ def test_a_keyword_changes_the_section_that_is_given() -> None:
 def test_another_keyword_and_a_bad_value_are_refused() -> None:
     with pytest.raises(TypeError, match=r"RunnerConfig has no keyword 'gpu_counts'"):
         RunnerConfig("train", "run", gpu_counts=2)
-    with pytest.raises(UsageError, match="num_gpu must be at least 1; it is 0"):
+    with pytest.raises(UsageError, match=r"num_gpu .*at least 1\b.*\b0$"):
         RunnerConfig("train", "run", gpu_count=0)
-    with pytest.raises(UsageError, match="mode must be one of train, eval, infer"):
+    with pytest.raises(UsageError, match=r"mode .*train, eval, infer"):
         RunnerConfig("trial", "run")
 
 

@@ -129,9 +129,9 @@ def test_a_new_run_calls_its_session_four_times_before_the_first_step(
 def test_a_workload_that_is_not_derived_from_the_base_classes_is_refused(tmp_path: pathlib.Path, data: str) -> None:
     config = runner.RunnerConfig(model_dir=str(tmp_path))
     duck: Any = _Duck()
-    with pytest.raises(UsageError, match=r"_Duck is not derived from yt8m\.graph\.Inputter"):
+    with pytest.raises(UsageError, match=r"_Duck .*yt8m\.graph\.Inputter"):
         runner.build(config, duck, TinyModeler())
-    with pytest.raises(UsageError, match=r"_Duck is not derived from yt8m\.graph\.Modeler"):
+    with pytest.raises(UsageError, match=r"_Duck .*yt8m\.graph\.Modeler"):
         runner.build(config, TinyInputter(data), duck)
 
 

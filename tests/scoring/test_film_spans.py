@@ -119,9 +119,9 @@ def test_from_python_records_and_arrays_give_the_spans_of_the_table(evaluated: p
         by_name = model.spans({feature: batch.features[feature]})
         assert model.spans(batch.features[feature]) == by_name  # the run has one feature
         assert model.spans(batch.features[feature], frames_per_second=1) == by_name
-        with pytest.raises(UsageError, match=r"frames_per_second=4: the model finds spans in features of 1 frames"):
+        with pytest.raises(UsageError, match=r"frames_per_second=4: .*\b1 frames per second"):
             model.spans(batch.features[feature], frames_per_second=4)
-        with pytest.raises(UsageError, match="max_frames: settings of video files, but the data are none"):
+        with pytest.raises(UsageError, match=r"max_frames: .*video files"):
             model.spans(pattern, max_frames=20)
         with pytest.raises(UsageError, match=r"video v16 \(row 0\) holds NaN"):
             model.spans(dataclasses.replace(batch, features={feature: np.full((8, 60, 6), np.nan, np.float32)}))
@@ -183,12 +183,12 @@ def test_other_videos_are_evaluated_by_what_was_chosen(
 
 
 def test_what_cannot_be_done_is_said(evaluated: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="--spans writes a file of spans alone: leave out --tags"):
+    with pytest.raises(UsageError, match=r"--spans\b.*leave out --tags"):
         predict(evaluated, "x.csv", "--tags")
     for word in ("--video_id=a", "--count=3", "--top_k=2"):
         with pytest.raises(UsageError, match=f"leave out {word.partition('=')[0]}"):
             predict(evaluated, "x.csv", word)
-    with pytest.raises(UsageError, match=r"--spans=.*x.json: expected a name that ends in .csv, or --spans_format"):
+    with pytest.raises(UsageError, match=r"--spans=.*x\.json: .* \.csv, or --spans_format"):
         predict(evaluated, "x.json")
     assert cli.call("eval", [f"--train_dir={evaluated}/run", "--spans"]) == 2
     (evaluated / "bad.json").write_text('{"rule": {}}')

@@ -100,13 +100,13 @@ def test_evaluation_and_inference_take_an_onnx_file_as_an_export(
 
 def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "none.onnx")
-    with pytest.raises(UsageError, match=f"^{re.escape(path)}: there is no such file"):
+    with pytest.raises(UsageError, match=rf"^{re.escape(path)}: .*no such file"):
         scoring.open(path)
     (tmp_path / "model.onnx").symlink_to("/proc/self/mem")  # which nobody can read at its start
     with pytest.raises(RunError, match=r"^cannot read .*model\.onnx: Input/output error"):
         scoring.open(str(tmp_path / "model.onnx"))
     (tmp_path / "folder.onnx").mkdir()
-    with pytest.raises(UsageError, match=r"folder\.onnx: this is a folder; name a file"):
+    with pytest.raises(UsageError, match=r"folder\.onnx: .*is a folder"):
         scoring.open(str(tmp_path / "folder.onnx"))
     (tmp_path / "folder.onnx").rmdir()
     with pytest.raises(UsageError, match=r"holds no saved_model.pb: name its ONNX file \(model.onnx\)\.$"):

@@ -157,7 +157,7 @@ def test_all_programs_use_the_same_weights(
 ) -> None:
     folder, newest, is_averaged = states[name]
     if choice == "best" and not (folder / "best").exists():
-        with pytest.raises(yt8m.UsageError, match="has no best checkpoint"):
+        with pytest.raises(yt8m.UsageError, match=rf"{folder} .*no best checkpoint.*--keep_best"):
             yt8m.load(folder, checkpoint=choice)
         return
     step = newest if choice == "last" else 4
@@ -277,7 +277,7 @@ def test_what_only_runs_can_do_is_refused_for_an_export(
 
 @pytest.mark.parametrize("choice", ["newest", "1.5", "-4"])
 def test_a_choice_that_names_no_checkpoint_is_refused(states: dict[str, State], choice: str) -> None:
-    with pytest.raises(yt8m.UsageError, match=f"^checkpoint=.?{re.escape(choice)}.?: expected last, best, or a step"):
+    with pytest.raises(yt8m.UsageError, match=rf"^checkpoint=.?{re.escape(choice)}.?: .* last, best\b"):
         yt8m.load(states["trained"].folder, checkpoint=choice)
 
 

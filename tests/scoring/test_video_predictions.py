@@ -89,7 +89,7 @@ def test_an_export_carries_its_extractors_and_one_of_others_needs_trust(
     assert scores_in(of_export.out) == pytest.approx(scores_in(of_run.out), abs=2e-3)
     assert program_warning not in of_run.err + of_export.err
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # as if it were exported elsewhere
-    with pytest.raises(UsageError, match=r"names code, the extractor 'own_extractors:Bands'.*add --trust_code"):
+    with pytest.raises(UsageError, match=r"'own_extractors:Bands'.*add --trust_code"):
         cli.call("predict", [f"--model={world.export(level)}", video])
     assert program_warning in capsys.readouterr().err
     assert cli.call("predict", [f"--model={world.export(level)}", video, "--trust_code"]) == 0
@@ -240,9 +240,9 @@ def takes(*extractors: Any) -> ModelInput:
 
 
 def test_models_without_extractors_need_names(world: World, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"does not say which extractors made mean_rgb"):
+    with pytest.raises(UsageError, match=r"does not say.* mean_rgb\b.*--extractors"):
         video_features.for_model(takes(), {})
-    with pytest.raises(UsageError, match=r"takes the feature mean_rgb, but the extractors compute only bands"):
+    with pytest.raises(UsageError, match=r"feature mean_rgb\b.* only bands\b.*--extractors"):
         video_features.for_model(takes(), {}, ["own_extractors:Bands"])
     paths = {**stand_ins.write_inception(tmp_path)}
     video = str(next(world.clips.rglob("*.mp4")))
@@ -259,7 +259,7 @@ def test_a_saved_model_that_a_foreign_run_names_needs_trust(tmp_path: pathlib.Pa
         "name": f"saved_model:{path}", "feature": "rgb", "range": None, "frames_per_second": 1.0, "max_frames": 300,
         "settings": {}, "weights": {"saved_model_dir": "0" * 64},
     }  # fmt: skip
-    with pytest.raises(UsageError, match=r"names a SavedModel, .*, which can execute code here"):
+    with pytest.raises(UsageError, match=r"SavedModel, saved_model:.*--trust_code"):
         video_features.for_model(takes(entry), {})
     with pytest.raises(UsageError, match="whose saved_model_dir has the sha256 000"):
         video_features.for_model(takes(entry), {}, trust_code=True)
@@ -287,7 +287,7 @@ def test_features_from_python(world: World) -> None:
     video = next(world.clips.rglob("*.mp4"))
     found = yt8m.extract(video, extractors=["own_extractors:Bands"], frames_per_second=2, max_frames=4)
     assert {name: values.shape for name, values in found.items()} == {"bands": (4, 8)}
-    with pytest.raises(UsageError, match=r"missing\.mp4: there is no such file"):
+    with pytest.raises(UsageError, match=r"missing\.mp4: .*no such file"):
         yt8m.extract("missing.mp4", extractors=["own_extractors:Bands"])
-    with pytest.raises(UsageError, match="none of the extractors own_extractors:Bands has such a setting"):
+    with pytest.raises(UsageError, match=r"own_extractors:Bands .*such a setting"):
         yt8m.extract(video, extractors=["own_extractors:Bands"], picture_size=3)

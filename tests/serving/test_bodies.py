@@ -110,7 +110,7 @@ def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.Monke
     """Bodies of a few bytes a field would take minutes: they are refused before a parser sees all of them."""
     parsed, parse = [], shards.parse
     monkeypatch.setattr(shards, "parse", lambda record: parsed.append(len(record)) or parse(record))
-    with pytest.raises(RefusedError, match=f"too many protocol buffer fields; a request may have {FIELDS}") as refused:
+    with pytest.raises(RefusedError, match=rf"too many .*fields.* {FIELDS}\b") as refused:
         records_in(body, BodyLimits(3, 4))
     assert refused.value.status == 413
     assert sum(parsed) < len(body) * 0.9
@@ -170,7 +170,7 @@ def test_a_feature_of_whole_videos_is_one_vector() -> None:
     features = BodyFeatures((("copy", 2),), has_frames=False)  # a name that objects of pydantic have too
     _, found = features_in(b'{"videos": [{"copy": [1, 2]}, {"rgb_and_audio": [[3, 4], [5, 6]]}]}', features, _LIMITS)
     assert [video.tolist() for video in found] == [[[1, 2]], [[3, 4], [5, 6]]]
-    with pytest.raises(RefusedError, match=r"videos\[0\].copy: 3 numbers; the model takes 2"):
+    with pytest.raises(RefusedError, match=r"videos\[0\]\.copy: 3 numbers.*\b2\b"):
         features_in(b'{"videos": [{"copy": [1, 2, 3]}]}', features, _LIMITS)
 
 

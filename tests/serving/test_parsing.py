@@ -133,7 +133,7 @@ def test_a_child_that_fails_by_an_error_of_its_own_is_not_said_to_need_memory(
     limits: Any = ("no number", "no number")
     with contextlib.closing(Parsers(ParserSettings(limits, ([("rgb", 2)], True), 30_000_000), count=1)) as parsers:
         for replaced in (1, 2):
-            with pytest.raises(RefusedError, match="cannot parse bodies; its log says why") as refused:
+            with pytest.raises(RefusedError, match=r"cannot parse.*log") as refused:
                 parsed(parsers, JSON, b'{"videos": [{"rgb_and_audio": [[0, 1]]}]}')
             assert refused.value.status == 500
             assert parsers.replaced == replaced

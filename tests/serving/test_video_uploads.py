@@ -154,7 +154,7 @@ def test_a_service_without_a_folder_has_no_videos_by_name() -> None:
 def test_a_folder_without_videos_or_extractors_is_refused_at_the_start(run: str, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="no video file"):
         NamedVideos(str(tmp_path))
-    with pytest.raises(UsageError, match=r"--videos=.* does not name the extractors"):
+    with pytest.raises(UsageError, match=r"--videos=x: m .*extractors"):
         VideoScorer(TinyModel(), ServeConfig(train_dir="m", videos="x"), BodyLimits(1, 1), None, named(tmp_path))
 
 

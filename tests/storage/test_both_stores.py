@@ -153,7 +153,7 @@ def test_each_pattern_must_match_a_file_that_counts(root: str) -> None:
         for patterns in (f"{root}/{bad}", [f"{root}/a.mp4", f"{root}/{bad}"], f"{root}/{bad},{root}/a.mp4"):
             with pytest.raises(UsageError, match=f"no video matches '{re.escape(root)}/{re.escape(bad)}'"):
                 storage.named_files(patterns, videos, "video")
-    with pytest.raises(UsageError, match="no file is named"):
+    with pytest.raises(UsageError, match=r"no file.*named"):
         storage.named_files([])
     with pytest.raises(UsageError, match="no file matches ''"):
         storage.named_files(f"{root}/a.mp4,")

@@ -59,17 +59,14 @@ def test_a_busy_server_is_asked_again(bucket: str, proxy: Proxy) -> None:
 
 def test_a_server_that_stays_out_of_order_is_named_in_bounded_time(bucket: str, proxy: Proxy, brief: None) -> None:
     proxy.faults = [Fault("GET", status=503)]
-    with pytest.raises(
-        RunError,
-        match=rf"cannot read {bucket}/x: the server is busy or does not work .*503.*0\.5 s \(--gs_retry_seconds",
-    ):
+    with pytest.raises(RunError, match=rf"cannot read {bucket}/x: .*busy.*503.* 0\.5 s \(--gs_retry_seconds"):
         storage.read_bytes(f"{bucket}/x")
     assert len(proxy.requests) > 2
 
 
 def test_a_server_out_of_reach_is_named(bucket: str, monkeypatch: pytest.MonkeyPatch, brief: None) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(RunError, match=r"cannot look up gs://b/\*: the server cannot be reached .*firewall"):
+    with pytest.raises(RunError, match=r"cannot look up gs://b/\*: .*cannot be reached .*firewall"):
         storage.glob("gs://b/*")
 
 
@@ -82,7 +79,7 @@ def test_no_permission_is_named_at_once(bucket: str, proxy: Proxy) -> None:
 
 def test_a_missing_bucket_is_named_before_the_work(bucket: str, proxy: Proxy) -> None:
     with (
-        pytest.raises(UsageError, match=r"there is no bucket nowhere; .*gcloud storage buckets create"),
+        pytest.raises(UsageError, match=r"no bucket nowhere\b.*gcloud storage buckets create"),
         storage.write_atomic("gs://nowhere/x"),
     ):
         raise AssertionError("the work began")
@@ -145,7 +142,7 @@ def test_a_lock_whose_answer_is_lost_is_ours(bucket: str, proxy: Proxy) -> None:
 
 def test_two_writers_do_not_undo_each_other(bucket: str, proxy: Proxy) -> None:
     path = f"{bucket}/x"
-    with pytest.raises(RunError, match="another program has written it meanwhile"), storage.write_atomic(path):
+    with pytest.raises(RunError, match=f"cannot write {path}: another program"), storage.write_atomic(path):
         put(path, b"two")
     assert storage.read_bytes(path) == b"two"
 

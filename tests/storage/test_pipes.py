@@ -46,19 +46,19 @@ def test_a_pipe_is_read_by_many_readers(tmp_path: pathlib.Path) -> None:
 
 def test_a_pipe_that_nobody_writes_is_named(tmp_path: pathlib.Path, patience: None) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(RunError, match=r"pipe\.csv: it is a pipe, and no program opened it for writing within 0\.1 s"):
+    with pytest.raises(RunError, match=r"pipe\.csv: .*\bpipe\b.*\b0\.1 s"):
         storage.read_bytes(tmp_path / "pipe.csv")
 
 
 def test_devices_and_sockets_are_refused_except_the_empty_one(tmp_path: pathlib.Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
-        with pytest.raises(RunError, match="it is a socket, not a file"):
+        with pytest.raises(RunError, match=r"/s: .*\bsocket\b"):
             storage.read_bytes(tmp_path / "s")
     for path in ("/dev/zero", "/dev/urandom"):
-        with pytest.raises(RunError, match=f"{path}: it is a device, not a file"):
+        with pytest.raises(RunError, match=rf"{path}: .*\bdevice\b"):
             storage.read_start(path, 1)
-        with pytest.raises(RunError, match=f"{path}: it is a device, not a file"):
+        with pytest.raises(RunError, match=rf"{path}: .*\bdevice\b"):
             copies.file_copy(path)
     assert storage.read_bytes("/dev/null") == b""
 

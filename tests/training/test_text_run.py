@@ -133,7 +133,7 @@ def test_a_network_that_lacks_a_file_is_refused(
 def test_settings_of_clips_are_refused(run: tuple[str, str]) -> None:
     extractor = extractors.create(f"hf:{run[0]}", {"clip_rate": 3.0})
     assert isinstance(extractor, HuggingFaceNetwork)
-    with pytest.raises(UsageError, match=r"clip_rate=3.0 has no effect: .* is computed from pictures, not from clips"):
+    with pytest.raises(UsageError, match=r"clip_rate=3\.0 .*pictures, not .*clips"):
         text_classifier(extractor, run[0], [["a disc"]])
 
 
@@ -335,7 +335,7 @@ def test_prompts_of_one_name_belong_together(tmp_path: pathlib.Path) -> None:
     prompts = text_run.read_prompts(f"{tmp_path}/classes.csv", "a video of {}")
     assert list(prompts) == ["disc", "square", "stripes"]
     assert list(prompts.values()) == TEXTS
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match=r"other\.csv: .*no such file"):
         text_run.read_prompts(f"{tmp_path}/other.csv", "{}")
 
 

@@ -109,7 +109,7 @@ def test_a_video_without_prediction_is_named(predictions: str) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         target = PredictionTeacher(predictions, C).probabilities(batch_of(["ab12", "zz99", "yy88"]))
         session.run(tf.tables_initializer())
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"no prediction for video zz99 \(2 such"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"no prediction.* zz99 \(2 such"):
             session.run(target)
 
 
@@ -167,5 +167,5 @@ def test_a_model_teaches_on_every_tower_and_stays_out_of_the_checkpoint(teacher_
 
 @pytest.mark.parametrize("other", [(C + 1, D, False), (C, D + 1, False), (C, D, True)])
 def test_a_teacher_of_something_else_is_refused(teacher_run: Any, other: Any) -> None:
-    with pytest.raises(UsageError, match=f"a model of {C} classes and {D} features a video, but this run"):
+    with pytest.raises(UsageError, match=rf"\b{C} classes.*\b{D} features.*this run"):
         ModelTeacher(teacher_run[0], *other)

@@ -75,13 +75,13 @@ def publish_predict(ops: PredictOps) -> None:
     publish_format()
 
 
-def recover_train() -> TrainOps:
-    """The handles of the training graph that was imported into the current graph."""
+def recover_train(meta_path: str) -> TrainOps:
+    """The handles of the training graph that was imported into the current graph from a `.meta` file."""
     items = tf.get_collection(_TEXTS)
     texts = storage.parse_json(items[0]) if items else {}
     if "signature" not in texts:
         raise RunError(
-            "this meta-graph holds no training step that a run can continue; build the graph from the model's code"
+            f"{meta_path} holds no training step that a run can continue; build the graph from the model's code"
         )
     return TrainOps(
         **_first_items(_TRAIN),

@@ -52,7 +52,7 @@ def restore_train(meta_path: str, is_own: bool = False) -> TrainOps:
     if not is_own:
         warn_of_program(meta_path)
     tf.train.import_meta_graph(read_meta_graph(meta_path))
-    return collections.recover_train()
+    return collections.recover_train(meta_path)
 
 
 def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:

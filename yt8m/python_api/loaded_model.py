@@ -266,7 +266,7 @@ class Model(Closing):
             batches = cast(list[NumpyBatch], list(self._scorer.batches(arrays)))
             return list(with_labels(batches, labels, self.names))
         if labels is not None:
-            raise UsageError("labels are given, but these data have labels of their own: leave them out.")
+            raise UsageError(f"labels are given, but {str(data)[:200]} has labels of its own: leave the argument out.")
         return data
 
     def _intervals_of(self, result: EvaluationResult, content: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

@@ -79,7 +79,7 @@ def test_an_onnx_model_that_takes_clips(tmp_path: pathlib.Path) -> None:
 def test_settings_of_clips_are_refused_if_no_extractor_takes_clips(tmp_path: pathlib.Path) -> None:
     path = made_videos.write(tmp_path / "clip.mp4", made_videos.grey, None, 1.0)
     names = [f"onnx:{stand_ins.write_onnx(tmp_path / f'{name}.onnx', axes=axes)}" for name, axes in AXES.items()]
-    with pytest.raises(UsageError, match=r"clip_hop=2.0 has no effect: pictures is computed from pictures, not from c"):
+    with pytest.raises(UsageError, match=r"clip_hop=2\.0 .*no effect: pictures .*from pictures, not"):
         yt8m.extract(path, extractors=names[:1], picture_size=8, clip_hop=2.0)
     assert set(yt8m.extract(path, extractors=names, picture_size=8, clip_hop=2.0)) == set(AXES)
 
@@ -94,8 +94,8 @@ def test_where_no_video_can_be_decoded_the_first_one_ends_the_work(
     (tmp_path / "av.py").write_text(made_videos.FAILING_AV)
     monkeypatch.syspath_prepend(str(tmp_path))
     words = [f"--videos={tmp_path}/clips", "--labels=folder", f"--out={tmp_path}/data", f"--extractors={NAMES[0]}"]
-    with pytest.raises(RunError, match=r"no video can be decoded here: .*TypeError: open\(\)"):
+    with pytest.raises(RunError, match=r"no video .*decoded here: .*TypeError: open\(\)"):
         cli.call("extract", [*words, "--jobs=1", "--max_bad_videos=1000"])
     (video, *_) = (str(path) for path in (tmp_path / "clips").rglob("*.mp4"))
-    with pytest.raises(RunError, match=r"no video can be decoded here: .*TypeError: open\(\)"):
+    with pytest.raises(RunError, match=r"no video .*decoded here: .*TypeError: open\(\)"):
         yt8m.extract(video, extractors=NAMES[:1])

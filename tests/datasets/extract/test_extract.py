@@ -133,11 +133,9 @@ def test_a_second_start_does_nothing_and_other_flags_are_refused(
     clips: pathlib.Path, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(data)
-    with pytest.raises(
-        UsageError, match="was made from another table, from other files or with other flags; add --overwrite"
-    ):
+    with pytest.raises(UsageError, match=r"another table.*--overwrite"):
         run(clips, data, "--frames_per_second=2")
-    with pytest.raises(UsageError, match="was made from another table"):
+    with pytest.raises(UsageError, match="another table"):
         run(clips, data, "--scale=2")
     monkeypatch.setattr(computing.Computer, "features", None)
     assert run(clips, data, jobs=1) == 0
@@ -424,7 +422,7 @@ def test_missing_labels_are_reported_before_weights_are_sought(clips: pathlib.Pa
     with pytest.raises(UsageError, match="--labels=folder"):
         cli.call("extract", words)
     (tmp_path / "classes.txt").write_text("cat\ndog\n")
-    with pytest.raises(UsageError, match=r"extractor onnx:missing.onnx: there is no such file"):
+    with pytest.raises(UsageError, match=r"extractor onnx:missing\.onnx: .*no such file"):
         cli.call("extract", [*words, f"--vocabulary={tmp_path}/classes.txt"])
 
 
@@ -470,7 +468,7 @@ def test_a_corrected_video_is_extracted_and_the_finished_shards_are_kept(
         return original(self, clips, *more)
 
     monkeypatch.setattr(computing.Computer, "features", noting)
-    with pytest.raises(RunError, match=r"1 of 4 videos are bad, the last one .*a\.mp4.* Correct the files"):
+    with pytest.raises(RunError, match=r"\b1 of 4 videos.*\ba\.mp4: .*--max_bad_videos=N"):
         cli.call("extract", words)
     begun = list(extracted)
     (tmp_path / "a.mp4").write_bytes(sound)
@@ -478,7 +476,7 @@ def test_a_corrected_video_is_extracted_and_the_finished_shards_are_kept(
     assert sorted(extracted) == sorted([*begun, "a.mp4", *({"b.mp4", "c.mp4", "d.mp4"} - set(begun))])
     assert sorted(records(f"{tmp_path}/data/frame/train/*.tfrecord")) == list("abcd")
     (tmp_path / "b.mp4").write_bytes(sound + b" ")
-    with pytest.raises(UsageError, match="from other files or with other flags"):
+    with pytest.raises(UsageError, match=r"other files.*--overwrite"):
         cli.call("extract", words)
     (tmp_path / "b.mp4").unlink()
     assert cli.call("extract", words) == 0

@@ -57,7 +57,7 @@ def test_records_keep_their_rules_and_new_ones_have_the_newest(clips: pathlib.Pa
     assert (old / "frame" / "summary.json").stat().st_mtime_ns == before
     assert sampling(old, "video") is None
     for folder, made, version in ((old, 1, 2), (old, 1, 3), (new, 3, 1), (new, 3, 2)):
-        with pytest.raises(UsageError, match=rf"--rules={version}: .* was made by version {made} of the rules"):
+        with pytest.raises(UsageError, match=rf"--rules={version}: .* version {made} of"):
             extract(clips, folder, f"--rules={version}")
         with pytest.raises(UsageError, match=rf"--rules={version}"):  # the other level would stay
             extract(clips, folder, f"--rules={version}", "--level=video", "--overwrite")
@@ -85,7 +85,7 @@ def test_a_rule_of_a_later_version_is_refused(clips: pathlib.Path, tmp_path: pat
     extract(clips, tmp_path / "data")
     for path in (tmp_path / "data").glob("*/train/manifest.json"):
         path.write_text(path.read_text().replace('"whole-3"', '"whole-9"'))
-    with pytest.raises(UsageError, match="'whole-9', which this version of yt8m does not know"):
+    with pytest.raises(UsageError, match=r"'whole-9'.*newer"):
         extract(clips, tmp_path / "data")
 
 

@@ -22,9 +22,7 @@ def test_a_number_that_is_no_class_of_the_vocabulary_is_refused(tmp_path: pathli
     (tmp_path / "names.csv").write_text("index,name\n0,cat\n1,dog\n")
     (tmp_path / "clips.csv").write_text(f"path,labels\na.mp4,{other}\nb.mp4,7\n")
     words = [f"--{name}={tmp_path / file}" for name, file in (("videos", "clips.csv"), ("vocabulary", "names.csv"))]
-    with pytest.raises(
-        RunError, match=r"row 2 \(line 3\): the label '7' is not one of the 2 classes of the vocabulary"
-    ):
+    with pytest.raises(RunError, match=r"row 2 \(line 3\): .*'7' is not.*\b2 classes.*vocabulary"):
         cli.call("extract", [*words, f"--out={tmp_path / 'data'}", "--extractors=own_extractors:Colours"])
 
 
@@ -59,7 +57,7 @@ def test_a_bad_file_may_be_replaced_by_an_older_one(tmp_path: pathlib.Path) -> N
     words = [f"--videos={tmp_path / 'clips.csv'}", f"--out={tmp_path / 'data'}", "--level=video", "--shards=3"]
     words += ["--extractors=own_extractors:Colours", "--jobs=1"]
     for bad, source in (("b.mp4", "old.mp4"), ("c.mp4", "older.mp4")):
-        with pytest.raises(RunError, match=rf"1 of 3 videos are bad, the last one .*{bad}"):
+        with pytest.raises(RunError, match=rf"\b1 of 3 videos.*\b{bad}: "):
             cli.call("extract", [*words, "--max_bad_videos=0"])
         os.utime(tmp_path / source, (1e9, 1e9))
         (tmp_path / source).replace(tmp_path / bad)

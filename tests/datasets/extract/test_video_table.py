@@ -100,9 +100,9 @@ def test_a_folder_that_says_that_there_is_no_label_is_no_class(name: str, tmp_pa
 @pytest.mark.parametrize("name", ["cat,dog", "cat;dog", "cat|dog"])
 def test_folders_of_combinations_are_refused(name: str, tmp_path: pathlib.Path) -> None:
     videos = make(tmp_path, ["cat/1.mp4", "dog/2.mp4", f"{name}/3.mp4"])
-    with pytest.raises(UsageError, match=r"may be one class, or the labels 'cat' and 'dog' .*--label_separator=none"):
+    with pytest.raises(UsageError, match=r"may be.*labels 'cat' and 'dog' .*--label_separator=none"):
         labels_of(videos)
     assert labels_of(videos, separator="none")[f"{name}/3.mp4"] == (name,)
     (tmp_path / "t.csv").write_text(f'path\nclips/cat/1.mp4\nclips/dog/2.mp4\n"clips/{name}/3.mp4"\n')
-    with pytest.raises(UsageError, match="may be one class, or the labels"):
+    with pytest.raises(UsageError, match=r"may be.*labels 'cat' and 'dog' .*--label_separator=none"):
         labels_of(str(tmp_path / "t.csv"))

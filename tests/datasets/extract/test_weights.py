@@ -136,9 +136,9 @@ def test_weights_at_a_path_of_the_user(tmp_path: pathlib.Path, cache: pathlib.Pa
     found = weights.find(extractor_of_source(None, str(path)), "thing")
     assert found == ({"thing_file": str(path)}, {"thing_file": hashlib.sha256(b"mine").hexdigest()}, {})
     assert not cache.exists()
-    with pytest.raises(UsageError, match=r"--thing_file=.*missing: there is no such file"):
+    with pytest.raises(UsageError, match=r"--thing_file=.*missing: .*no such file"):
         weights.find(extractor_of_source(None, str(tmp_path / "missing")), "thing")
-    with pytest.raises(UsageError, match="give the path of its file by --thing_file=PATH"):
+    with pytest.raises(UsageError, match="--thing_file=PATH"):
         weights.find(extractor_of_source(None), "thing")
 
 
@@ -200,7 +200,7 @@ def test_the_sha256_of_an_onnx_model_covers_all_its_files(tmp_path: pathlib.Path
         np.testing.assert_allclose(compute(pictures), 2 * values, rtol=1e-5)
     assert weights.find(extractor, "onnx").sha256 != before
     (tmp_path / "clip.onnx.data").unlink()
-    with pytest.raises(UsageError, match=r"clip.onnx stores weights in .*clip.onnx.data, which does not exist"):
+    with pytest.raises(UsageError, match=r"clip\.onnx .*weights in .*clip\.onnx\.data\b.*not exist"):
         weights.find(extractor, "onnx")
 
 

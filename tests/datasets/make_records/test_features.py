@@ -128,9 +128,7 @@ def test_a_row_without_times_may_have_one_vector(tmp_path: pathlib.Path) -> None
     found = read(tmp_path / "out" / "video")
     assert [found[name][1].context["features"].values() for name in "ab"] == [[1.0] * 4, [0.0] * 4]
     write_table(tmp_path / "clips.csv", [("a", "vector.npy", "cat", "", "2")], "id,path,labels,start,end")
-    with pytest.raises(
-        RunError, match=r"row 1 \(line 2\): the row has a start or an end, but feature features has no frames"
-    ):
+    with pytest.raises(RunError, match=r"row 1 \(line 2\): .*start or .*end\b.*feature features .*no frames"):
         make(RecordsConfig(table=table, out=str(tmp_path / "other")))
 
 

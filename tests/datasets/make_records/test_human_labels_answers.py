@@ -104,7 +104,7 @@ def test_choices_of_other_controls_are_no_classes(tmp_path: pathlib.Path) -> Non
     alone["annotations"][0]["result"] = [quality]
     answers = read_answers(export(tmp_path, with_quality))
     assert {video: answer.labels for video, answer in answers.items()} == {"clip 001": ("cat",)}
-    with pytest.raises(RunError, match=r"task 2: .* of the controls quality \(type choices\), but none of .* classes"):
+    with pytest.raises(RunError, match=r"task 2: .* controls quality \(type choices\).*none of .*\bclasses\b"):
         read_answers(export(tmp_path, with_quality, alone))
 
 
@@ -114,12 +114,10 @@ def test_a_skipped_task_needs_no_result(tmp_path: pathlib.Path) -> None:
     assert read_answers(export(tmp_path, skipped)) == {"clip 001": (("cat",), 1, 0.0)}
     nameless = task("clip 002", ["cat"])
     del nameless["annotations"][0]["result"][0]["from_name"]
-    with pytest.raises(
-        RunError, match=r"task 1: .* of the controls without a name \(type choices\), but none of the control classes"
-    ):
+    with pytest.raises(RunError, match=r"task 1: .* without a name \(type choices\).*none of .*\bclasses\b"):
         read_answers(export(tmp_path, nameless))
     nameless["annotations"][0]["result"] = [{"from_id": "a", "to_id": "b", "type": "relation", "direction": "left"}]
-    with pytest.raises(RunError, match=r"task 1: .* relations alone, but none of the control classes"):
+    with pytest.raises(RunError, match=r"task 1: .* relations alone.*none of .*\bclasses\b"):
         read_answers(export(tmp_path, nameless))
 
 
@@ -152,7 +150,7 @@ def test_every_control_that_gives_classes_is_read_and_no_other_name(
     own["annotations"][0]["result"] = [{"type": kind, "from_name": "classes", "value": value}]
     other["annotations"][0]["result"] = [{"type": kind, "from_name": "tag", "value": value}]
     assert read_answers(export(tmp_path, own)) == {"a": ((label,), 1, 0.0)}
-    with pytest.raises(RunError, match=rf"task 2: .*tag \(type {kind}\), but none of the control classes"):
+    with pytest.raises(RunError, match=rf"task 2: .*\btag \(type {kind}\).*none of .*\bclasses\b"):
         read_answers(export(tmp_path, own, other))
 
 
@@ -175,7 +173,7 @@ def test_an_answer_of_whatever_other_control_does_not_stand_for_no_class(
     alone, beside = task("b", ["cat"]), task("c", ["cat"])
     alone["annotations"][0]["result"] = [result]
     beside["annotations"][0]["result"].append(result)
-    with pytest.raises(RunError, match=rf"task 1: .*other \(type {kind}\), but none of the control classes"):
+    with pytest.raises(RunError, match=rf"task 1: .*\bother \(type {kind}\).*none of .*\bclasses\b"):
         read_answers(export(tmp_path, alone))
     assert read_answers(export(tmp_path, beside)) == {"c": (("cat",), 1, 0.0)}
 
@@ -183,7 +181,7 @@ def test_an_answer_of_whatever_other_control_does_not_stand_for_no_class(
 def test_a_control_that_gives_no_classes_is_refused(tmp_path: pathlib.Path) -> None:
     rated = task("a", ["cat"])
     rated["annotations"][0]["result"] = [{"type": "rating", "from_name": "classes", "value": {"rating": 3}}]
-    with pytest.raises(RunError, match=r"task 1: .*the control classes is of type rating, not choices"):
+    with pytest.raises(RunError, match=r"task 1: .*control classes .*type rating, not choices"):
         read_answers(export(tmp_path, rated))
 
 
@@ -217,17 +215,17 @@ def test_the_last_change_is_found_by_its_time_and_not_by_its_text(
 
 
 def test_a_file_that_is_no_export_is_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match=r"none\.json: .*no such file"):
         read_answers(str(tmp_path / "none.json"))
-    with pytest.raises(RunError, match="task 2: expected data with an id, and annotations"):
+    with pytest.raises(RunError, match=r"task 2: .*\bid, and annotations\b.*\bclasses\b"):
         read_answers(export(tmp_path, task("a", ["cat"]), {"id": 3, "classes": "cat"}))
-    with pytest.raises(RunError, match="task 2: an earlier task has the same video, 'a'"):
+    with pytest.raises(RunError, match=r"task 2: .*same video, 'a'"):
         read_answers(export(tmp_path, task("a", ["cat"]), task("a", ["dog"])))
-    with pytest.raises(RunError, match=r"task 1: .*the choices are not a list"):
+    with pytest.raises(RunError, match=r"task 1: .*choices .*not a list"):
         read_answers(export(tmp_path, task("a", "cat")))
-    with pytest.raises(RunError, match=r"task 1: .*a choice is not text"):
+    with pytest.raises(RunError, match=r"task 1: .*choice .*not text"):
         read_answers(export(tmp_path, task("a", [{"name": "cat"}])))
-    with pytest.raises(RunError, match=r"task 1: .*the annotations are not a list"):
+    with pytest.raises(RunError, match=r"task 1: .*annotations .*not a list"):
         read_answers(export(tmp_path, {"data": {"id": "a"}, "annotations": {}}))
     (tmp_path / "label-studio.json").write_text('[{"data"')
     with pytest.raises(RunError, match=r"label-studio\.json is not|label-studio\.json:"):

@@ -113,7 +113,7 @@ def test_other_decisions_make_other_records(run: Run, tmp_path: pathlib.Path) ->
     made = run(corrections=table(tmp_path, "1,clip 000,cat,wrong,0.9,"))
     run(corrections=table(tmp_path, "1,clip 000,cat,wrong,0.9,"), overwrite=True)
     table(tmp_path, "1,clip 000,cat,wrong,0.9,yes")
-    with pytest.raises(UsageError, match="from other files or with other flags"):
+    with pytest.raises(UsageError, match=r"other files.*--overwrite"):
         run(corrections=str(tmp_path / "decisions.csv"))
     assert made.exists()
 
@@ -158,14 +158,14 @@ def test_several_decisions_on_a_class_must_agree(
     if agree:
         assert len(read_decisions(path)) == 2
         return
-    with pytest.raises(RunError, match="line 3: the decision on class 'cat' of this video contradicts"):
+    with pytest.raises(RunError, match=r"line 3: .*class 'cat'.*contradicts"):
         read_decisions(path)
 
 
 def test_decisions_by_name_and_by_number_contradict(run: Run, tmp_path: pathlib.Path) -> None:
     path = table(tmp_path, "1,clip 000,cat,missing,0.9,yes", "2,clip 000,0,missing,0.9,no")
     assert NAMES[0] == "cat"
-    with pytest.raises(RunError, match="line 3: the decision on class '0' of this video contradicts the one in line 2"):
+    with pytest.raises(RunError, match=r"line 3: .*class '0'.*contradicts.* line 2\b"):
         run(corrections=path)
 
 
@@ -193,11 +193,11 @@ def test_decisions_on_videos_that_the_table_lacks_are_warned_of(
 
 
 def test_a_file_that_is_no_table_of_decisions_is_refused(run: Run, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match=r"none\.csv: .*no such file"):
         run(corrections=str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("video,class\n")
     with pytest.raises(UsageError, match="has no column 'kind'"):
         run(corrections=str(tmp_path / "other.csv"))
-    with pytest.raises(UsageError, match="line 2: 'catt' is not one of the 3 classes; did you mean cat"):
+    with pytest.raises(UsageError, match=r"line 2: 'catt' is not.*\b3 classes.*did you mean cat"):
         run(corrections=table(tmp_path, "1,clip 000,catt,wrong,0.9,yes"))
     assert not (tmp_path / "out").exists()

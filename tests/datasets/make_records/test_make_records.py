@@ -143,7 +143,7 @@ def test_rewritten_features_are_noticed_and_most_of_them_may_be_deleted(
         np.save(tmp_path / path, np.full(4, ord(name), np.float32))
     before = read(run(table=table))
     np.save(tmp_path / "c.npy", np.full(4, 7, np.float32))
-    with pytest.raises(UsageError, match="was made from another table, from other files or with other flags"):
+    with pytest.raises(UsageError, match=r"out/video .*other files.*--overwrite"):
         run(table=table)
     after = read(run(table=table, overwrite=True))
     (name,) = set(after["c"][1].context) - {"id", "labels"}
@@ -241,7 +241,7 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
         read_back = data_format.dequantized(record.context["mine"].numbers(), (-3, 3))
         np.testing.assert_allclose(read_back, np.clip(clip[int(name[1:])], -3, 3), atol=6 / 500)
     write_table(tmp_path / "short.csv", [("a", "cat")], "id,labels")
-    with pytest.raises(RunError, match=r"clip.npy has 50 rows and .*short.csv 1; give each video one row in both"):
+    with pytest.raises(RunError, match=r"clip\.npy .*\b50 rows.*short\.csv 1\b"):
         make(RecordsConfig(**{**vars(config), "table": str(tmp_path / "short.csv"), "out": str(tmp_path / "p")}))
 
 
@@ -276,7 +276,7 @@ def test_paths_must_not_lead_out_of_the_folder_of_a_table_in_a_bucket(tmp_path: 
     local = write_table(tmp_path / "t.csv", rows)
     with storage.write_atomic(f"{bucket}/data/t.csv") as file:
         file.write(pathlib.Path(local).read_bytes())
-    with pytest.raises(RunError, match=r"row 2 .line 3.: the path 'gs://.*' leads out of the table's folder"):
+    with pytest.raises(RunError, match=r"row 2 .line 3.: .*'gs://.*' .*out of the table's folder"):
         make(RecordsConfig(table=local, out=str(tmp_path / "a")))
     config = RecordsConfig(table=f"{bucket}/data/t.csv", out=str(tmp_path / "b"), max_bad_rows=1)
     left_out = make(config)["rows left out"]
@@ -405,9 +405,7 @@ def test_a_bad_row_is_refused_or_left_out(
 def test_vectors_are_refused_at_frame_level(tmp_path: pathlib.Path) -> None:
     bad_arrays(tmp_path)
     table = write_table(tmp_path / "t.csv", GOOD)
-    with pytest.raises(
-        RunError, match=r"row 1 \(line 2\): feature features is one vector of 4 values; --level=frame needs frames"
-    ):
+    with pytest.raises(RunError, match=r"row 1 \(line 2\): feature features .*vector of 4 values; --level=frame"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out"), level="frame"))
 
 
@@ -445,5 +443,5 @@ def test_another_process_that_makes_records_is_named(tmp_path: pathlib.Path) -> 
     bad_arrays(tmp_path)
     config = RecordsConfig(table=write_table(tmp_path / "t.csv", GOOD), out=str(tmp_path / "out"))
     storage.makedirs(config.out)
-    with storage.lock(str(tmp_path / "out" / ".lock")), pytest.raises(storage.Locked, match="is held by process"):
+    with storage.lock(str(tmp_path / "out" / ".lock")), pytest.raises(storage.Locked, match="held by process"):
         make(config)

@@ -96,9 +96,7 @@ def test_a_shard_that_changed_in_the_bucket_is_noticed(make: Make, bucket: str) 
     shard = f"{out}/video/train/train0001.tfrecord"
     data = storage.read_bytes(shard)
     storage.write(shard, data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(
-        UsageError, match=r"train0001\.tfrecord is not what was written\. Add --overwrite to make it again"
-    ):
+    with pytest.raises(UsageError, match=r"train0001\.tfrecord .*not what.*written.*--overwrite"):
         make(out)
 
 
@@ -175,10 +173,7 @@ def test_begun_records_of_other_inputs_do_not_replace_complete_ones(
 
 def test_one_process_at_a_time_makes_records(make: Make, bucket: str, cache: pathlib.Path) -> None:
     out = f"{bucket}/data"
-    with (
-        storage.lock(f"{out}/.lock"),
-        pytest.raises(storage.Locked, match=f"data/.lock is held by process {os.getpid()}"),
-    ):
+    with storage.lock(f"{out}/.lock"), pytest.raises(storage.Locked, match=rf"data/\.lock .*process {os.getpid()}\b"):
         make(out)
     assert list(gcs.contents(out)) == []
 
@@ -197,7 +192,7 @@ def test_the_start_after_a_full_disk_makes_all_records(
 
     with monkeypatch.context() as troubled:
         troubled.setattr(local.LocalStore, "write_at", full)
-        with pytest.raises(RunError, match=f"cannot write {cache}/.*: No space left on device"):
+        with pytest.raises(RunError, match=rf"cannot write {cache}/.*: No space left"):
             make(out)
     make(out)
     assert contents(out) == whole

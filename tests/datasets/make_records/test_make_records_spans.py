@@ -273,7 +273,7 @@ def test_an_export_of_label_studio_makes_records_of_frames_with_spans(tmp_path: 
 def test_a_wrong_span_makes_its_video_bad(table: str) -> None:
     text = pathlib.Path(table).read_text().replace("weld,10,24", "weld,24,10")
     pathlib.Path(table).write_text(text)
-    with pytest.raises(RunError, match=r"spans.csv, row 1 .line 2.: its span: the end, 10, is before"):
+    with pytest.raises(RunError, match=r"spans\.csv, row 1 .line 2.: .*\bend, 10, .*before"):
         make(table, "--rows=spans")
     assert make(table, "--rows=spans", "--max_bad_rows=1") == 0
     assert set(stored(table)) == {"b", "c"}

@@ -92,7 +92,7 @@ def test_finished_records_that_lack_bytes_are_refused(run: Run, tmp_path: pathli
     made = run(level="frame")
     whole = records(made)
     LOSSES[loss](made / "train/train0000.tfrecord")
-    with pytest.raises(UsageError, match=r"frame was made from this table .*train0000\.tfrecord .* Add --overwrite"):
+    with pytest.raises(UsageError, match=r"frame .*this table .*train0000\.tfrecord .*--overwrite"):
         run(level="frame")
     assert records(run(level="frame", overwrite=True)) == whole
 

@@ -46,9 +46,7 @@ def test_rows_of_a_group_name_one_split(
         assert found[f"v{n}"][0] == ("test" if n % 20 == 5 else split_of(f"film {n % 20}"))
     rows[85] = (*rows[85][:4], "train")
     table = write_table(clips / "two.csv", rows, header)
-    with pytest.raises(
-        RunError, match=r"row 86 .line 87.: its split is train, and that of row 46 is test.* film 'film 5'"
-    ):
+    with pytest.raises(RunError, match=r"row 86 .line 87.: .*split .*train\b.* row 46 .*test.* film 'film 5'"):
         run(table=table, group_by="film", out=str(tmp_path / "b"))
     found = read(run(table=table, group_by="film", out=str(tmp_path / "c"), max_bad_rows=1))
     assert "v85" not in found
@@ -99,9 +97,7 @@ def test_levels_with_numbers_and_with_names_must_not_contradict(
     numbers = write_table(clips / "n.csv", [("a", "features/1.npy", "3"), ("b", "features/2.npy", "1")])
     names = write_table(clips / "names.csv", [("a", "features/1.npy", "cat"), ("b", "features/2.npy", "dog")])
     run(table=numbers)
-    with pytest.raises(
-        UsageError, match=r"labels are names, but the labels of the video-level records in .* are numbers"
-    ):
+    with pytest.raises(UsageError, match=r"labels .*names\b.*video-level records in .* numbers.*--vocabulary"):
         run(table=names, level="frame")
     few, all_ = tmp_path / "few.csv", tmp_path / "all.csv"
     few.write_text("index,name\n0,cat\n1,dog\n")
@@ -142,7 +138,7 @@ def test_a_table_without_labels_needs_a_vocabulary(
 ) -> None:
     """Such records serve only for predictions, and a model must know the classes."""
     table = write_table(clips / "unlabelled.csv", [("a", "features/1.npy", ""), ("b", "features/2.npy", " ")])
-    with pytest.raises(UsageError, match=r"unlabelled.csv: no row has a label, so there are no classes"):
+    with pytest.raises(UsageError, match=r"unlabelled\.csv: no row .*label\b.*no classes"):
         run(table=table)
     assert not (tmp_path / "out").exists()
     (tmp_path / "names.csv").write_text("index,name\n0,dog\n1,cat\n")
@@ -159,9 +155,7 @@ def test_labels_outside_of_the_vocabulary_are_refused(tmp_path: pathlib.Path) ->
         tmp_path / "t.csv", [("a", "good.npy", "cat"), ("b", "good.npy", "dog"), ("c", "good.npy", "dogs")]
     )
     config = RecordsConfig(table=table, out=str(tmp_path / "out"), vocabulary=str(tmp_path / "names.csv"))
-    with pytest.raises(
-        RunError, match=r"row 3 .line 4.: the label 'dogs' is not in the --vocabulary; did you mean dog\?"
-    ):
+    with pytest.raises(RunError, match=r"row 3 .line 4.: .*'dogs' is not.*--vocabulary; did you mean dog\?"):
         make(config)
     storage.makedirs(config.out)
     vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
@@ -194,7 +188,7 @@ def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.P
     found = read(run(table=str(path), out=str(tmp_path / "b")))  # pandas writes 1.0 for 1 beside missing numbers
     assert [found[name][1].values("labels") for name in "ab"] == [[], [1]]
     pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.5]}), path)
-    with pytest.raises(RunError, match=r"row 2: the label '1.5' is not a class number"):
+    with pytest.raises(RunError, match=r"row 2: .*'1\.5' is not.*class number"):
         run(table=str(path), out=str(tmp_path / "c"))
 
 
@@ -283,7 +277,7 @@ def test_a_table_may_be_read_without_its_labels(
     names = tmp_path / "names.csv"
     names.write_text("index,name\n0,cat\n1,dog\n")
     unlabelled: dict[str, Any] = {"table": table, "columns": ("labels=",)}
-    with pytest.raises(UsageError, match="name the classes by --vocabulary"):
+    with pytest.raises(UsageError, match=r"without labels.*--vocabulary"):
         run(**unlabelled)
     made = read(run(**unlabelled, vocabulary=str(names)))
     assert {video: record.values("labels") for video, (_, record) in made.items()} == {f"v{n}": [] for n in range(6)}

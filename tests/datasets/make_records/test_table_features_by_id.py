@@ -74,7 +74,7 @@ def test_an_archive_without_any_id_says_so(tmp_path: pathlib.Path) -> None:
     table = open_table(
         write_table(tmp_path, [f"w{k}" for k in range(6)]), write_arrays(tmp_path, "by id"), TableFlags()
     )
-    with pytest.raises(RunError, match=r"None of its 6 arrays, such as 'v0', is called like an id, such as 'w0'"):
+    with pytest.raises(RunError, match=r"None of its 6 arrays\b.*'v0'.*'w0'"):
         list(table.batches(10, features=["features"]))
 
 

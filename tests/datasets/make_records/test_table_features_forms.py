@@ -89,7 +89,7 @@ def test_lists_of_lists_are_frames(ending: str, tmp_path: pathlib.Path) -> None:
 def test_an_id_without_an_array_is_a_bad_row(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "x.npz", **dict(zip(_IDS[:-1], _VALUES, strict=False)))
     table = write_table(tmp_path / "t.csv", _ROWS, "id,labels")
-    with pytest.raises(RunError, match=r"t.csv, row 12 \(line 13\): .*x.npz has no array of the id 'v11'"):
+    with pytest.raises(RunError, match=r"t\.csv, row 12 \(line 13\): .*x\.npz .*no array.*'v11'"):
         make(RecordsConfig(table=table, array=str(tmp_path / "x.npz"), out=str(tmp_path / "out")))
 
 
@@ -100,7 +100,7 @@ def test_rows_of_labels_give_the_order_of_videos_only_if_they_are_together(tmp_p
         table=str(tmp_path / "t.csv"), array=str(tmp_path / "x.npy"), out=str(tmp_path / "out"), feature_names=("clip",)
     )
     write_table(tmp_path / "t.csv", sorted(rows, key=lambda row: row[1]), "id,label")
-    with pytest.raises(UsageError, match=r"rows of a video are not together.*an NPZ file with an array for each id"):
+    with pytest.raises(UsageError, match=r"not together.*NPZ file with an array"):
         make(config)
     write_table(tmp_path / "t.csv", rows, "id,label")
     make(config)

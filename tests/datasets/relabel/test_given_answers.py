@@ -95,10 +95,10 @@ def test_a_table_of_answers_does_as_well(tmp_path: pathlib.Path, capsys: pytest.
     assert labels_in(tmp_path / "new/frame") == labels_in(data) | {"v0": ["cut"], "v2": [], "v7": ["weld", "cut"]}
     assert "has 1 video without a label" in capsys.readouterr().err
     (tmp_path / "answers.csv").write_text("id,labels\nv0,sand\n")
-    with pytest.raises(UsageError, match="'sand', an answer on 'v0', is not one of the 2 classes"):
+    with pytest.raises(UsageError, match=r"'sand', .* 'v0', is not.*\b2 classes"):
         relabel(data, tmp_path / "other", f"--labels={tmp_path}/answers.csv")
     (tmp_path / "answers.csv").write_text("id,labels\nv0,\n")
-    with pytest.raises(UsageError, match="no video is answered"):
+    with pytest.raises(UsageError, match=r"--labels=.*no video.*answered"):
         relabel(data, tmp_path / "other", f"--labels={tmp_path}/answers.csv")
 
 
@@ -134,7 +134,5 @@ def test_what_cannot_be_applied_is_refused(tmp_path: pathlib.Path, capsys: pytes
 
 def test_spans_have_no_labels_of_whole_videos(tmp_path: pathlib.Path) -> None:
     films(tmp_path)
-    with pytest.raises(
-        UsageError, match=r"needs the columns start, end and labels.*people have marked spans in the records"
-    ):
+    with pytest.raises(UsageError, match=r"columns start, end and labels.*<TimelineLabels>"):
         relabel(tmp_path / "data/frame", tmp_path / "new", f"--labels={export(tmp_path, task('a', ['cut']))}")

@@ -173,5 +173,5 @@ def test_what_cannot_be_applied_is_refused(
 @pytest.mark.parametrize("flag", ["--frame_rate=25", "--annotated=spans"])
 def test_flags_of_spans_are_refused_for_records_of_whole_videos(flag: str, tmp_path: pathlib.Path) -> None:
     clips(tmp_path, "frame")
-    with pytest.raises(UsageError, match=f"{flag.partition('=')[0]} is for spans, but the records have no cells"):
+    with pytest.raises(UsageError, match=rf"{flag.partition('=')[0]} .*for spans.*no cells"):
         relabel(tmp_path, "id,labels\nv0,cut\n", flag)

@@ -186,7 +186,7 @@ def test_records_are_written_neither_into_the_data_nor_around_them(
 ) -> None:
     clips(tmp_path, "video")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UsageError, match="lie one in the other; name another folder as --out"):
+    with pytest.raises(UsageError, match=r"--out=.* --data .*one in the other"):
         relabel(tmp_path / files, decide(tmp_path, *WHOLE), tmp_path / out, "--overwrite")
     assert sorted({*tmp_path.rglob("*")} - {tmp_path / "decisions.csv"}) == before
 
@@ -204,7 +204,7 @@ def test_classes_that_lose_their_last_video_are_named(
 
 def test_a_table_in_which_nothing_is_decided_is_refused(tmp_path: pathlib.Path) -> None:
     data, rows = clips(tmp_path, "video"), ("1,v1,cut,missing,.9,,,", "2,v2,cut,wrong,.9,,,")
-    with pytest.raises(UsageError, match="nothing is decided; the column decision is empty in all 2 rows"):
+    with pytest.raises(UsageError, match=r"nothing .*decided.* decision .*empty in all 2 rows"):
         relabel(data, decide(tmp_path, *rows), tmp_path / "new")
     assert relabel(data, decide(tmp_path, rows[0], f"{rows[1]}no"), tmp_path / "new") == 0, "one label is right"
 
@@ -241,7 +241,7 @@ def test_a_class_beyond_the_vocabulary_is_damage(tmp_path: pathlib.Path) -> None
     context = {"id": shards.bytes_feature(b"v1"), "labels": shards.int64_feature([2]), "x": shards.float_feature([1])}
     (tmp_path / "bad/a.tfrecord").write_bytes(shards.framed(shards.example(context)))
     (tmp_path / "bad/vocabulary.csv").write_text("index,name\n0,weld\n1,cut\n")
-    with pytest.raises(shard_labels.DamagedError, match=r"a.tfrecord: record 0: it has a class outside 0\.\.1"):
+    with pytest.raises(shard_labels.DamagedError, match=r"a\.tfrecord: record 0: .*class outside 0\.\.1\b"):
         relabel(tmp_path / "bad", decide(tmp_path, "1,v1,cut,missing,.9,,,yes"), tmp_path / "new")
 
 
@@ -272,5 +272,5 @@ def test_a_wrong_class_of_a_video_is_absent_in_its_rated_segments(
     }  # fmt: skip
     assert "1 decisions of" in said
     assert "of 1 label added to videos with rated segments" in said
-    with pytest.raises(UsageError, match=r"relabel adds no class to a segment.*--rows=spans.*leave its start and end"):
+    with pytest.raises(UsageError, match=r"no class to a segment.*--rows=spans.*start and end"):
         relabel(tmp_path / "validate", decide(tmp_path, "1,s1,c,missing,.9,5,10,yes"), tmp_path / "other")

@@ -84,14 +84,14 @@ def test_another_file_than_expected_is_refused_and_does_not_stay(tmp_path, serve
 
 def test_a_server_without_the_file_is_named(tmp_path, served):
     url, md5 = served(b"")
-    with pytest.raises(RunError, match=r"cannot fetch http://localhost.*404.*put the archive at .*other.tar.gz"):
+    with pytest.raises(RunError, match=r"http://localhost.*404.*/other\.tar\.gz"):
         download(str(tmp_path / "data"), url.replace("set.", "other."), md5)
     assert not (tmp_path / "data").exists()
 
 
 def test_an_archive_that_reaches_outside_is_refused(tmp_path, served):
     url, md5 = served(archive([f"{FOLDER}/test_batch.bin", "../../escaped"]))
-    with pytest.raises(UsageError, match="lies outside of the archive"):
+    with pytest.raises(UsageError, match=r"escaped.*outside.*archive"):
         download(str(tmp_path / "data"), url, md5)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["set.tar.gz"]
     assert not list(tmp_path.rglob("escaped"))
@@ -105,7 +105,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path, served):
 
 def test_an_archive_put_there_by_hand_is_checked_too(tmp_path):
     (tmp_path / "set.tar.gz").write_bytes(archive([f"{FOLDER}/test_batch.bin"]))
-    with pytest.raises(RunError, match=r"set\.tar\.gz is not the file it should be"):
+    with pytest.raises(RunError, match=r"set\.tar\.gz\b.*md5.*, expected"):
         download(str(tmp_path), "http://localhost:1/set.tar.gz")
     md5 = hashlib.md5((tmp_path / "set.tar.gz").read_bytes()).hexdigest()
     download(str(tmp_path), "http://localhost:1/set.tar.gz", md5)

@@ -40,7 +40,7 @@ def test_a_label_above_nine_is_refused():
     with (
         tf.Graph().as_default(),
         tf.Session() as session,
-        pytest.raises(tf.errors.InvalidArgumentError, match="a label is not below 10"),
+        pytest.raises(tf.errors.InvalidArgumentError, match=r"label.*below 10\b.*CIFAR-10"),
     ):
         session.run(decode(tf.constant([record])))
 
@@ -56,7 +56,7 @@ def test_a_cut_file_is_refused_by_name(tmp_path, size):
     data = small_set(tmp_path)
     path = tmp_path / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(RunError, match=f"data_batch_3.bin is cut short: it has {size} bytes, expected 122920"):
+    with pytest.raises(RunError, match=rf"data_batch_3\.bin is cut short: .*\b{size} bytes.*\b122920\b"):
         data.training(4, seed=0).files()
     assert data.test(4).files() == [str(tmp_path / "test_batch.bin")]
 
@@ -66,5 +66,5 @@ def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path):
     path = str(tmp_path / "test_batch.bin")
     with pytest.raises(RunError, match=r"test_batch\.bin is too long"):
         CifarInputter([path], RECORDS - 1, 4, is_training=False).files()
-    with pytest.raises(UsageError, match=r"there is no .*gone\.bin; fetch the set with --download"):
+    with pytest.raises(UsageError, match=r"gone\.bin\b.*--download"):
         CifarInputter([str(tmp_path / "gone.bin")], RECORDS, 4, is_training=False).files()

@@ -100,7 +100,7 @@ def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pat
     live.add(ours.run)
     assert creator._is_ready(None)
     exchange.end_run_marker(str(tmp_path), ours, 7)
-    with pytest.raises(StoppedWaiting, match="had ended at step 7"):
+    with pytest.raises(StoppedWaiting, match=r"ended at step 7\b"):
         creator._is_ready(None)
     assert exchange.begin_run_marker(str(tmp_path)).run == ours.run  # the chief has come again: the run goes on
     assert creator._is_ready(None)
@@ -139,12 +139,12 @@ def test_a_chief_without_servers_answers_at_an_ipv6_address(host: str, open_to: 
 def test_a_reason_of_tensorflow_ends_with_one_period() -> None:
     (address,) = free_addresses(1)
     reason = f'Could not interpret "http://{address}" as a host-port pair. End the process'
-    with pytest.raises(UsageError, match=f"chief cannot listen on http://{address}.*: {reason}"):
+    with pytest.raises(UsageError, match=rf"chief .*listen on http://{address}.*: {reason}"):
         servers.start(ClusterConfig((f"http://{address}",)))
 
 
 @pytest.mark.promise("P8")
 def test_a_taken_port_is_named(address: str) -> None:
     cluster = ClusterConfig((address, "localhost:1"), ("localhost:2",))
-    with pytest.raises(UsageError, match=f"chief cannot listen on {address}.*in use"):
+    with pytest.raises(UsageError, match=rf"chief .*listen on {address}.*in use"):
         servers.start(cluster)
