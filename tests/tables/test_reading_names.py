@@ -85,5 +85,5 @@ def test_decisions(word: str, is_right: bool | None, tmp_path: pathlib.Path) -> 
 
 def test_columns_of_other_names_are_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "r.csv").write_text("a,b\nc,d\n")
-    with pytest.raises(UsageError, match=r"r\.csv has no column 'old'; it has: a, b\."):
+    with pytest.raises(UsageError, match=r"r\.csv .*no column 'old'; .*: a, b\."):
         read_renames(str(tmp_path / "r.csv"))

@@ -129,7 +129,7 @@ def test_strong_labels_of_audioset(tmp_path: pathlib.Path) -> None:
 def test_repeated_ids_with_times_are_refused_with_all_readings(times: tuple[str, str], tmp_path: pathlib.Path) -> None:
     text = f"video,label,start_time,end_time\na,weld,{times[0]},{times[1]}\na,cut,0:40,0:50\n"
     (tmp_path / "t.csv").write_text(text if ":" in times[0] else text.replace("0:40", "40").replace("0:50", "50"))
-    with pytest.raises(UsageError, match=r"line 3.*start_time of 'a'.*--rows=spans;.*id of its own; or .*=start=,end="):
+    with pytest.raises(UsageError, match=r"line 3.*start_time of 'a'.*--rows=spans;.*\bid .*own; or .*=start=,end="):
         understand("--table", str(tmp_path / "t.csv"), TableFlags())
     assert understand("--table", str(tmp_path / "t.csv"), TableFlags(rows="spans")).columns[-1] == "spans"
 
@@ -149,7 +149,7 @@ def test_wrong_spans_are_named_by_their_line(tmp_path: pathlib.Path) -> None:
 
 def test_a_table_without_times_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.csv").write_text("video,label,when\na,x,5\nb,y,6\n")
-    with pytest.raises(UsageError, match=r"start and end cannot .* it has: video, label, when.*--columns=start="):
+    with pytest.raises(UsageError, match=r"start and end cannot .*: video, label, when.*--columns=start="):
         read(tmp_path / "t.csv")
 
 
@@ -210,7 +210,7 @@ def test_a_range_that_starts_at_frame_0_is_said(tmp_path: pathlib.Path) -> None:
     path = write_json(
         tmp_path / "t.json", [task("a.mp4", [timeline("weld", 1, 50)]), task("b.mp4", [timeline("x", 0, 9)])]
     )
-    with pytest.raises(UsageError, match=r"t.json, task 2: a range starts at frame 0, but .* from 1"):
+    with pytest.raises(UsageError, match=r"t\.json, task 2: .*frame 0\b.* from 1\b"):
         read(path, frame_rate=25.0)
 
 
@@ -220,7 +220,7 @@ def test_what_a_model_has_found_is_no_answer(tmp_path: pathlib.Path) -> None:
         found = [{"data": {"video": name}, "predictions": [prediction], **others} for name in ("a.mp4", "b.mp4")]
         path = write_json(tmp_path / "t.json", found)
         for flags in ({"rows": "spans", "frame_rate": 25.0}, {"rows": ""}):
-            with pytest.raises(UsageError, match=r"t.json has tasks with predictions of a model.* submit them"):
+            with pytest.raises(UsageError, match=r"t\.json .*predictions of .*model.*Label Studio"):
                 read(path, **flags)
 
 
@@ -316,7 +316,7 @@ def test_the_small_exports_of_label_studio_are_named(tmp_path: pathlib.Path) -> 
     lines = [f'{row["id"]},{row["video"]},"{quoted}"' for row in small]
     (tmp_path / "t.csv").write_text("\n".join(["id,video,tl", *lines]))
     for path in (write_json(tmp_path / "t.json", small), tmp_path / "t.csv"):
-        with pytest.raises(UsageError, match=r"TimelineLabels.*JSON-MIN.*export the project as JSON"):
+        with pytest.raises(UsageError, match=r"TimelineLabels.*JSON-MIN.*as JSON"):
             read(path)
 
 
@@ -379,7 +379,7 @@ def test_marks_of_via_3_and_spans_of_prodigy_have_seconds(tmp_path: pathlib.Path
     assert read(path) == read(path, rows="", can_have_spans=True) == expected
     assert "spans" not in understand("--table", str(path), TableFlags()).columns
     metadata["m0"]["z"] = [5.5]  # a picture of the video
-    with pytest.raises(UsageError, match="start and end cannot be found"):
+    with pytest.raises(UsageError, match="start and end cannot"):
         read(write_json(tmp_path / "via.json", via))
     tasks = [
         {"audio": f"{name}.mp4", "audio_spans": spans, "_input_hash": 1, "_task_hash": 2, "answer": answer}
@@ -397,7 +397,7 @@ def test_a_damaged_span_of_an_export_names_its_task(tmp_path: pathlib.Path) -> N
     broken = timeline("weld", 1, 5)
     broken["value"]["ranges"] = [{"start": 1}]
     (tmp_path / "t.json").write_text(json.dumps([task("a.mp4", [timeline("weld", 1, 5)]), task("b.mp4", [broken])]))
-    with pytest.raises(RunError, match=r"t.json, task 2: the span cannot be read: KeyError"):
+    with pytest.raises(RunError, match=r"t\.json, task 2: .*span cannot.*: KeyError"):
         read(tmp_path / "t.json", frame_rate=25.0)
 
 

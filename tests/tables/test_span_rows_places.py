@@ -84,7 +84,7 @@ def describe(folder: pathlib.Path, text: str) -> str:
 
 
 def test_ids_that_differ_in_blanks_alone_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"the ids 'a ' and 'a' differ only in blanks around them"):
+    with pytest.raises(UsageError, match=r"'a ' and 'a' .*blanks"):
         describe(tmp_path, "video,label,start,end\na ,x,1,10\na,x,15,20\nb,y,0,30\n")
     assert "1 ids begin or end with a blank" in describe(tmp_path, "video,label,start,end\na ,x,1,10\nb,y,0,30\n")
 

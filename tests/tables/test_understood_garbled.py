@@ -132,7 +132,7 @@ def test_ids_in_bytes_are_refused(tmp_path: pathlib.Path) -> None:
     ids = [uuid.UUID(int=number * 7919 + (5 << 100)).bytes for number in range(len(MADE))]
     table = pyarrow.table({"id": pyarrow.array(ids, pyarrow.binary(16)), "labels": list(MADE.values())})
     parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(UsageError, match=r"ids as text, such as str\(uuid\)"):
+    with pytest.raises(UsageError, match=r"text, such as str\(uuid\)"):
         read(tmp_path / "t.parquet")
 
 
@@ -193,7 +193,7 @@ def test_classes_without_names_are_refused(delimiter: str, tmp_path: pathlib.Pat
 def test_commas_of_names_beside_commas_between_labels_are_asked_about(tmp_path: pathlib.Path) -> None:
     made = truth(["Speech", "Male speech, man speaking", "Dog", "Inside, small room", "Music"])
     path = write(tmp_path / "t.csv", joined(made, ","))
-    with pytest.raises(UsageError, match=r"may be one name, because '[^']*' stands only there.*--label_separator=','"):
+    with pytest.raises(UsageError, match=r"one name, because '[^']*' .*only there.*--label_separator=','"):
         read(path)
     assert "man speaking" in {name for labels in read(path, separator=",").values() for name in labels}
 
@@ -221,7 +221,7 @@ def test_an_answer_of_graphql(kind: str, tmp_path: pathlib.Path) -> None:
 def test_a_page_of_graphql_and_a_graph_are_no_tables(tmp_path: pathlib.Path) -> None:
     rows = [{"id": video, "labels": labels} for video, labels in MADE.items()]
     page = {"nodes": rows, "pageInfo": {"hasNextPage": True}}
-    with pytest.raises(UsageError, match="one page of the answer"):
+    with pytest.raises(UsageError, match=r"one page .*pageInfo"):
         read(write_json(tmp_path / "t.json", {"data": {"videos": page}}))
     edges = [{"id": "e0", "label": "next", "from": "v00", "to": "v01"}]
     with pytest.raises(UsageError):

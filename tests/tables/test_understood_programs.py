@@ -184,10 +184,10 @@ def test_digits_without_blanks_may_be_a_vector(tmp_path: pathlib.Path) -> None:
 def test_scores_say_not_which_labels_count(tmp_path: pathlib.Path) -> None:
     made = truth()
     lines = [(name, ", ".join(f"{label}:0.9" for label in labels)) for name, labels in made.items()]
-    with pytest.raises(UsageError, match=r"each label has a score or a count, such as '\w+:0.9'"):
+    with pytest.raises(UsageError, match=r"score or .*count, such as '\w+:0\.9'"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *lines]))
     records = [{"id": n, "labels": [{"name": label, "score": 0.3} for label in x]} for n, x in made.items()]
-    with pytest.raises(UsageError, match="a score does not say"):
+    with pytest.raises(UsageError, match=r"score .*whether"):
         read(write_json(tmp_path / "t.json", records))
 
 
@@ -214,5 +214,5 @@ def test_results_of_a_model_in_the_form_of_coco_are_no_labels(form: str, tmp_pat
     images = [{"id": n, "file_name": f"{n}.jpg"} for n in range(9)]
     names = [{"id": n, "name": name} for n, name in enumerate(("cat", "dog", "fox"))]
     value = results if form == "results" else {"images": images, "annotations": results, "categories": names}
-    with pytest.raises(UsageError, match="has the results of a model as COCO's evaluation reads them"):
+    with pytest.raises(UsageError, match=r"results of .*COCO.*\bscore\b"):
         read(write_json(tmp_path / "t.json", value))

@@ -37,14 +37,14 @@ def test_names_or_several_labels(cells: list[str], tmp_path: pathlib.Path) -> No
 def test_two_separators(tmp_path: pathlib.Path) -> None:
     cells = ["cat;dog", "cat,bird", "dog", "bird", "cat", "bird,dog", "bird;cat"]
     path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
-    with pytest.raises(UsageError, match='some labels have ";" between them, and others ","'):
+    with pytest.raises(UsageError, match=r'";" between .*","'):
         read(path)
 
 
 def test_another_separator_than_the_flag(tmp_path: pathlib.Path) -> None:
     cells = ["cat|dog", "dog|bird", "cat", "dog", "bird"]
     path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
-    with pytest.raises(UsageError, match=r"no cell has the --label_separator=','.*Choose by --label_separator='\|'"):
+    with pytest.raises(UsageError, match=r"no cell .*--label_separator=','.*Choose by --label_separator='\|'"):
         read(path, separator=",")
 
 
@@ -61,8 +61,8 @@ def test_another_separator_than_the_flag(tmp_path: pathlib.Path) -> None:
         (["id,labels", 'a,"[0, 1]"', 'b,"[1, 0]"'], "each cell has a 0 and a 1"),
         (["id,labels", "a,\"['x', 'y']\"", 'b,"x,y"', "c,x"], "some cells are lists"),
         (["id,label,start,end", "a,x,0,2.5", "a,y,3,4.5"], "add --columns=start=,end="),
-        (["id,label,split", "a,x,train", "a,y,test"], "Rows of one video must agree in split"),
-        (["id,label,score", "a,x,0.5", "a,y,0.7"], 'several rows for a video, each with a "score"'),
+        (["id,label,split", "a,x,train", "a,y,test"], "agree in split"),
+        (["id,label,score", "a,x,0.5", "a,y,0.7"], r'several rows .*"score"'),
         (["id,path", "a,1.npy", "b,2.npy"], "has no column 'labels'; it has: id, path"),
         (["one,two", "3,4", "5,6"], "has no column 'id'; it has: one, two.*--columns=id=COLUMN"),
     ],
@@ -77,10 +77,10 @@ def test_columns_that_are_not_clear(rows: list[str], message: str, tmp_path: pat
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"cat": ["a", "b", "c"], "dog": ["d", "a", "e"]}, "Either the keys are videos and the items labels"),
+        ({"cat": ["a", "b", "c"], "dog": ["d", "a", "e"]}, r"keys are videos .*items"),
         ({"images": [], "annotations": [{"image_id": 1}], "categories": []}, "looks like coco JSON, but lacks"),
-        ("text", "the JSON has a shape that is not known"),
-        ([{"data": {"id": "a"}, "annotations": []}], "no control of the export gives classes"),
+        ("text", r"JSON .*shape .*not known"),
+        ([{"data": {"id": "a"}, "annotations": []}], r"no control .*classes"),
         ([{"id": "a", "labels": {"x": 0.25}}], "such as scores"),
     ],
 )
@@ -106,7 +106,7 @@ def test_texts_in_other_encodings_are_named(tmp_path: pathlib.Path) -> None:
     text = "id,labels\n" + "".join(f"v{n},{words[n % 10]}\n" for n in range(60))
     for encoding in ("cp1251", "koi8-r", "mac-cyrillic"):
         (tmp_path / "t.csv").write_bytes(text.encode(encoding))
-        with pytest.raises(RunError, match=r"t.csv, line 2: this is not UTF-8 text.*; save the file as UTF-8"):
+        with pytest.raises(RunError, match=r"t\.csv, line 2: .*not UTF-8.*as UTF-8"):
             read(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(text.encode("utf-16"))
     assert len(read(tmp_path / "t.csv")) == 60
@@ -140,7 +140,7 @@ def test_a_formula_without_its_value_is_no_empty_cell(has_classes: bool, tmp_pat
     assert len(read(tmp_path / "t.xlsx#A & B")) == 9
     book.active["B5"] = "=1" if has_classes else '=IF(A5="","cat","dog")'
     book.save(tmp_path / "t.xlsx")
-    with pytest.raises(UsageError, match=r't.xlsx, the sheet "A & B": the cell B5 has a formula, but not its value'):
+    with pytest.raises(UsageError, match=r't\.xlsx, the sheet "A & B": .*cell B5 .*formula'):
         read(tmp_path / "t.xlsx#A & B")
     with zipfile.ZipFile(tmp_path / "t.xlsx") as old, zipfile.ZipFile(tmp_path / "saved.xlsx", "w") as saved:
         for name in old.namelist():  # as Excel saves a formula whose value is an empty text
@@ -169,7 +169,7 @@ def test_columns_are_named_by_the_user(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("clip,label,genre\na,1,cat;dog\nb,2,dog\nc,3,cat\n")
     assert read(path, columns=("id=clip", "labels=genre")) == {"a": ["cat", "dog"], "b": ["dog"], "c": ["cat"]}
-    with pytest.raises(UsageError, match=r"has no column 'gnre'; did you mean genre.; it has: clip, label, genre"):
+    with pytest.raises(UsageError, match=r"no column 'gnre'; did you mean genre.*: clip, label, genre"):
         read(path, columns=("labels=gnre",))
 
 
@@ -216,7 +216,7 @@ def test_tables_without_rows_have_no_video_or_are_refused(tmp_path: pathlib.Path
 def test_a_header_in_the_middle_is_named(lines: list[str], tmp_path: pathlib.Path) -> None:
     """Files that were joined by `cat`."""
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    with pytest.raises(UsageError, match=r"t\.csv, row 4 \(line 5\) is the header again"):
+    with pytest.raises(UsageError, match=r"t\.csv, row 4 \(line 5\) .*header again"):
         read(tmp_path / "t.csv")
 
 
@@ -239,7 +239,7 @@ def test_people_who_agree_are_one_answer_and_others_are_named(name: str, tmp_pat
     ("videos", "message"),
     [
         ({"v0": {"subset": "Test", "duration": 3.0}}, "no video of its \"database\".*'v0' has: subset, duration"),
-        ({"v0": {"annotations": [{"segment": [0, 1]}]}}, "annotation 0 of 'v0' has no label; it has: segment"),
+        ({"v0": {"annotations": [{"segment": [0, 1]}]}}, r"annotation 0 of 'v0' .*no label; .*: segment"),
     ],
 )
 def test_a_database_of_videos_without_labels_is_named(

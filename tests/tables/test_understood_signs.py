@@ -37,23 +37,23 @@ def test_names_beside_the_rows_name_their_numbers(key: str, names: object, tmp_p
     one = [{"id": video, "label": numbers[0]} for video, numbers in NUMBERS.items()]
     expected = {video: [SHORT[numbers[0]]] for video, numbers in NUMBERS.items()}
     assert read(write_json(tmp_path / "one.json", {key: names, "data": one})) == expected
-    with pytest.raises(UsageError, match=f'"{key}" has no name for the class 99'):
+    with pytest.raises(UsageError, match=rf'"{key}" .*no name .*class 99\b'):
         read(write_json(tmp_path / "bad.json", {key: names, "videos": [*rows, {"id": "x", "labels": [99]}]}))
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "message"),
     [
-        ("t.csv", [(v, ";".join(f"{x}:1" for x in names)) for v, names in MADE.items()], "a score or a count"),
+        ("t.csv", [(v, ";".join(f"{x}:1" for x in names)) for v, names in MADE.items()], r"score or .*count"),
         (
             "t.csv",
             [(v, ";".join([*names, *(f"-{x}" for x in SHORT if x not in names)])) for v, names in MADE.items()],
-            "'-bird' seems to deny the label",
+            r"'-bird' .*deny",
         ),
         (
             "t.csv",
             [(v, ";".join([*names, *(f"not {x}" for x in SHORT if x not in names)])) for v, names in MADE.items()],
-            "'not bird' seems to deny the label",
+            r"'not bird' .*deny",
         ),
         ("t.csv", [(v, "b" + "".join(str(int(x in y)) for x in SHORT)) for v, y in MADE.items()], "a 0/1 vector"),
     ],
@@ -68,7 +68,7 @@ def test_cells_that_say_more_than_labels(
 def test_numbers_in_a_split_may_be_no_classes(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "wave_test_split2.txt"
     path.write_text("".join(f"{video}.avi {number % 3}\n" for number, video in enumerate(MADE)))
-    with pytest.raises(UsageError, match=r"may be the splits of the videos, or classes .*--columns='labels=column 2'"):
+    with pytest.raises(UsageError, match=r"splits\b.* or classes .*--columns='labels=column 2'"):
         read(path)
     assert read(path, columns=("labels=column 2",))["v01.avi"] == ["1"]
 

@@ -45,7 +45,7 @@ def test_two_names_of_a_species_are_one_class(header: tuple[str, ...], tmp_path:
 
 def test_two_names_that_differ_are_asked_about(tmp_path: pathlib.Path) -> None:
     rows = [(video, LATIN[label], "animal" if k else label) for _, k, video, label in ROWS]
-    with pytest.raises(UsageError, match="several columns may have the labels: scientific_name, common_name"):
+    with pytest.raises(UsageError, match=r"several columns .*labels: scientific_name, common_name"):
         read(write(tmp_path / "t.csv", [("file", "scientific_name", "common_name"), *rows]))
 
 
@@ -128,7 +128,7 @@ def test_other_names_beat_those_of_dublin_core(labels: str, tmp_path: pathlib.Pa
 def test_titles_beside_ids_are_asked_about(other: str, tmp_path: pathlib.Path) -> None:
     rows = [(f"E{7 * n}", f"Film {video}", ";".join(labels)) for n, (video, labels) in enumerate(MADE.items())]
     path = write(tmp_path / "t.csv", [(other, "Title", "Categories"), *rows])
-    with pytest.raises(UsageError, match=rf'"Title" may name the videos, or "{other}"'):
+    with pytest.raises(UsageError, match=rf'"Title" .*or "{other}"'):
         read(path)
     assert read(path, columns=("id=Title",))["Film v00"] == SORTED["v00"]
     assert read(path, columns=(f"id={other}",))["E0"] == SORTED["v00"]

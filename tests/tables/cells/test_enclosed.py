@@ -31,7 +31,7 @@ def test_hashtags_with_commas(tmp_path: pathlib.Path) -> None:
 
 def test_labels_with_numbers_of_sharepoint_are_refused(tmp_path: pathlib.Path) -> None:
     rows = [(n, ";#".join(f"{c};#{NAMES.index(c)}" for c in x)) for n, x in truth().items()]
-    with pytest.raises(UsageError, match="has a number beside each label"):
+    with pytest.raises(UsageError, match=r"\"Tags\".*number beside each label.*SharePoint"):
         read(write(tmp_path / "t.csv", [("Name", "Tags"), *rows]))
 
 
@@ -67,7 +67,7 @@ def test_names_that_share_a_word_are_names(tmp_path: pathlib.Path) -> None:
 def test_a_word_before_the_last_label_is_refused(last: str, tmp_path: pathlib.Path) -> None:
     made, sign = truth(), last[:2]
     rows = [(n, sign.join(x[:-1]) + (last if len(x) > 1 else "") + x[-1]) for n, x in made.items()]
-    with pytest.raises(UsageError, match="has a word before the label"):
+    with pytest.raises(UsageError, match=r"\"labels\".*word before.*--vocabulary=FILE"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
 
 

@@ -44,7 +44,7 @@ def test_a_tensor_of_bytes(tmp_path: pathlib.Path) -> None:
 )
 def test_quotes_that_are_left_are_refused(cell: str, tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "t.csv", [("id", "labels"), ("v0", "['cat']"), ("v1", cell), ("v2", "['cat', 'dog']")])
-    with pytest.raises(UsageError, match=r"quotes stand within its items.*as a list such as"):
+    with pytest.raises(UsageError, match=r"quotes .*within.*\[\"cat\", \"dog\"\]"):
         read(path)
 
 
@@ -64,5 +64,5 @@ def test_apostrophes_are_no_quotes(tmp_path: pathlib.Path) -> None:
 def test_words_between_labels_are_refused_whole(word: str, tmp_path: pathlib.Path) -> None:
     cells = ["cat", "dog", f"cat {word} dog", f"dog {word} fox", "fox", f"fox {word} cat", f"cat {word} dog {word} fox"]
     path = write(tmp_path / "t.csv", [("id", "label"), *((f"v{n}", cell) for n, cell in enumerate(cells * 3))])
-    with pytest.raises(UsageError, match=f"'cat {word} dog' may be one name, or the labels .*--label_separator=none"):
+    with pytest.raises(UsageError, match=rf"'cat {word} dog' may be.* labels .*--label_separator=none"):
         read(path)

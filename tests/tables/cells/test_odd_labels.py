@@ -62,7 +62,7 @@ def test_names_with_dots_are_no_lists_cut_short(names: list[str], tmp_path: path
 )
 def test_what_programs_write_in_place_of_a_list(cell: str, tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell if n % 2 else "cat") for n in range(8))])
-    with pytest.raises(UsageError, match="in place of a list"):
+    with pytest.raises(UsageError, match=r"in place of.* list.*cat;dog"):
         read(path)
 
 
@@ -110,9 +110,9 @@ def test_objects_without_quotes(pair: str, tmp_path: pathlib.Path) -> None:
         (['{"primary": "owl","secondary":"bee"}', '{"primary": "bee"}'], "may be 'owl', or 'primary: owl'"),
         (["{'primary': 'owl'}", "{'primary': 'bee', 'secondary': 'owl'}"], "may be 'owl', or 'primary: owl'"),
         (["{place: zoo, time: day}", "{place: park, time: day}"], "may be 'zoo', or 'place: zoo'"),
-        (['{"cat": 4}', '{"dog": 2}'], "such as scores and counts"),
-        (['{"cat": 0.4, "dog": 0.6}', '{"cat": 0.5, "dog": 0.5}'], "such as scores and counts"),
-        (['{"cat": null, "dog": true}', '{"cat": true, "dog": true}'], "no names of classes can be told"),
+        (['{"cat": 4}', '{"dog": 2}'], "scores and counts"),
+        (['{"cat": 0.4, "dog": 0.6}', '{"cat": 0.5, "dog": 0.5}'], "scores and counts"),
+        (['{"cat": null, "dog": true}', '{"cat": true, "dog": true}'], "no names of classes"),
     ],
 )
 def test_objects_whose_labels_cannot_be_told(cells: list[str], message: str, tmp_path: pathlib.Path) -> None:
@@ -124,7 +124,7 @@ def test_objects_whose_labels_cannot_be_told(cells: list[str], message: str, tmp
 @pytest.mark.parametrize("form", ["<b>{}</b>", "<ul><li>{}</li></ul>", 'a:1:{{i:0;s:3:"{}";}}'])
 def test_labels_within_markup(form: str, tmp_path: pathlib.Path) -> None:
     rows = [(video, form.format(labels[0])) for video, labels in MADE.items()]
-    with pytest.raises(UsageError, match="is HTML, XML or a text of PHP"):
+    with pytest.raises(UsageError, match=r"HTML, XML or .*PHP.*cat;dog"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
 
 
@@ -132,7 +132,7 @@ def test_the_lists_of_sharepoint(tmp_path: pathlib.Path) -> None:
     rows = [(video, ";#" + ";#".join(labels) + ";#") for video, labels in MADE.items()]
     assert read(write(tmp_path / "t.csv", [("id", "labels"), *rows])) == MADE
     rows = [(v, ";#".join(f"{NAMES.index(name)};#{name}" for name in labels)) for v, labels in MADE.items()]
-    with pytest.raises(UsageError, match="a number beside each label"):
+    with pytest.raises(UsageError, match=r"number beside each label.*SharePoint"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
 
 
@@ -163,9 +163,9 @@ def test_names_that_consist_of_others(names: list[str], tmp_path: pathlib.Path) 
 def test_lists_of_probabilities(cell: str, tmp_path: pathlib.Path) -> None:
     cells = [cell, "[0.5, 0.5]", "[0.3, 0.7]"]
     rows = [(f"v{number}", cells[number % 3]) for number in range(6)]
-    with pytest.raises(UsageError, match="may be probabilities of classes"):
+    with pytest.raises(UsageError, match=r"such as \['?0\..*may be probabilities"):
         read(write(tmp_path / "t.csv", [("id", "labels"), *rows]))
-    with pytest.raises(UsageError, match="may be probabilities of classes"):
+    with pytest.raises(UsageError, match=r"such as \['?0\..*may be probabilities"):
         read(
             write_json(
                 tmp_path / "t.json", [{"id": name, "labels": [n / 8, 1 - n / 8]} for n, (name, _) in enumerate(rows)]
@@ -185,7 +185,7 @@ def test_labels_beside_corrected_ones(name: str, tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize("name", ["deleted", "is_removed", "excluded", "invalid"])
 def test_rows_of_labels_that_were_deleted(name: str, tmp_path: pathlib.Path) -> None:
     rows = [(v, x, "" if x in labels else "yes") for v, labels in MADE.items() for x in NAMES]
-    with pytest.raises(UsageError, match=f'"{name}" (?:that )?may say which labels are right'):
+    with pytest.raises(UsageError, match=rf'"{name}" .*may say which labels.*--columns=.*unused={name}'):
         read(write(tmp_path / "t.csv", [("id", "label", name), *rows]))
 
 

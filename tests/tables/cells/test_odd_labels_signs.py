@@ -73,7 +73,7 @@ def test_labels_with_scores_are_refused(form: str, flags: dict[str, Any], tmp_pa
     shown = [["cat"], ["cat", "dog"], ["otter"], ["dog", "otter"], ["dog"]]
     cells = ["".join(form.format(name, 0.5 + n % 5 / 10) for name in shown[n % 5]).strip(" ,;|") for n in range(20)]
     path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
-    with pytest.raises(UsageError, match="has a score or a count, such as"):
+    with pytest.raises(UsageError, match=r"score or .*count, such as '.*--label_separator=none"):
         read(path, **flags)
 
 
@@ -90,7 +90,7 @@ def test_a_vocabulary_may_have_names_with_numbers(known: Sequence[str], tmp_path
         tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", ["lens|0.5", "lens|0.75"][n % 2]) for n in range(8))]
     )
     assert read(path, vocabulary=frozenset(known))["v0"] == (["lens|0.5"] if "lens|0.5" in known else ["0.5", "lens"])
-    with pytest.raises(UsageError, match="each label has a score"):
+    with pytest.raises(UsageError, match=r"score or .*count, such as 'lens.*--label_separator=none"):
         read(path, vocabulary=frozenset(("lens", "cat")))
 
 
@@ -101,14 +101,14 @@ def test_scores_of_some_labels_may_be_whole(sign: str, between: str | None, tmp_
     labels = [f"{name}{sign}{scores[n % 5]}" for n, name in enumerate(["cat", "dog", "otter"] * 10)]
     cells = [between.join(labels[n : n + 2]) if between else labels[n] for n in range(20)]
     path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cell) for n, cell in enumerate(cells))])
-    with pytest.raises(UsageError, match="has a score or a count, such as"):
+    with pytest.raises(UsageError, match=r"score or .*count, such as '.*--label_separator=none"):
         read(path)
 
 
 @pytest.mark.parametrize("cells", [["['cat', 'dog']", "['cat']"], ['["cat", "dog"]', "[]"], ["{cat,dog}", "{dog}"]])
 def test_a_separator_that_cuts_lists_is_refused(cells: list[str], tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "t.csv", [("id", "labels"), *((f"v{n}", cells[n % 2]) for n in range(8))])
-    with pytest.raises(UsageError, match=r"is a list, which --label_separator=, would cut into.*leave the flag out"):
+    with pytest.raises(UsageError, match=r"is a list.*--label_separator=,.*leave .*out"):
         read(path, separator=",")
     assert read(path)["v0"] == ["cat", "dog"]
 

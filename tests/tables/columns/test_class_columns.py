@@ -38,7 +38,7 @@ def test_words_and_marks_for_yes_and_no(yes: str, no: str, tmp_path: pathlib.Pat
 
 @pytest.mark.parametrize(("yes", "no"), [("●", "○"), ("o", "x"), ("P", "A"), ("1", "2")])
 def test_marks_that_may_mean_either_are_refused(yes: str, no: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"a column for each class needs cells of 0 and 1|write 1 or 0"):
+    with pytest.raises(UsageError, match=r"column for each class .*\b0 and 1\b|write 1 or 0\b"):
         read(table(tmp_path, yes, no))
 
 
@@ -58,5 +58,5 @@ def test_choices_of_forms_beside_their_column(question: str, sign: str, tmp_path
 def test_choices_that_contradict_their_column_are_asked_for(tmp_path: pathlib.Path) -> None:
     rows = [(name, "cat", *(int(label in x) for label in SHORT)) for name, x in truth(SHORT).items()]
     path = write(tmp_path / "t.csv", [("clip", "tags", *(f"tags/{label}" for label in SHORT)), *rows])
-    with pytest.raises(UsageError, match=r'either "tags" has the labels, or there is a column of 0 and 1'):
+    with pytest.raises(UsageError, match=r'either "tags" .*\b0 and 1\b.*tags/'):
         read(path)

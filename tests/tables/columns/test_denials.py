@@ -43,11 +43,11 @@ def test_rows_that_deny_are_refused_or_read_as_the_user_says(
     yes, no = spelling
     rows = [(video, label, yes if is_there else no) for video, label, is_there in ASKED]
     path = write(tmp_path / "t.csv", [("id", "label", name), *rows])
-    with pytest.raises(UsageError, match=rf"a column \"{name}\" that may say which .*present={name}.*unused={name}"):
+    with pytest.raises(UsageError, match=rf"column \"{name}\" .*may say which .*present={name}.*unused={name}"):
         read(path)
     assert read(path, columns=[f"unused={name}"]) == {video: sorted(NAMES) for video in MADE}
     if spelling in UNKNOWN:
-        with pytest.raises(UsageError, match="expected yes or no"):
+        with pytest.raises(UsageError, match=r"yes or no\b"):
             read(path, columns=[f"present={name}"])
     elif spelling != ("1", "2"):  # they are counts, if the user says so
         assert read(path, columns=[f"present={name}"]) == MADE
@@ -59,7 +59,7 @@ def test_doubts_are_no_answer(cells: tuple[str, str, str], tmp_path: pathlib.Pat
     path = write(tmp_path / "t.csv", [("id", "label", "mark"), *rows])
     with pytest.raises(UsageError, match="columns=present=mark"):
         read(path)
-    with pytest.raises(UsageError, match=r"expected yes or no|may mean no or not known"):
+    with pytest.raises(UsageError, match=r"yes or no\b|no or not known"):
         read(path, columns=["present=mark"])
 
 
@@ -68,7 +68,7 @@ def test_doubts_are_no_answer(cells: tuple[str, str, str], tmp_path: pathlib.Pat
 )
 def test_amounts_of_which_some_are_nothing(cells: list[Any], tmp_path: pathlib.Path) -> None:
     rows = [(v, x, cells[(3 * n + n // 7) % len(cells)]) for n, (v, x, _) in enumerate(ASKED)]
-    with pytest.raises(UsageError, match='"much" that may say which labels are right'):
+    with pytest.raises(UsageError, match=r'"much" .*may say which labels.*unused=much'):
         read(write(tmp_path / "t.csv", [("id", "label", "much"), *rows]))
 
 
@@ -76,7 +76,7 @@ def test_amounts_of_which_some_are_nothing(cells: list[Any], tmp_path: pathlib.P
 def test_scores_of_any_name_are_no_answer(cells: list[Any], tmp_path: pathlib.Path) -> None:
     rows = [(v, x, cells[n % len(cells)]) for n, (v, x, _) in enumerate(ASKED)]
     path = write(tmp_path / "t.csv", [("id", "label", "p"), *rows])
-    with pytest.raises(UsageError, match="write 1 or 0 in place of the scores"):
+    with pytest.raises(UsageError, match=r"1 or 0 in place of.*scores"):
         read(path)
 
 
@@ -132,7 +132,7 @@ def test_names_that_say_which_labels_are_right(
     with pytest.raises(UsageError, match=name):
         read(write(tmp_path / "t.csv", [("id", "label", name), *rows]))
     if name == "deleted_at":
-        with pytest.raises(UsageError, match="says yes of the labels that are wrong"):
+        with pytest.raises(UsageError, match=r"says yes .*labels .*wrong.*--columns=present=COLUMN"):
             read(tmp_path / "t.csv", columns=["present=deleted_at"])
 
 
@@ -149,7 +149,7 @@ def test_facts_of_few_videos_with_several_rows_are_no_answer(tmp_path: pathlib.P
         assert read(path) == {"a": ["cat", "dog"], "b": ["cat", "dog"]}
     for cells in (("yes", "no"), ("1", "0")):
         path = write(tmp_path / "t.csv", [("id", "label", "note"), *((*row, cells[row[0] == "b"]) for row in rows)])
-        with pytest.raises(UsageError, match='"note" that may say which labels are right'):
+        with pytest.raises(UsageError, match=r'"note" .*may say which labels.*unused=note'):
             read(path)
 
 
@@ -171,7 +171,7 @@ def test_rejected_answers_of_mechanical_turk(tmp_path: pathlib.Path) -> None:
 
 def test_the_column_of_answers_needs_rows_of_labels(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path / "t.csv", [("id", "cat", "dog", "ok"), *((f"v{n}", n % 2, n % 3 // 2, 1) for n in range(8))])
-    with pytest.raises(UsageError, match="--columns=present=ok is for tables with a row for each label"):
+    with pytest.raises(UsageError, match=r"--columns=present=ok .*row for each"):
         read(path, columns=["present=ok"])
 
 
@@ -187,21 +187,21 @@ def test_a_verdict_on_the_only_label_of_a_video_is_asked_for(
 ) -> None:
     rows = [(f"v{n}", NAMES[n % 3], no if n % 7 == 0 else yes) for n in range(30)]
     path = write(tmp_path / "t.csv", [("id", "label", name), *rows])
-    with pytest.raises(UsageError, match=f'a column "{name}" that may say which labels are right'):
+    with pytest.raises(UsageError, match=rf'column "{name}" .*which labels'):
         read(path)
     assert read(path, columns=[f"unused={name}"]) == {video: [label] for video, label, _ in rows}
 
 
 def test_hard_negatives_are_asked_for(tmp_path: pathlib.Path) -> None:
     rows = [(video, label, "pos" if is_there else "hard_neg") for video, label, is_there in ASKED]
-    with pytest.raises(UsageError, match='a column "set" that may say which labels are right'):
+    with pytest.raises(UsageError, match=r'column "set" .*which labels'):
         read(write(tmp_path / "t.csv", [("id", "label", "set"), *rows]))
 
 
 def test_ids_that_end_in_the_name_of_a_class_are_refused(tmp_path: pathlib.Path) -> None:
     rows = [(f"ID_{video}_{label.replace(' ', '-')}", int(is_there)) for video, label, is_there in ASKED]
     path = write(tmp_path / "t.csv", [("ID", "Label"), *rows])
-    with pytest.raises(UsageError, match=r"ends in one of \d+ names.*--columns=present=Label.*--columns=labels=Label"):
+    with pytest.raises(UsageError, match=r"one of \d+ names.*--columns=present=Label.*--columns=labels=Label"):
         read(path)
     assert read(path, columns=["labels=Label"]) == {video: [str(label)] for video, label in rows}
     plain = write(tmp_path / "plain.csv", [("ID", "Label"), *((f"clip_a{n}", n % 2) for n in range(30))])

@@ -36,7 +36,7 @@ def test_letters_of_other_languages_are_ids(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("date", ["1-Mar", "01. Mrz", "Mar-14", "2024-03-01", "2024-03-01T00:00:00", "12-Dec-24"])
 def test_a_date_beside_numbers_with_a_sign_is_refused(date: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=rf"the id '{date}' in \"id\" is a date, beside ids such as '3-32'"):
+    with pytest.raises(UsageError, match=rf"'{date}' in \"id\" .*date.* '3-32'"):
         read(table(tmp_path / "t.csv", [date, "3-32", "3-33", "4-40"]))
     assert list(read(tmp_path / "t.csv", columns=("id=id",))) == [date, "3-32", "3-33", "4-40"]
     ids = [date, "may", "clip 3-32", "2024-03-02"]

@@ -58,7 +58,7 @@ def test_a_name_that_usually_says_something_else(name: str, place: int, tmp_path
 @pytest.mark.parametrize(("name", "cell"), [("type", "T"), ("chan", 1), ("agreed", "yes"), ("qc1", "x"), ("f", "True")])
 def test_a_column_that_says_yes_of_every_video(name: str, cell: Any, tmp_path: pathlib.Path) -> None:
     path = table(tmp_path, name, [cell] * len(MADE), 5)
-    with pytest.raises(UsageError, match=f'"{name}" .it says yes of every video'):
+    with pytest.raises(UsageError, match=f'"{name}" .*says yes .*every video'):
         read(path)
     rows = [(video, cell, 1, labels[0]) for video, labels in MADE.items()]
     assert read(write(tmp_path / "u.csv", [("clip", name, "other", "sound"), *rows])) == ONE  # no classes at all
@@ -71,14 +71,14 @@ def test_a_column_that_is_written_otherwise(spelling: tuple[str, str], tmp_path:
 
 
 def test_a_column_beside_classes_of_which_each_video_has_one(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r'"zz" .without it, each video has one class'):
+    with pytest.raises(UsageError, match=r'"zz" .*each video .*one class'):
         read(table(tmp_path, "zz", flags(), 5, ONE))
 
 
 def test_a_column_without_the_beginning_of_the_others(tmp_path: pathlib.Path) -> None:
     rows = [(v, *(int(name in labels) for name in NAMES), n % 2) for n, (v, labels) in enumerate(MADE.items())]
     path = write(tmp_path / "t.csv", [("id", *(f"label_{name}" for name in NAMES), "zz"), *rows])
-    with pytest.raises(UsageError, match=r'"zz" .it does not begin with label_'):
+    with pytest.raises(UsageError, match=r'"zz" .*begin with label_'):
         read(path)
     assert read(path, columns=["unused=zz"]) == MADE
 

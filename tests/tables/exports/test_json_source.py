@@ -64,7 +64,7 @@ def test_maps_of_classes(number: Any, has_all: bool, tmp_path: pathlib.Path) -> 
 
 def test_maps_of_scores_are_refused(tmp_path: pathlib.Path) -> None:
     kind = pyarrow.map_(pyarrow.string(), pyarrow.float64())
-    with pytest.raises(UsageError, match="such as scores and counts"):
+    with pytest.raises(UsageError, match=r"numbers, .*scores and counts"):
         read(map_table(tmp_path / "t.parquet", [dict.fromkeys(x, 0.5) for x in TRUTH.values()], kind))
 
 
@@ -92,7 +92,7 @@ def test_a_page_of_an_answer_is_not_the_whole(value: dict[str, Any], tmp_path: p
 
 def test_an_answer_that_names_a_next_page_is_refused(tmp_path: pathlib.Path) -> None:
     for name, more in (("next", "https://x?page=2"), ("nextPageToken", "CAo"), ("has_more", True)):
-        with pytest.raises(UsageError, match="says that there are more"):
+        with pytest.raises(UsageError, match=r"\bits \"\w+\" .*more"):
             read(write_json(tmp_path / "t.json", {name: more, "items": PAGE}))
     for value in (
         {"count": 10, "next": None, "results": PAGE},

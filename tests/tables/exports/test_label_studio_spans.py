@@ -35,7 +35,7 @@ def test_several_tasks_of_a_film_add_their_spans(tmp_path: pathlib.Path) -> None
     described = understand("--table", str(path), TableFlags(rows="spans")).describe()[0]
     assert "further tasks of a video, whose spans are added: 1" in described
     tasks[2]["annotations"][0]["completed_by"] = 7
-    with pytest.raises(UsageError, match=r"task 3: an earlier task of 'a.mp4' has 'x' too, marked by other people"):
+    with pytest.raises(UsageError, match=r"task 3: .*earlier task of 'a\.mp4' .*'x'.*other people"):
         read(write_json(tmp_path / "t.json", tasks))
 
 
@@ -61,7 +61,7 @@ def test_choices_of_regions_are_no_second_control(tmp_path: pathlib.Path) -> Non
 @pytest.mark.parametrize("parts", ["from 3 to 9", "9-3", "3-", [3], "0-3, x-9"])
 def test_parts_of_a_task_that_are_no_times_are_refused(parts: object, tmp_path: pathlib.Path) -> None:
     tasks = [{**task("a", [sound("x", 1, 2)]), "data": {"video": "a.mp4", "id": "a", "parts": parts}}]
-    with pytest.raises(UsageError, match=r't.json, task 1: "parts" of its data is .*expected the parts of the video'):
+    with pytest.raises(UsageError, match=r't\.json, task 1: "parts" .*seconds'):
         read(write_json(tmp_path / "t.json", tasks))
 
 

@@ -190,7 +190,7 @@ def test_the_times_of_elan_begin_at_the_origin_of_the_film(tmp_path: pathlib.Pat
     (tmp_path / "a.eaf").write_text(_elan(tiers, _media("a.mp4", 500) + _media("b.mp4", 12340)))
     assert spans_of(tmp_path / "a.eaf")["a"] == [(1.5, 3.5, ("weld",))]
     (tmp_path / "c.eaf").write_text(_elan(tiers, _media("a.mp4", 500) + _media("b.mp4", 12340)))
-    with pytest.raises(UsageError, match=r"begin at different times .TIME_ORIGIN.: a .500 ms., b .12340 ms."):
+    with pytest.raises(UsageError, match=r"different times .TIME_ORIGIN.: a .500 ms., b .12340 ms."):
         spans_of(tmp_path / "c.eaf")
 
 
@@ -199,7 +199,7 @@ def test_tiers_of_empty_annotations_are_classes(tmp_path: pathlib.Path) -> None:
     expected = [(1.0, 3.0, ("weld",)), (7.0, 9.0, ("cut",))]
     assert spans_of(tmp_path / "a.eaf")["a"] == expected
     (tmp_path / "a.eaf").write_text(_elan({"weld": [(1000, 3000, "x")], "cut": [(7000, 9000, "")]}, ""))
-    with pytest.raises(UsageError, match=r"several tiers.*If the names of the tiers are the classes, add .*TIER_ID"):
+    with pytest.raises(UsageError, match=r"several tiers.*add --columns=labels=TIER_ID"):
         spans_of(tmp_path / "a.eaf")
     assert spans_of(tmp_path / "a.eaf", columns=("labels=TIER_ID",))["a"] == expected
 

@@ -45,7 +45,7 @@ def test_tags_and_labels_of_hasty_are_refused_with_the_flag(tmp_path: pathlib.Pa
     value = hasty(True, True)
     value["images"][5]["tags"] = ["night"]
     path = write_json(tmp_path / "t.json", value)
-    with pytest.raises(UsageError, match=r"--columns=labels=tags or --columns=labels=labels, or take all by"):
+    with pytest.raises(UsageError, match=r"--columns=labels=tags or --columns=labels=labels\b.* all "):
         read(path)
     assert read(path, columns=("labels=labels",)) == EXPECTED
     assert read(path, columns=("labels=tags",))["v05.mp4"] == ["night"]
@@ -90,7 +90,7 @@ def test_objects_and_answers_of_encord_are_refused_with_the_flag(tmp_path: pathl
     with pytest.raises(UsageError, match=r"--columns=labels=objects or --columns=labels=What"):
         read(path)
     assert read(path, columns=("labels=What",)) == EXPECTED
-    with pytest.raises(UsageError, match="Encord has no 'Who' here; it has: objects, What"):
+    with pytest.raises(UsageError, match=r"Encord .*no 'Who'.*: objects, What"):
         read(path, columns=("labels=Who",))
 
 
@@ -146,7 +146,7 @@ def test_tasks_with_labels_of_their_own(response: Any, tmp_path: pathlib.Path) -
 
 
 def test_responses_of_scale_ai_without_labels_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="Scale AI has transcription, of which no labels are read"):
+    with pytest.raises(UsageError, match=r"Scale AI has transcription\b.*no labels"):
         read(write_json(tmp_path / "t.json", scale(lambda x: {"transcription": " ".join(x)})))
 
 

@@ -51,9 +51,9 @@ def test_programs_for_databases(value: dict[str, Any], tmp_path: pathlib.Path) -
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"columns": ["id"], "rows": JOINED}, "row 1 has 2 cells, but the columns have these names: id"),
+        ({"columns": ["id"], "rows": JOINED}, r"row 1 .*\b2 cells.*: id"),
         ({"columns": ["id", "name", "name"], "rows": CLASSES}, "names a column twice"),
-        (PAGE, 'its "truncated" says that there are more'),
+        (PAGE, r'"truncated" .*more'),
     ],
 )
 def test_names_that_do_not_fit_are_refused(value: dict[str, Any], words: str, tmp_path: pathlib.Path) -> None:
@@ -69,7 +69,7 @@ def test_an_index_without_a_name(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("odd", [None, 2019, ["a", "b"]])
 def test_names_that_are_no_texts_are_refused(odd: Any, tmp_path: pathlib.Path) -> None:
     rows = [[*row, 1] for row in JOINED]
-    with pytest.raises(UsageError, match='"columns" names the columns, but one of its names is'):
+    with pytest.raises(UsageError, match=r'"columns" names .*columns.* one of .*text'):
         read(write_json(tmp_path / "t.json", {"columns": ["id", "labels", odd], "data": rows}))
 
 

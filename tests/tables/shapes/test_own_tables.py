@@ -32,9 +32,9 @@ def test_parts_of_a_film_whose_id_begins_with_a_sign_have_its_id(tmp_path: pathl
 
 def test_classes_that_the_model_found_are_labels_only_if_the_user_says_so(tmp_path: pathlib.Path) -> None:
     without_label = "\n".join(line.rpartition(",")[0] for line in PARTS.splitlines())
-    with pytest.raises(UsageError, match="each label has a score"):
+    with pytest.raises(UsageError, match=r"label .*score"):
         open_table(tmp_path, without_label)
-    with pytest.raises(UsageError, match="each label has a score"):
+    with pytest.raises(UsageError, match=r"label .*score"):
         open_table(tmp_path, PARTS, "labels=classes")
 
 

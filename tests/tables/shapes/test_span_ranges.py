@@ -67,7 +67,7 @@ def test_lists_of_equal_lengths_belong_together(tmp_path: pathlib.Path) -> None:
     captions = {row["id"]: {"timestamps": row["timestamps"], "sentences": row["labels"]} for row in rows}
     assert spans_of(tmp_path, json.dumps(captions), "t.json", columns=("labels=sentences",)) == expected
     rows[0]["labels"] = ["weld", "cut", "bend"]
-    with pytest.raises(UsageError, match=r"row 1: 2 spans, and the labels .*not clear which span shows which label"):
+    with pytest.raises(UsageError, match=r"row 1: 2 spans, .*labels .*not clear which span"):
         spans_of(tmp_path, json.dumps(rows), "t.json")
 
 
@@ -84,7 +84,7 @@ def test_lists_in_cells_of_csv_are_those_of_json(tmp_path: pathlib.Path) -> None
 
 
 def test_labels_and_times_with_one_sign_between_them_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"row 1 .line 2.: 2 spans, and the labels 'weld;cut'"):
+    with pytest.raises(UsageError, match=r"row 1 .line 2.: 2 spans, .*'weld;cut'"):
         spans_of(tmp_path, "id,labels,times\na,weld;cut,1-3;4-9\nb,cut,1-3\n")
 
 

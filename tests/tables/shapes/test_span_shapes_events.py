@@ -35,7 +35,7 @@ def test_columns_that_differ_in_each_row_name_no_event(tmp_path: pathlib.Path) -
 
 @pytest.mark.parametrize(
     ("left_out", "message"),
-    [(0, "row 2 .line 3.: .*weld stops, but has not started"), (3, "row 2 .line 3.: .*cut starts, and never stops")],
+    [(0, r"row 2 .line 3.: .*weld stops.*not .*started"), (3, r"row 2 .line 3.: .*cut starts.*never")],
 )
 def test_events_without_a_partner_are_refused(left_out: int, message: str, tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=message):
@@ -44,5 +44,5 @@ def test_events_without_a_partner_are_refused(left_out: int, message: str, tmp_p
 
 def test_an_event_that_starts_twice_is_refused(tmp_path: pathlib.Path) -> None:
     events = [_EVENTS[0], "a,a.mp4,60,25,s,weld,,START,2", *_EVENTS[1:]]
-    with pytest.raises(UsageError, match=r"row 2 .line 3.: the event of a, s, weld starts again before it"):
+    with pytest.raises(UsageError, match=r"row 2 .line 3.: .*\ba, s, weld .*starts again"):
         spans_of(tmp_path, _HEADER + "\n".join(events))

@@ -37,7 +37,7 @@ def test_the_message_has_both_readings(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "t.csv"
     rows = [f"{name};{','.join(labels)}" for name, labels in truth(("kutya", "macska", "hűtő", "ló")).items()]
     path.write_bytes("\n".join(["id;labels", *rows]).encode("cp1250"))
-    with pytest.raises(RunError, match="perhaps cp1250, in which 'hûtõ' is 'hűtő'; save the file as UTF-8"):
+    with pytest.raises(RunError, match=r"cp1250, .*'hûtõ' .*'hűtő'.*UTF-8"):
         read(path)
 
 

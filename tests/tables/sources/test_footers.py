@@ -30,7 +30,7 @@ def text(folder: pathlib.Path, lines: Sequence[str]) -> pathlib.Path:
     + ["* v03 was relabelled,", "Source: https://example.org,"],
 )
 def test_a_total_or_a_remark_below_a_table_is_refused(last: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"row 41 \(line 42\) is a (total|remark) below the table and no video"):
+    with pytest.raises(UsageError, match=r"row 41 \(line 42\) .*(total|remark) below the table"):
         read(text(tmp_path, [*LINES, last]))
 
 
@@ -52,13 +52,13 @@ def test_a_total_below_columns_of_classes_is_refused(tmp_path: pathlib.Path) -> 
 
 
 def test_counts_of_labels_below_a_table_are_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="is a count of a label and no video: 'cat, 19'"):
+    with pytest.raises(UsageError, match=r"count of a label .*'cat, 19'"):
         read(text(tmp_path, [*LINES, "", "class,count", "cat,19", "dog,19"]))
 
 
 @pytest.mark.parametrize("again", ["\ufeffid,labels", "ID,Labels", "video_id,tags"])
 def test_a_header_in_the_middle_is_refused(again: str, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"row 21 \(line 22\) is the header again"):
+    with pytest.raises(UsageError, match=r"row 21 \(line 22\) .*header again"):
         read(text(tmp_path, [*LINES[:21], again, *LINES[21:]]))
 
 
@@ -83,5 +83,5 @@ def test_titles_are_no_totals(name: str, tmp_path: pathlib.Path) -> None:
 )
 def test_sentences_and_numbers_of_videos_below_a_table_are_refused(last: str, tmp_path: pathlib.Path) -> None:
     """The part of a sentence after its comma was a class."""
-    with pytest.raises(UsageError, match=f"is a remark below the table and no video: '{last.split(',')[0]}"):
+    with pytest.raises(UsageError, match=rf"remark below the table.*'{last.split(',')[0]}"):
         read(text(tmp_path, [*LINES, last]))

@@ -35,7 +35,7 @@ def test_columns_of_two_levels(header: list[tuple[str, ...]], tmp_path: pathlib.
 
 
 def test_two_columns_of_one_name_are_still_refused(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match="names a column twice"):
+    with pytest.raises(UsageError, match="twice: id,source,source"):
         read(write(tmp_path / "t.csv", [("id", "source", "source"), ("v1", "cat", "dog"), ("v2", "dog", "cat")]))
 
 
@@ -85,5 +85,5 @@ def test_lines_of_fasttext(form: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_texts_of_fasttext_are_no_ids(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"line 1: .*needs the id of a video, of one word; it has 'a film'"):
+    with pytest.raises(UsageError, match=r"line 1: .*fastText .*\bid\b.*'a film'"):
         read(text(tmp_path / "t.txt", ["__label__cat a film", "__label__dog another film"]))

@@ -17,5 +17,5 @@ RANGES = "video;label;time\na;weld;12,400-31,000\n"
 @pytest.mark.parametrize("text", [EACH_CLASS, SELECTED, RANGES])
 def test_semicolons_between_cells_make_commas_decimal(text: str, tmp_path: pathlib.Path) -> None:
     assert spans_of(tmp_path, text)["a"] == [(12.4, 31.0, "weld")]
-    with pytest.raises(UsageError, match="may be a decimal comma"):
+    with pytest.raises(UsageError, match=r"12,400.* decimal comma"):
         spans_of(tmp_path, text.replace(";", "\t"))

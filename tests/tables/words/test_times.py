@@ -69,7 +69,7 @@ def test_time_codes_end_in_frames_and_need_their_rate() -> None:
     "cell", ["soon", "-1", "1:75", "1:70:00", "nan", "1:2:3:4", "", "5 weeks", "ms", True, "2e9", [1]]
 )
 def test_what_is_no_time_is_said(cell: Any) -> None:
-    with pytest.raises(NotATimeError, match=r"expected seconds from 0|below 60|a moment such as Unix time"):
+    with pytest.raises(NotATimeError, match=r"seconds from 0\b|below 60\b|a moment such"):
         parse_time(cell)
 
 
