@@ -315,4 +315,4 @@ def test_an_export_has_no_report(tmp_path: pathlib.Path, capsys: pytest.CaptureF
     (tmp_path / "config.json").write_text("{}")
     assert storage.folder_kind(tmp_path) == file_kinds.EXPORT
     assert cli.main(["report", str(tmp_path)]) == 2
-    assert "name the run that it was made from" in capsys.readouterr().err
+    assert "name the run" in capsys.readouterr().err

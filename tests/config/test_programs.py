@@ -66,10 +66,7 @@ def test_an_export_takes_a_checkpoint(checkpoint: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [
-        ({}, "^--out is missing: folder to write"),
-        ({"out": "b", "weights": "int4"}, "weights must be one of float32, float16, int8"),
-    ],
+    [({}, r"^--out is missing"), ({"out": "b", "weights": "int4"}, r"weights .*float32, float16, int8")],
 )
 def test_an_export_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
@@ -86,11 +83,11 @@ def test_an_average_is_of_the_newest_checkpoints_or_of_named_ones() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "^--out is missing: folder to write"),
-        ({"out": "b", "last": 1}, "last must be at least 2"),
+        ({}, r"^--out is missing"),
+        ({"out": "b", "last": 1}, r"last .*at least 2\b"),
         ({"out": "b", "last": 2, "checkpoints": ("1", "2")}, "--last and --checkpoints both choose checkpoints"),
-        ({"out": "b", "checkpoints": ("1",)}, "^--checkpoints=1: name at least two different steps"),
-        ({"out": "b", "checkpoints": ("1", "2", "1")}, "^--checkpoints=1,2,1: name at least two different steps"),
+        ({"out": "b", "checkpoints": ("1",)}, r"^--checkpoints=1: .*two different"),
+        ({"out": "b", "checkpoints": ("1", "2", "1")}, r"^--checkpoints=1,2,1: .*two different"),
         ({"out": "b", "checkpoints": ("1", "last")}, "^--checkpoints: 'last' is not a step"),
     ],
 )

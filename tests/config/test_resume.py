@@ -196,9 +196,9 @@ def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
     monkeypatch.setattr(training_workload, "create_training", create_scaled)
     assert small_run.run(tmp_path, "--max_steps=4") == 0
     assert small_run.run(tmp_path, "--max_steps=8") == 0
-    assert "with the graph saved there" in capfd.readouterr().err
+    assert "graph saved" in capfd.readouterr().err
     assert small_run.run(tmp_path, "--max_steps=12", "--loss_scale=100") == 0
-    assert "the graph is rebuilt and filled from" in (said := capfd.readouterr().err)
+    assert "graph is rebuilt" in (said := capfd.readouterr().err)
     assert "model.ckpt-8: loss_scale was 1.0 and is 100.0" in said
     found = small_run.losses(tmp_path)
     assert found[9] > 20 * found[8]

@@ -104,7 +104,7 @@ def test_three_backups_of_one_second_are_kept_apart(train_dir):
 
 def test_a_folder_that_is_no_runs_is_left_alone(train_dir):
     fill(train_dir, "thesis.tex", "export/figure.pdf")
-    with pytest.raises(UsageError, match=r"not the folder of a run.*thesis\.tex"):
+    with pytest.raises(UsageError, match=r"not the folder.*thesis\.tex"):
         run_dir.start_new_model(train_dir, NOW)
     assert sorted(os.listdir(train_dir)) == ["export", "thesis.tex"]
     assert os.listdir(os.path.dirname(train_dir)) == ["first"]

@@ -146,7 +146,7 @@ def test_model_flags_of_segments_come_back():
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"model": None}, "model must be a str"),
+        ({"model": None}, r"model .*\bstr\b"),
         ({"feature_sizes": "16,x"}, "invalid literal"),
         ({"feature_sizes": "16,8,4"}, "--feature_sizes 3"),
         ({"feature_names": 3}, "'int' object"),

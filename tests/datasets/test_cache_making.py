@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -55,7 +56,7 @@ def test_the_cache_has_what_a_training_reads(
         check=True,
     )
     assert done.stdout == f"{tmp_path}/cache has 20 records of 5 shards; parsed now: 5 shards\n"
-    assert "has 0 of 5 parsed shards; the others take at most 0.00 GB, the size of the shards;" in done.stderr
+    assert re.search(r"0 of 5 parsed shards; .* 0\.00 GB", done.stderr)
     cache = ShardCache(f"{tmp_path}/cache", format_of(YT8MFrameFeatureReader(10, (3, 2))))
     made = {os.path.basename(cache.path_of(str(path))) for path in shards}
     assert {path.name for path in (tmp_path / "cache").iterdir()} == made

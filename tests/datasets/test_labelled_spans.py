@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -208,9 +209,7 @@ def test_what_nobody_looked_at_stays_unknown(
     rate = ["--frame_rate=25"] * (form == "label-studio")
     again = written(tmp_path, "made", "again" + (".csv" if form == "csv" else ".json"), f"--spans_format={form}", *rate)
     said = capsys.readouterr().err
-    assert ("not looked at all of 2 videos, so read the file by make-records --annotated=spans" in said) == (
-        form == "csv"
-    )
+    assert bool(re.search("all of 2 videos.*--annotated=spans", said)) == (form == "csv")
     assert make(tmp_path, "second", [f"--table={again}", array, *flags], 1) == first
 
 
@@ -222,7 +221,7 @@ def test_activitynet_cannot_say_what_was_seen_without_a_class(
     flags = [f"--array={tmp_path}", "--annotated=spans"]
     first = make(tmp_path, "made", [f"--table={tmp_path}/spans.csv", *flags], 1)
     again = written(tmp_path, "made", "again.json", "--spans_format=activitynet")
-    assert "all of 1 video, so read the file by make-records --annotated=spans; this format" in capsys.readouterr().err
+    assert re.search("all of 1 video, .*--annotated=spans; this format", capsys.readouterr().err)
     assert make(tmp_path, "second", [f"--table={again}", *flags], 1) == first
 
 
@@ -285,4 +284,4 @@ def test_denied_cells_come_back_from_a_table(tmp_path: pathlib.Path, capsys: pyt
     assert again == first
     capsys.readouterr()
     written(tmp_path, "first", "spans.json", "--spans_format=label-studio")
-    assert "lacks 2 spans that do not show a class" in capsys.readouterr().err
+    assert "lacks 2 spans" in capsys.readouterr().err

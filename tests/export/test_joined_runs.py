@@ -80,5 +80,5 @@ def test_runs_of_other_features_are_refused(
     assert "has feature_names=('mean_rgb',), but" in capfd.readouterr().err
     words = ["--runs", str(runs[0]), str(tmp_path / "none"), f"--export_dir={tmp_path}/e"]
     assert cli.main(["ensemble", *words]) == 2
-    assert "there is no such folder" in capfd.readouterr().err
+    assert "no such folder" in capfd.readouterr().err
     assert not (tmp_path / "e").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -203,4 +204,4 @@ def test_a_vocabulary_of_another_size_is_refused(
     path, shard = tmp_path / "x.onnx", write_shard(tmp_path / "a.tfrecord", small_exports.video_records(3))
     path.write_bytes(changed(exported, lambda model: model.metadata_props.add(key="vocabulary.csv", value=names)))
     assert cli.main(["predict", f"--model={path}", shard]) == 1
-    assert f"names {CLASSES - 1} classes, but the model has {CLASSES}" in capsys.readouterr().err
+    assert re.search(rf"\b{CLASSES - 1} classes.*\b{CLASSES}\b", capsys.readouterr().err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import types
 from typing import Any
 
@@ -57,22 +58,18 @@ def test_what_a_browser_cannot_run_is_named(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "colour.onnx"
     stand_ins.write_onnx(path)
     whole = entry(str(path))
-    assert refused() == "the records of the training are not from `yt8m extract`"
-    assert refused({**whole, "feature": "other"}) == (
-        "the feature colour is computed by no extractor, but a browser can only run ONNX files"
-    )
-    assert "is computed by inception, but" in refused({**whole, "name": "inception", "feature": "colour"})
-    assert "scales pictures by spline, but a page can scale them only by " in refused(
-        entry(str(path), interpolation="spline")
-    )
+    assert "`yt8m extract`" in refused()
+    assert re.search("colour .*no extractor", refused({**whole, "feature": "other"}))
+    assert "computed by inception" in refused({**whole, "name": "inception", "feature": "colour"})
+    assert "pictures by spline" in refused(entry(str(path), interpolation="spline"))
     for name in ("clips", "outside"):
         (tmp_path / name).mkdir()
     clips = stand_ins.write_onnx(tmp_path / "clips/colour.onnx", axes=(4, 3, "H", "W"))
-    assert "takes clips, and a page takes networks of single pictures" in refused(entry(clips))
+    assert "takes clips" in refused(entry(clips))
     outside = stand_ins.write_onnx(tmp_path / "outside/colour.onnx", weights="colour.bin")
-    assert "keeps weights in other files" in refused(entry(outside))
+    assert "in other files" in refused(entry(outside))
     changed = path.read_bytes().replace(stand_ins.PROJECTION.tobytes(), np.float32(stand_ins.PROJECTION * 2).tobytes())
     path.write_bytes(changed)
-    assert "is no longer the file with which the records of the training were made" in refused(whole)
+    assert "no longer the file" in refused(whole)
     path.unlink()
     assert "colour.onnx" in refused(whole)

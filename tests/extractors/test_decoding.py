@@ -67,7 +67,7 @@ def test_rows_of_other_rates_and_parts(tmp_path: pathlib.Path) -> None:
     late = decoded(path, start=15.0)  # sought
     np.testing.assert_allclose(levels(late), [120, 128, 136, 144, 152], atol=2)
     np.testing.assert_allclose(windows(late)[:4], windows(decoded(path))[15:19], atol=0.02)
-    with pytest.raises(DecodeError, match="no frame and no sound"):
+    with pytest.raises(DecodeError, match=r"no frame .*no sound"):
         decoded(path, start=100.0)
 
 

@@ -72,7 +72,7 @@ def test_rows_at_another_rate_and_of_a_part(tmp_path: pathlib.Path) -> None:
         found = decoded(path, start=start, end=end)
         assert end_of(found)["rows"] == rows
         np.testing.assert_allclose(seconds_shown(found), start + np.arange(rows), atol=0.25)
-    with pytest.raises(DecodeError, match="no frame and no sound"):
+    with pytest.raises(DecodeError, match=r"no frame .*no sound"):
         decoded(path, start=9.0)
     assert "only the first 8 frames" not in end_of(decoded(path, most=8))["notes"]
     assert "only the first 7 frames" in end_of(decoded(path, most=7))["notes"]

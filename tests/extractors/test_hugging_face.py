@@ -201,10 +201,10 @@ def test_weights_that_are_missing_are_refused(
         (
             "preprocessor_config.json",
             lambda _: b'{"image_processor_type": 5}',
-            "damaged has no usable processor: .*preprocessor_config.json.*endswith",
+            r"damaged .*processor: .*preprocessor_config\.json.*endswith",
         ),
         ("config.json", None, "there is no .*config.json, which describes the network"),
-        ("preprocessor_config.json", None, "does not say how its network takes pictures or sound"),
+        ("preprocessor_config.json", None, r"does not say.*pictures or sound"),
     ],
 )
 def test_a_damaged_folder_is_refused_in_one_line(
@@ -334,7 +334,7 @@ def test_the_manifest_has_commit_and_sum_and_another_is_refused(
     snapshot(tmp_path / "hf", "owner/tiny-vit", second, tiny_networks.write(tmp_path / "other", "ViT", seed=1))
     again = run(*words)
     assert again.returncode == 2
-    assert "was made from another table, from other files or with other flags" in again.stderr
+    assert "other files" in again.stderr
     assert run(*words, f"--hf_revision={first}").returncode == 0
 
 

@@ -114,7 +114,7 @@ def test_pooling_of_patches() -> None:
         ({"mean": [0.5]}, "expected three numbers"),
         ({"deviation": [0.1, 0.0, 0.1]}, "expected three numbers"),
         ({"shorter_side": 100}, "less than --picture_size=224"),
-        ({"pooling": "last"}, "pooling must be one of first, mean"),
+        ({"pooling": "last"}, r"pooling .*first, mean"),
         ({"colour": 1}, "has no setting 'colour'"),
     ],
 )

@@ -70,12 +70,12 @@ def test_wrong_files_are_refused_by_name(weights: dict[str, str], tmp_path: path
     small = tmp_path / "small.npz"
     np.savez(small, mean=np.zeros(4), eigenvals=np.zeros(4), eigenvecs=np.zeros((4, 4)))
     for changed, told in (
-        ({"inception_graph": str(other)}, "other.pb is not a frozen graph"),
-        ({"inception_graph": str(empty)}, "empty.pb is not a frozen graph with the tensors ExpandDims:0 and pool_3:0"),
+        ({"inception_graph": str(other)}, r"other\.pb is not .*frozen graph"),
+        ({"inception_graph": str(empty)}, r"empty\.pb is not .*frozen graph .*ExpandDims:0 and pool_3:0"),
         ({"inception_graph": archive}, "holds readme.txt; expected classify_image_graph_def.pb"),
-        ({"inception_graph": str(cut)}, "is not an archive that can be read"),
+        ({"inception_graph": str(cut)}, "not an archive"),
         ({"inception_pca": str(small)}, "are .4., .4., .4, 4.; expected"),
-        ({"inception_pca": str(other)}, "does not hold the arrays mean, eigenvals, eigenvecs"),
+        ({"inception_pca": str(other)}, "arrays mean, eigenvals, eigenvecs"),
     ):
         with pytest.raises(UsageError, match=told), extractors.create("inception").open({**weights, **changed}):
             pass

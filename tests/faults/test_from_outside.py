@@ -225,7 +225,7 @@ def test_a_home_that_cannot_be_written_leaves_a_line(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(here / "pwn.py"))
     assert train.main(train_words("own", "--model=pwn:Model")) == 0
-    assert "cannot record that own was made on this machine" in caplog.text
+    assert "cannot record that own" in caplog.text
     assert cli.main(["eval", "--train_dir=own", DATA, "--run_once"]) == 2
     assert cli.main(["eval", "--train_dir=own", DATA, "--run_once", "--trust_code"]) == 0
 
@@ -309,7 +309,7 @@ def test_every_meta_graph_is_called_a_program(
         assert cli.main(infer) == 0
         assert train.main(learn) == 0
         assert train.main(resume) == 0
-        assert "with the graph saved there" in caplog.text
+        assert "graph saved" in caplog.text
         warned = [line.partition(": ")[0] for line in caplog.messages if WARNING in line]
         going_on = copy / "model.ckpt-3.meta"
         assert own_runs.is_noted(going_on.read_bytes()) == is_own

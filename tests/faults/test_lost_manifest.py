@@ -95,7 +95,7 @@ def test_every_program_refuses_them(
 ) -> None:
     assert PROGRAMS[program](run, lost) == 2
     told = capfd.readouterr().err
-    assert "no manifest says which values the bytes of features stand for" in told
+    assert "no manifest says" in told
     assert f"{RANGE[0]:g}..{RANGE[1]:g}" in told
     assert not (run / "out.csv").exists()
 
@@ -165,7 +165,7 @@ def test_the_range_of_one_folder_is_not_taken_for_that_of_another(
     out = tmp_path / "out"
     assert OF_DATA_ALONE[program](f"{learned}/train/*.tfrecord,{lost}", out) == 2
     told = capfd.readouterr().err
-    assert "lost/validate0000.tfrecord: no manifest says which values the bytes of features stand for" in told
+    assert "lost/validate0000.tfrecord: no manifest says" in told
     assert f"train/manifest.json has bytes for {RANGE[0]:g}..{RANGE[1]:g}" in told
     assert not out.exists() or not any(out.rglob("*.parsed"))
 

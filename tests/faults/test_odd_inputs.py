@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import itertools
 import pathlib
+import re
 import zlib
 from collections.abc import Callable
 
@@ -168,7 +169,7 @@ def test_vectors_of_0_and_1_in_place_of_labels_are_named(name: str, answers: Ans
     vectors = [video(k, labels=[int(k % CLASSES == c) for c in range(CLASSES)]) for k in range(24)]
     path = write_shard(tmp_path / "a.tfrecord", vectors)
     status, text = answers.of(name, path)
-    assert f"{path}: labels holds {CLASSES} numbers in each video, all of them 0 or 1" in text
+    assert re.search(f"{path}: labels .*{CLASSES} numbers .*0 or 1", text)
     assert status == {"train": 2, "audit": 2, "job of bulk eval": 1}.get(name, 0)
 
 
@@ -201,7 +202,7 @@ def test_a_missing_feature_labels_is_named_with_the_one_that_may_be_meant(
     path = write_shard(tmp_path / "a.tfrecord", [video(k, labels=None, tag=[k]) for k in range(24)])
     status, text = answers.of(name, path)
     assert f"{path}: none of the first 24 videos has a label" in text
-    assert "these records have a feature tag ([0])" in text
+    assert "a feature tag ([0])" in text
     assert status == {"train": 2, "audit": 2, "score": 1, "job of bulk eval": 1}.get(name, 0)
 
 
@@ -260,5 +261,5 @@ def test_a_shard_that_differs_from_its_manifest_is_named_with_both_numbers(
     assert cli.main(["verify", path, f"--manifest={tmp_path}/{manifest.NAME}"]) == 0
     write_shard(tmp_path / "a.tfrecord", sound()[:-1])
     status, text = answers.of(name, path)
-    assert f"{path} holds 23 records, but the manifest says 24" in text
+    assert re.search(f"{path} .*23 records.* 24", text)
     assert status == (0 if name == "train" else 1)

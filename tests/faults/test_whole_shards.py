@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
+import re
 
 import fault_shards
 import pytest
@@ -104,10 +105,10 @@ def test_a_count_other_than_the_manifests_is_refused(
     assert main(["verify", f"{tmp_path}/*.tfrecord", f"--manifest={known}"]) == 0
     fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 5, "b"))
     for said in refusals(run, f"{tmp_path}/*.tfrecord", capfd):
-        assert "b.tfrecord holds 5 records, but the manifest says 6" in said
+        assert re.search(r"b\.tfrecord .*\b5 records.*\b6\b", said)
     (tmp_path / "b.tfrecord").unlink()
     for said in refusals(run, f"{tmp_path}/*.tfrecord", capfd, f"--manifest={known}"):
-        assert "b.tfrecord is gone, but the manifest names it" in said
+        assert re.search(r"b\.tfrecord is gone.*manifest", said)
     known.write_text('{"format": "another"}')
     for said in refusals(run, f"{tmp_path}/*.tfrecord", capfd):
         assert f"{known} is not a 'yt8m manifest 1'" in said
@@ -125,11 +126,11 @@ def test_training_tells_what_was_expected_and_read(
     data = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=4", "--num_epochs=2"]
     assert train.main([*data, *FEATURES, f"--train_dir={tmp_path}/run"]) == 0
     said = "\n".join(caplog.messages)
-    assert "b.tfrecord holds 6 records, but the manifest says 7" in said
+    assert re.search(r"b\.tfrecord .*\b6 records.*\b7\b", said)
     assert "epoch 1: 13 records expected, 12 read" in said
     assert "epoch 2: 13 records expected, 12 read" in said
-    assert "24 records were read in this run" in said
-    assert "numbers of records are not checked" not in said
+    assert "24 records were read" in said
+    assert "are not checked" not in said
 
 
 @pytest.mark.promise("I1")
@@ -153,7 +154,7 @@ def test_without_a_manifest_the_log_says_so(
     data = tmp_path / "a.tfrecord"
     data.write_bytes((run / "data/a.tfrecord").read_bytes())
     evaluation.main([f"--train_dir={run}/run", f"--eval_data_pattern={data}", "--run_once"])
-    assert "numbers of records are not checked" in "\n".join(caplog.messages)
+    assert "are not checked" in "\n".join(caplog.messages)
     words = [f"--train_dir={run}/run", f"--eval_data_pattern={data}", f"--manifest={run}/none.json"]
     assert evaluation.main(words) == 2
-    assert f"--manifest={run}/none.json: there is no such file" in capfd.readouterr().err
+    assert re.search(f"--manifest={run}/none.json: .*no such file", capfd.readouterr().err)

@@ -71,7 +71,7 @@ def test_parts_that_nobody_has_rated_are_chosen(
 
 
 def test_films_that_are_rated_leave_nothing_to_choose(span_run: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(UsageError, match=r"--data=.*every class.*\b240 cells"):
+    with pytest.raises(UsageError, match=r"data=.*every class.*\b240 cells"):
         yt8m.select(span_run / "run", f"{span_run}/data/frame/validate/*.tfrecord", tmp_path / "parts.csv")
 
 

@@ -48,7 +48,7 @@ def test_a_base_class_is_no_choice_and_no_suggestion(name: str) -> None:
     with pytest.raises(UsageError, match=f"unknown model '{name}'") as caught:
         models.get(name)
     assert "did you mean" not in str(caught.value)
-    assert ("it is a base class" in str(caught.value)) is (name != "BaseModl")
+    assert ("base class" in str(caught.value)) is (name != "BaseModl")
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_hyper_parameters_are_declared() -> None:
         ("MoeModel", {"moe_num_mixtures": True}, "moe_num_mixtures must be an int"),
         ("MoeModel", {"moe_num_mixtures": 2.5}, "moe_num_mixtures must be an int"),
         ("MoeModel", {"l2_penalty": float("nan")}, "l2_penalty must be at least 0"),
-        (f"{__name__}:Own", {"deep": 1}, "deep must be a bool"),
-        (f"{__name__}:Own", {"width": 3}, "width must be at most 2"),
-        (f"{__name__}:Own", {"sizes": ["a"]}, "sizes must be a tuple of int"),
+        (f"{__name__}:Own", {"deep": 1}, r"deep .*\bbool\b"),
+        (f"{__name__}:Own", {"width": 3}, r"width .*at most 2\b"),
+        (f"{__name__}:Own", {"sizes": ["a"]}, r"sizes .*tuple of int\b"),
         (f"{__name__}:Published", {"cells": 1}, "no hyper-parameter 'cells'. It has: none"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_saved_configuration_gives_the_same_model() -> None:
         ({"video_level_classifier_model": "MoModel"}, "did you mean MoeModel"),
         ({"video_level_classifier_model": "LogisticModel", "moe_num_mixtures": 3}, "no hyper-parameter"),
         ({"moe_num_mixtures": 0}, "moe_num_mixtures must be at least 1"),
-        ({"dbof_pooling_method": "maximum"}, "one of max, average, attention, none; did you mean max"),
+        ({"dbof_pooling_method": "maximum"}, r"max, average, attention, none\b.*did you mean max"),
     ],
 )
 def test_what_a_classifier_cannot_be_is_refused(values: dict[str, Any], message: str) -> None:

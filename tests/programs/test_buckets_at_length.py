@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,7 +123,7 @@ def test_a_run_that_was_killed_while_it_sent_a_checkpoint_goes_on_without_alarm(
         assert run(folder, *words(data, f"--max_steps={9 - kept}")) == 0
         told = capfd.readouterr().err
         assert "DAMAGED" not in told
-        assert ("the save of step 6 was not finished: its files are removed" in told) == (kept == 1)
+        assert bool(re.search("save of step 6 .*removed", told)) == (kept == 1)
         assert checkpoints.steps_in(folder)[0] == 9 - kept
 
 

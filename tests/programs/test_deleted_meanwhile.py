@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Callable
 
@@ -48,7 +49,7 @@ def test_the_next_checkpoint_is_evaluated(
     paths = (checkpoints.path_of(str(folder), step) for step in (6, 12))
     assert evaluation.evaluate(config, paths) == 0
     assert seen == [6, 12]
-    assert "model.ckpt-6 was deleted while it was evaluated" in capfd.readouterr().err
+    assert "model.ckpt-6 was deleted" in capfd.readouterr().err
     assert (folder / "best/model.ckpt-12.index").exists()
     assert (folder / "inference_model").is_dir()
     (events,) = (folder / "eval").glob("events.*")
@@ -135,7 +136,7 @@ def test_without_a_newer_one_it_is_told_in_one_line(
     monkeypatch.setattr(evaluation, "run_evaluation", and_delete)
     assert evaluation_program.main([f"--train_dir={tmp_path}/run", f"--eval_data_pattern={DATA}", "--run_once"]) == 1
     said = capfd.readouterr().err
-    assert "model.ckpt-12 was deleted while it was evaluated, and no newer checkpoint can be read. Start" in said
+    assert re.search(r"model\.ckpt-12 was deleted.*no newer checkpoint", said)
     assert "Traceback" not in said
 
 

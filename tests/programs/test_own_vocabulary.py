@@ -294,9 +294,9 @@ def test_flags_that_contradict_it(here: pathlib.Path, capsys: pytest.CaptureFixt
     assert cli.main(["inspect", "data/video/train/a.tfrecord", "--num_classes=4"]) == 2
     assert told in capsys.readouterr().err
     assert train_on(pattern, "fresh", "--vocabulary=none.csv") == 2
-    assert "--vocabulary=none.csv: there is no such file; expected a CSV" in capsys.readouterr().err
+    assert "--vocabulary=none.csv: there is no such file" in capsys.readouterr().err
     assert evaluate("run", pattern, "--num_classes=4") == 2
-    assert "--num_classes=4: the run in run was trained with 3" in capsys.readouterr().err
+    assert re.search("--num_classes=4: .*trained with 3", capsys.readouterr().err)
     words = [*MODEL, "--train_dir=fresh", "--vocabulary=data/vocabulary.csv"]
     assert train.main(words) == 2
     assert "--train_data_pattern is missing" in capsys.readouterr().err
@@ -336,7 +336,7 @@ def test_a_damaged_one_is_named(here: pathlib.Path, capsys: pytest.CaptureFixtur
     pattern = write_data("broken")
     (here / "broken/vocabulary.csv").write_text("index,name\n0,cat\n0,dog\n")
     assert train_on(pattern, "fresh") == 1
-    assert "broken/vocabulary.csv, line 3: the index 0 is in an earlier line already" in capsys.readouterr().err
+    assert re.search(r"broken/vocabulary\.csv, line 3: .*index 0\b.*earlier line", capsys.readouterr().err)
     assert not (here / "fresh").exists()
 
 
@@ -367,6 +367,6 @@ def test_sample_data_have_theirs(here: pathlib.Path, capsys: pytest.CaptureFixtu
     assert open_data("sample/video/train/*.tfrecord").vocabulary.path == "sample/vocabulary.csv"
     shutil.copytree("data", "mine")
     assert cli.main(["sample-data", "--out_dir=mine", "--level=frame", *words]) == 2
-    assert "mine/vocabulary.csv already exists and has other classes" in capsys.readouterr().err
+    assert "mine/vocabulary.csv already exists" in capsys.readouterr().err
     assert names_in(here / "mine/vocabulary.csv") == NAMES
     assert not (here / "mine/frame").exists()

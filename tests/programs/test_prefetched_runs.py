@@ -48,5 +48,5 @@ def test_it_is_refused_with_exact_resume_before_anything_is_written(
     words = train_words(tmp_path / "run", "--prefetch_to_device")
     assert "--exact_resume" in words
     assert train.main(words) == 2
-    assert "--exact_resume saves how far the input has read" in capfd.readouterr().err
+    assert "--exact_resume saves" in capfd.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -331,11 +331,11 @@ def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
     failed = capfd.readouterr().err
     reason = re.search(r" ERROR (.+)\n", failed)[1]
     assert failed.count(reason) == 1, "the log says it twice"
-    assert f"training ended at step 0: the error above ended it ({tmp_path}/run)" in failed
+    assert re.search(rf"ended at step 0: .*\({tmp_path}/run\)", failed)
     assert train.main(train_flags(tmp_path, "--max_steps=2")) == 0
     out, said = capfd.readouterr()
     (aside,) = tmp_path.glob("run.old-*")
-    assert f"{tmp_path}/run holds a run that never took a step: it is moved to {aside}" in said
+    assert re.search(f"{tmp_path}/run .*never took a step.* moved to {aside}", said)
     assert "differs from the last one" not in said  # that run is elsewhere now
     assert {"config.json", "model_flags.json", "model.ckpt-0.index"} <= {path.name for path in aside.iterdir()}
     assert (tmp_path / "run/model.ckpt-2.index").exists()
@@ -368,7 +368,7 @@ def test_resume_with_the_same_flags_goes_on_in_the_saved_graph(
     copy_run(trained, tmp_path)
     assert train.main(train_flags(tmp_path, AVERAGED, "--max_steps=27", "--num_readers=8")) == 0
     said = capfd.readouterr().err
-    assert "model.ckpt-20 with the graph saved there" in said
+    assert "model.ckpt-20 with the graph saved" in said
     assert "training ended at step 27" in said
 
 

@@ -114,7 +114,7 @@ def test_a_flag_that_contradicts_the_data_leaves_no_folder(
 ) -> None:
     words = [f"--train_data_pattern={data}/train/*.tfrecord", f"--train_dir={data}/none"]
     assert train.main([*words, "--num_classes=5"]) == 2
-    assert "--num_classes=5 contradicts the data: according to" in capfd.readouterr().err
+    assert "--num_classes=5 contradicts" in capfd.readouterr().err
     assert train.main([*words, "--feature_sizes=16,5", "--feature_names=clip,a_sound"]) == 2
     assert "it is 16,4. Give --feature_sizes=16,4" in capfd.readouterr().err
     assert not (data / "none").exists()

@@ -17,7 +17,7 @@ from yt8m.records import manifest
 
 @pytest.mark.parametrize("number", [0, -1, "1", None, 1.0])
 def test_a_format_that_is_no_positive_number_is_damage(number: object) -> None:
-    with pytest.raises(RunError, match=rf"a\.json is damaged: .*format is {number}\b.*whole number"):
+    with pytest.raises(RunError, match=rf"a\.json is damaged: .*format is {number!r}, .*whole number"):
         formats.refuse_newer("a.json", number, 3)
 
 

@@ -62,7 +62,7 @@ def test_the_same_values_again_keep_the_records_and_others_are_refused(
     frame, x = table()
     first = yt8m.make_records(frame, tmp_path / "data", x, splits={"train": 1.0})
     assert yt8m.make_records(frame, tmp_path / "data", x, splits={"train": 1.0}) == first
-    assert "already has all these records" in capsys.readouterr().err
+    assert "already has all" in capsys.readouterr().err
     other = x.copy()
     other[50, 3] += 1  # as many bytes
     for given in ((frame, other), (frame.assign(labels=frame["labels"].map(lambda names: names[:1])), x)):
@@ -215,7 +215,7 @@ def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_pat
         (lambda: yt8m.extract(__file__, extractors=None), "extractors is None"),
         (lambda: yt8m.extract(__file__, extractors=[3]), r"extractors is \[3\]"),
         (lambda: yt8m.extract(__file__, extractors="no_such_one"), "unknown extractor 'no_such_one'"),
-        (lambda: yt8m.extract(["a.mp4"]), r"one path; found a list"),
+        (lambda: yt8m.extract(["a.mp4"]), r"one path; .*\blist\b"),
         (lambda: yt8m.extract(None), "found a NoneType"),
         (lambda: yt8m.load(["runs/a"]), "found a list"),
         (lambda: yt8m.evaluate(None, "a.tfrecord"), "found a NoneType"),
@@ -223,13 +223,13 @@ def test_options_are_refused_as_on_the_command_line(world: pathlib.Path, tmp_pat
         (lambda: yt8m.inspect([3]), "found a int"),
         (lambda: yt8m.report({"a": 1}), "found a dict"),
         (lambda: yt8m.list_runs(5), "found a int"),
-        (lambda: yt8m.read_records(3), "list of patterns; found a int"),
-        (lambda: yt8m.read_records([b"a"]), "list of patterns; found a list"),
+        (lambda: yt8m.read_records(3), r"list of patterns; .*\bint\b"),
+        (lambda: yt8m.read_records([b"a"]), r"list of patterns; .*\blist\b"),
         (lambda: yt8m.read_records(None), "no file is named"),
         (lambda: yt8m.fit(), "give train_data_pattern, or data"),
         (lambda: yt8m.fit(data="/no/*.tfrecord"), "^data='/no/\\*.tfrecord': no file matches"),
-        (lambda: yt8m.fit(lr=3), "^unknown option lr; did you mean base_learning_rate[?]$"),
-        (lambda: yt8m.make_records("/no.csv", "o"), "^table='/no.csv': there is no such file"),
+        (lambda: yt8m.fit(lr=3), r"^unknown option lr; .*base_learning_rate[?]$"),
+        (lambda: yt8m.make_records("/no.csv", "o"), r"^table='/no\.csv': .*no such file"),
         (lambda: yt8m.extract("/no.mp4", extractors="inception"), "/no.mp4"),
     ],
 )
@@ -294,7 +294,7 @@ def test_rows_and_columns_of_python_are_a_table(tmp_path: pathlib.Path, table: A
     [
         ({"id": ["a"], "labels": LABELS}, FEATURES, "id 1, labels 4"),
         ({"id": ["a"], "labels": 3}, FEATURES, "each column"),
-        ([{"id": {1}, "labels": "cat"}], FEATURES, "a cell is a set"),
+        ([{"id": {1}, "labels": "cat"}], FEATURES, r"cell .*\bset\b"),
         ({"id": list("abcd"), "labels": LABELS}, [[[1, 2], [3]]] * 4, "different numbers of values"),
         ({"id": list("abcd"), "labels": LABELS}, [[1, 2], [3]], r"different shapes, such as \[1\] and \[2\]"),
         ({"id": list("abcd"), "labels": LABELS}, np.arange(1e6), "^array=array.{,50}: expected a text"),
@@ -312,7 +312,7 @@ def test_columns_are_named_as_python_has_them(tmp_path: pathlib.Path) -> None:
     marks = frame.assign(**{name: [int(name in names) for names in frame["labels"]] for name in NAMES}, fold=0)
     marks.loc[::3, "fold"] = 1
     marks = marks.drop(columns="labels")
-    with pytest.raises(yt8m.UsageError, match=r"by columns='unused=fold' .it is no class., or by columns='unused='"):
+    with pytest.raises(yt8m.UsageError, match=r"columns='unused=fold' .*no class.*columns='unused='"):
         yt8m.make_records(marks, tmp_path / "a", x, splits={"train": 1.0})
     for number, columns in enumerate([{"unused": "fold"}, "unused=fold", {"labels": list(NAMES)}]):
         made = yt8m.make_records(marks, tmp_path / f"b{number}", x, splits={"train": 1.0}, columns=columns)

@@ -42,9 +42,9 @@ def test_labels_are_a_matrix(labels: Any) -> None:
     ("labels", "message"),
     [
         (pd.DataFrame(MATRIX[:, :2], columns=NAMES[:2]), "no column for 1 of the 3 classes, such as 'fox'"),
-        (["cat", "bird"], "the class 'bird', which the model does not have"),
-        (np.array([0, 1, 2]), r"labels\[0\] has the class 0, which the model does not have"),
-        (MATRIX[:, :2], "labels has 2 columns, but the model has 3 classes"),
+        (["cat", "bird"], r"class 'bird'.*model"),
+        (np.array([0, 1, 2]), r"labels\[0\] .*class 0\b.*model"),
+        (MATRIX[:, :2], r"labels .*\b2 columns.*\b3 classes"),
         (MATRIX * 2, r"^labels\[0, 0\] is 2: "),
     ],
 )

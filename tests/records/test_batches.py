@@ -236,7 +236,7 @@ def test_a_shard_that_lost_its_last_records_is_noticed(tmp_path: pathlib.Path) -
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+        ({"batch_size": 0}, r"batch_size is 0; .*at least 1\b"),
         ({"shuffle_buffer": 0}, "shuffle_buffer is 0"),
         ({"worker": 3}, r"worker is 3; expected \(i, n\)"),
         ({"worker": (2, 2)}, r"worker is \(2, 2\); expected \(i, n\) with i from 0 to n - 1"),
@@ -265,7 +265,7 @@ def test_a_manifest_beside_the_records_is_no_shard(tmp_path: pathlib.Path) -> No
 def test_missing_files_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"no file matches '.*/nothing-\*'"):
         read_records(f"{tmp_path}/nothing-*")
-    with pytest.raises(UsageError, match=rf"{tmp_path} is a folder.*\*\.tfrecord"):
+    with pytest.raises(UsageError, match=rf"{tmp_path} is a folder.*neither.*\*\.tfrecord"):
         read_records(tmp_path)
 
 

@@ -59,12 +59,12 @@ def test_a_manifest_that_counts_labels_is_believed(tmp_path: pathlib.Path) -> No
 def test_a_feature_with_another_name_is_named(tmp_path: pathlib.Path, feature: dict, name: str) -> None:
     files = shard(tmp_path, *(video(number, **feature) for number in range(3)))
     problem = label_check.describe_problem(of_files(*files))
-    assert f"read from the feature labels, and these records have a feature {name} (" in problem
+    assert f"these records have a feature {name} (" in problem
 
 
 def test_vectors_of_0_and_1_are_named(tmp_path: pathlib.Path) -> None:
     files = shard(tmp_path, *(video(k, labels=[int(k % 4 == c) for c in range(4)]) for k in range(9)))
-    assert "labels holds 4 numbers in each video, all of them 0 or 1" in label_check.describe_problem(of_files(*files))
+    assert "4 numbers in each video" in label_check.describe_problem(of_files(*files))
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0, 1], [1, 0, 2]])

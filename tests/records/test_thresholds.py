@@ -42,7 +42,7 @@ def test_a_score_at_its_threshold_is_a_tag() -> None:
     ("text", "part"),
     [
         ("", "the columns are missing"),
-        ("index,name\n0,cat\n", "the columns are index, name"),
+        ("index,name\n0,cat\n", r"columns .*index, name"),
         ("index,threshold\n0,0.5\n2,0.5\n", "line 3: the index is '2', not 1"),
         ("index,threshold\n0,much\n", "line 2: the threshold is 'much', not a number"),
         ("index,threshold\n0,inf\n", "line 2: the threshold is 'inf', not a number"),
@@ -51,7 +51,7 @@ def test_a_score_at_its_threshold_is_a_tag() -> None:
         ("index,threshold,target,confidence\n0,0.5,high,0.9\n", "line 2: target or confidence is"),
         ("index,threshold\n0\n", "line 2: the threshold is None"),
         ('index,threshold\n0,"0.5\n', "unexpected end of data"),
-        ("index,threshold\n0,0.5\n1,0.5\n", "thresholds of 2 classes, but the model has 3 classes"),
+        ("index,threshold\n0,0.5\n1,0.5\n", r"\b2 classes.*\b3 classes"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: pathlib.Path, text: str, part: str) -> None:

@@ -75,4 +75,4 @@ def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, text: str, told: str)
     assert told in str(refused.value)
     with pytest.raises(UsageError) as refused:
         read_renames(str(tmp_path / "none.csv"))
-    assert "there is no such file" in str(refused.value)
+    assert "no such file" in str(refused.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import logging
 import pathlib
+import re
 import urllib.parse
 from collections.abc import Callable
 
@@ -48,13 +49,10 @@ OTHERS = ["data:text/html,x", "file:///etc/passwd", "a:b", "blob:x"]
     ("addresses", "reason"),
     [
         (["", "  "], "is empty"),
-        ([*SCRIPTS, *OTHERS], "has another scheme than http and https"),
-        (["//evil.org/a"], "has a host but no scheme"),
-        (["http:a", "http://", "https:javascript:alert(1)", "http:/a", "http:///"], "has no host after its scheme"),
-        (
-            ["java\nscript:a", "\\\\evil\\a", "http:\\\\a", "\x01javascript:x", "\tjavascript:x"],
-            "a backslash or a control",
-        ),
+        ([*SCRIPTS, *OTHERS], r"scheme .*http and https"),
+        (["//evil.org/a"], r"host .*no scheme"),
+        (["http:a", "http://", "https:javascript:alert(1)", "http:/a", "http:///"], "no host"),
+        (["java\nscript:a", "\\\\evil\\a", "http:\\\\a", "\x01javascript:x", "\tjavascript:x"], "backslash"),
     ],
 )
 def test_nothing_else_is_linked(addresses, reason):
@@ -104,7 +102,7 @@ def test_the_log_counts_links_other_videos_and_what_is_left_out(tmp_path: pathli
     assert read(str(path), PAGE, {"v1", "v2", "v3", "v4", "v5"}) == {"v1": "https://a", "v3": "thumbs/3.jpg"}
     (first, second) = told()
     assert first[0] == "WARNING"
-    assert "2 addresses cannot be links; the first, 'javascript:x' in line 3, has another scheme than http" in first[1]
+    assert re.search("2 addresses .*'javascript:x' in line 3, .*scheme", first[1])
     assert second == ("INFO", f"--media={path}: 2 of the 5 videos on the page are links; 2 rows are of other videos")
     assert read("", PAGE, {"v1"}) == {}
     assert told() == []
@@ -128,7 +126,7 @@ def test_a_table_of_other_ids_is_told(tmp_path: pathlib.Path, told):
 @pytest.mark.parametrize(
     ("content", "error", "part"),
     [
-        (None, UsageError, "there is no such file"),
+        (None, UsageError, "no such file"),
         (b"", UsageError, "has no column 'id'; it has: none"),
         (b"id,views\n", UsageError, "has no column 'address'; it has: id, views"),
         (b'id,address\n"v1', RunError, "line 2: this is not (CSV|UTF-8)"),

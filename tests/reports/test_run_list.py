@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import time
@@ -106,7 +107,7 @@ def test_how_each_ended_is_known(found: dict[str, run_list.ListedRun], folder: p
     assert 3 <= last < 12
     assert states["deep/er/killed"] == ("stopped", 7, "it recorded no end, so it was killed")
     assert states["damaged"][0] == "damaged"
-    assert "config.json is cut short or damaged" in states["damaged"][2]
+    assert re.search(r"config\.json .*damaged", states["damaged"][2])
 
 
 def test_a_lock_that_lives_means_running_and_one_that_was_left_does_not(folder: pathlib.Path) -> None:
@@ -245,7 +246,7 @@ def test_the_command_prints_a_table_or_json(
     assert cli.main(["runs", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"there is no run in {tmp_path}\n"
     assert cli.main(["runs", str(tmp_path / "none")]) == 2
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such folder" in capsys.readouterr().err
 
 
 def test_figures_of_different_videos_are_said_not_to_be_comparable(

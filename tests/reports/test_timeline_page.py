@@ -77,7 +77,7 @@ def test_a_page_without_pictures_says_why(
     request = Request(str(tmp_path / "bad.mp4"), pictures=(Scaling(8),))
     with DecoderPool(1, Limits()) as pool:
         assert timeline_page.decoded_pictures(request, pool) == []
-    assert "bad.mp4: its page has no pictures of it: it is damaged, or not a video" in caplog.messages[0]
+    assert re.search(r"bad\.mp4: .*no pictures.*damaged", caplog.messages[0])
     caplog.clear()
     (tmp_path / "av.py").write_text(made_videos.FAILING_AV)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -85,7 +85,7 @@ def test_a_page_without_pictures_says_why(
         for _ in range(2):
             assert timeline_page.decoded_pictures(request, pool) == []
     (told,) = caplog.messages
-    assert "pages have no pictures of videos: no video can be decoded here: " in told
+    assert "no video can be decoded" in told
     assert "TypeError: open" in told
 
 

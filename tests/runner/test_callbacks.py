@@ -38,7 +38,7 @@ def test_the_training_line_is_there_once(
     assert set(metrics[0]) == {"step", "loss", "examples_per_second", "Hit@1", "PERR", "GAP"}
     assert f"Loss: {metrics[1]['loss']:.2f} " in said[1]
     assert train(max_steps=30).global_step == 32
-    assert "already at step 32 of 30: there is nothing left to train" in lines()
+    assert any("already at step 32 of 30" in line for line in lines())
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_evaluation_takes_the_next_checkpoint_where_one_is_deleted_meanwhile(
 
     outcome = train(mode="eval", inputter=Inputter(data, 8, epochs=1))
     assert (outcome.status, outcome.global_step) == ("out_of_data", 4)
-    assert any("was deleted while it was read" in line for line in lines())
+    assert any("was deleted" in line for line in lines())
 
 
 @pytest.mark.heavy

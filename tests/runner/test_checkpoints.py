@@ -229,7 +229,7 @@ def test_never_a_fresh_start_over_checkpoints(train: Callable, tmp_path: pathlib
     before = sorted(path.name for path in (tmp_path / "run").iterdir())
     outcome = train(max_steps=4)
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
-    assert "none of its checkpoints can be read" in outcome.message
+    assert "none of its checkpoints" in outcome.message
     assert "--start_new_model" in outcome.message
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
 

@@ -87,9 +87,9 @@ def test_no_shard_is_read_twice_in_an_epoch(
     assert len(last) == SHARDS * ROWS
     said = f"reading continues at epoch 2, shard {begun - SHARDS + 1} of {SHARDS}; the first {begun - SHARDS} shards"
     assert sum(said in line for line in lines()) == 1
-    assert ("with the graph saved there" in "".join(lines())) == (kind == "from its meta-graph")
+    assert ("graph saved" in "".join(lines())) == (kind == "from its meta-graph")
     assert live(pattern) == []
-    assert any("no data are left to read" in line for line in lines())
+    assert any("no data are left" in line for line in lines())
     assert len(live(pattern, epochs=EPOCHS + 1)) == SHARDS * ROWS
 
 
@@ -112,7 +112,7 @@ def test_a_position_that_means_nothing_now_is_not_taken(
     pattern = f"{shards}/[0-4]*" if changed == "files" else f"{shards}/*"
     ids = live(pattern, epochs=1, seed=int(changed == "seed"))
     assert len(ids) == len(set(ids)) == (5 if changed == "files" else SHARDS) * ROWS
-    assert sum("the data are read from their beginning" in line for line in lines()) == 1
+    assert sum("from their beginning" in line for line in lines()) == 1
 
 
 @pytest.mark.heavy
@@ -126,7 +126,7 @@ def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
     ids = live(f"{folder}/*.tfrecord", epochs=1, exact_resume=True)
     assert Counter(ids) == Counter(f"{shard}.{1000 + row}" for shard in range(SHARDS) for row in range(ROWS))
     (told,) = [line for line in lines() if "the data are read from their beginning" in line]
-    assert "a shard has another size now: it was written again" in told
+    assert "another size now" in told
 
 
 def test_an_exact_position_in_shards_of_another_content_is_not_taken(
@@ -146,7 +146,7 @@ def test_an_exact_position_in_shards_of_another_content_is_not_taken(
     live(f"{folder}/*.tfrecord", 3, exact_resume=True)
     write(0)
     live(f"{folder}/*.tfrecord", 5, exact_resume=True)
-    assert not any("the data are read from their beginning" in line for line in lines())
+    assert not any("from their beginning" in line for line in lines())
     write(5)
     ids = live(f"{folder}/*.tfrecord", epochs=1, exact_resume=True)
     assert Counter(ids) == Counter(f"{shard}.{5 + row}" for shard in range(SHARDS) for row in range(ROWS))

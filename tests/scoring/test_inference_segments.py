@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import cases
 import numpy as np
@@ -192,14 +193,14 @@ def test_no_frame_is_no_list(run: pathlib.Path, capfd: pytest.CaptureFixture[str
     lists = {"rgb": np.zeros((0, 16), np.uint8), "audio": np.zeros((0, 8), np.uint8)}
     path = write_shard(run / "empty.tfrecord", [frame_record({"id": [b"v"]}, lists)])
     infer(run, f"--input_data_pattern={path}", given=1)
-    assert "the data hold no frame" in capfd.readouterr().err
+    assert "hold no frame" in capfd.readouterr().err
     assert not (run / "out.csv").exists()
 
 
 def test_what_cannot_be(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     (run / "high.csv").write_text("Index\n3\n25\n")
     infer(run, f"--segment_label_ids_file={run}/high.csv", given=2)
-    assert "class 25 is not a class of the model, whose classes are 0 to 19" in capfd.readouterr().err
+    assert re.search(r"class 25 is not.*\b0 to 19\b", capfd.readouterr().err)
     (run / "words.csv").write_text("Index\n3\nx\n")
     infer(run, f"--segment_label_ids_file={run}/words.csv", given=1)
     assert "words.csv, line 3: " in capfd.readouterr().err

@@ -50,16 +50,11 @@ def test_a_batch_is_put_in_the_order_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("level", "features", "labels", "what"),
     [
-        ("video", {"a": (2, 3)}, (2, 4), r"takes video level with b of 2, a of 3; this batch has a \[2, 3\]"),
-        ("frame", {"a": (2, 3), "b": (2, 2)}, (2, 4), "takes frame level with b of 2, a of 3"),
-        (
-            "frame",
-            {"a": (7, 3), "b": (7, 2)},
-            (2, 4),
-            r"if this is one video, give \[1, 7, 2\], as array\[np.newaxis\] is",
-        ),
+        ("video", {"a": (2, 3)}, (2, 4), r"video level.*b of 2, a of 3; .*\[2, 3\]"),
+        ("frame", {"a": (2, 3), "b": (2, 2)}, (2, 4), r"frame level.*b of 2, a of 3\b"),
+        ("frame", {"a": (7, 3), "b": (7, 2)}, (2, 4), r"one video.* \[1, 7, 2\], .*array\[np\.newaxis\]"),
         ("frame", {"a": (7, 9), "b": (7, 9)}, (2, 4), r"has a \[7, 9\], b \[7, 9\]\.$"),
-        ("video", {"a": (2, 3), "b": (2, 2)}, (2, 5), r"labels of this batch are \[2, 5\], expected \[2, 4\]"),
+        ("video", {"a": (2, 3), "b": (2, 2)}, (2, 5), r"labels .*\[2, 5\], .*\[2, 4\]"),
     ],
 )
 def test_what_does_not_fit_is_refused(

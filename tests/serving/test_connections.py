@@ -51,7 +51,7 @@ def test_a_signal_right_after_the_greeting_ends_it_in_order(number: int, status:
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
 def test_a_host_without_a_valid_form_is_wrong_usage(host: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["serve", "--model=none", f"--host={host}"]) == 2
-    assert f"--host={host} is neither a host name nor an IP address; give the name" in capsys.readouterr().err
+    assert f"--host={host} is neither" in capsys.readouterr().err
 
 
 def test_answers_are_sent_without_waiting_for_acknowledgements() -> None:

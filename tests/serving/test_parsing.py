@@ -138,7 +138,7 @@ def test_a_child_that_fails_by_an_error_of_its_own_is_not_said_to_need_memory(
             assert refused.value.status == 500
             assert parsers.replaced == replaced
     assert "TypeError" in capfd.readouterr().err
-    assert "a process that parses bodies failed" in caplog.text
+    assert "parses bodies failed" in caplog.text
 
 
 def test_signals_of_the_service_do_not_end_its_children(parsers: Parsers) -> None:

@@ -114,10 +114,7 @@ def test_busy_then_well(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
 
 @pytest.mark.parametrize(
     ("is_busy", "raised", "text"),
-    [
-        (True, RunError, "cannot read gs://some/x: the server is busy"),
-        (False, UsageError, "the credentials do not work"),
-    ],
+    [(True, RunError, "cannot read gs://some/x: the server is busy"), (False, UsageError, "credentials")],
 )
 def test_only_a_busy_server_of_credentials_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, is_busy: bool, raised: type[Exception], text: str

@@ -114,9 +114,9 @@ def test_logits_of_the_mean_embedding_are_those_of_the_network(run: tuple[str, s
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
-        ("tokenizer.json", "has no tokenizer that can be read: expected tokenizer_config.json"),
-        ("tokenizer_config.json", "has no tokenizer that can be read: expected tokenizer_config.json"),
-        ("preprocessor_config.json", "does not say how its network takes pictures"),
+        ("tokenizer.json", r"no tokenizer .*tokenizer_config\.json"),
+        ("tokenizer_config.json", r"no tokenizer .*tokenizer_config\.json"),
+        ("preprocessor_config.json", r"does not say.*pictures"),
     ],
 )
 def test_a_network_that_lacks_a_file_is_refused(

@@ -55,8 +55,8 @@ def test_classes_are_taken_by_name(
     assert train.main(words(new, NEW, *more, "--max_steps=0")) == 0
     said = capfd.readouterr().err
     assert f"classes of {old}: 19 kept (1 renamed), 2 new, 1 gone" in said
-    assert "classes that are not in the data: class 3" in said
-    assert f"the thresholds of {old} do not apply to the changed classes" in said
+    assert "not in the data: class 3" in said
+    assert f"thresholds of {old} do not apply" in said
     assert "tower/experts/weights  [24, 42]  yes, 19 of 21 classes" in said
     assert tf.train.latest_checkpoint(str(new)) == f"{new}/model.ckpt-0"
     before, after = scores(old), scores(new)
@@ -82,7 +82,7 @@ def test_renames_that_do_not_fit_are_refused(
     assert train.main(words(tmp_path / "new", NEW, rename)) == 2
     assert "--rename needs --init_from: add it" in capfd.readouterr().err
     assert train.main(words(tmp_path / "new", OLD, "--model=MoeModel", f"--init_from={old}", rename)) == 2
-    assert "--rename: no class of the new vocabulary is 'class five'" in capfd.readouterr().err
+    assert "'class five'" in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -167,7 +168,7 @@ def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
     more = ("--best_metric=MAP@100000 of rated pairs", "--max_steps=20", "--num_gpu=1")
     assert train.main([*words(folder, "unrated"), *more]) == 1
     said = capsys.readouterr().err
-    assert "--best_metric=MAP@100000 of rated pairs: this metric cannot be computed on the validation data." in said
+    assert re.search("--best_metric=MAP@100000 of rated pairs: .*cannot be computed", said)
     assert "GAP" in said.rpartition("Give one of")[2]
 
 
@@ -181,7 +182,7 @@ def test_a_resumed_run_chooses_its_best_by_the_new_metric_and_on_the_new_data(
     assert train.main(words(whole.parent, "changed", "--best_metric=PERR", "--patience=1")) == 0
     said = capsys.readouterr().err
     highest = max(former, key=lambda row: row["PERR"])
-    assert "--best_metric is now PERR, and was GAP: the best of the earlier validations is chosen again" in said
+    assert "--best_metric is now PERR, and was GAP" in said
     assert (note(run)["step"], note(run)["metric"]) == (highest["step"], "PERR")
     assert {path.name for path in (run / "best").glob("*.index")} == {f"model.ckpt-{highest['step']}.index"}
     assert validations(run) == former

@@ -400,12 +400,12 @@ def test_records_have_the_requested_frames_per_second(clips: pathlib.Path, tmp_p
     [
         (["--videos=nothing*.mp4"], "no video file matches"),
         (["--videos={clips}/*/*,nothing/x.webm"], "no video file matches 'nothing/x.webm'"),
-        (["--videos=nothing.csv"], "there is no such file"),
-        (["--level=frames"], "expected frame, video, or frame,video"),
+        (["--videos=nothing.csv"], r"nothing\.csv: .*no such file"),
+        (["--level=frames"], "video, or frame,video"),
         (["--ranges=1:2,floats,floats"], "has 3 ranges for 2 features"),
-        (["--ranges=2:1"], "is not a range; expected LOW:HIGH, such as -2:2, or learned, or floats, or usual"),
-        (["--group_by=film"], "a pattern of files has no columns"),
-        (["--labels=column"], "no video has a label, so there are no classes"),
+        (["--ranges=2:1"], r"not a range.*LOW:HIGH, such as -2:2, or learned, or floats"),
+        (["--group_by=film"], r"pattern of files .*no columns"),
+        (["--labels=column"], r"no video .*no classes"),
     ],
 )
 def test_wrong_flags_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[str], told: str) -> None:
@@ -436,7 +436,7 @@ def test_a_wrong_setting_is_named_by_its_flag(clips: pathlib.Path, tmp_path: pat
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (("a", "x.mp4", "x", "3", "2"), r"row 1 \(line 2\): the end, 2, is not after the start, 3"),
+        (("a", "x.mp4", "x", "3", "2"), r"row 1 \(line 2\): .*end, 2, .*start, 3"),
         (("a", "x.mp4", "x", "soon", ""), r"row 1 \(line 2\): the start is 'soon'; expected seconds from 0"),
         (("a", "", "x", "", ""), r"row 1 \(line 2\): the path is empty"),
         (("", "x.mp4", "x", "", ""), r"row 1 \(line 2\): the id is empty"),

@@ -50,8 +50,8 @@ def test_other_files_of_rows_are_read_too(tmp_path: pathlib.Path) -> None:
 def test_an_empty_row_is_no_answer_and_none_is_one(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read(tmp_path, "id,labels\na,cat\nb,\nc,(none)\nd,todo\n") == {"a": ("cat",), "c": ()}
     said = capsys.readouterr().err
-    assert "has 2 videos without a label, such as 'b', which keep those that they have." in said
-    assert "Write (none) if people have seen no class." in said
+    assert "has 2 videos without a label, such as 'b'" in said
+    assert "Write (none) if" in said
     rows = "id,labels\na,cat\na,dog\nb,\nc,(none)\n"  # a row for each label
     assert read(tmp_path, rows) == {"a": ("cat", "dog"), "c": ()}
     assert "has 1 video without a label" in capsys.readouterr().err
@@ -79,9 +79,9 @@ def test_joint_answers_are_read_back(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("video,label,start,end\na,cat,1,2\nb,cat,1,2\n", "--labels=.* has labels of parts of videos.*--rows=spans"),
+        ("video,label,start,end\na,cat,1,2\nb,cat,1,2\n", r"--labels=.* parts of videos.*--rows=spans"),
         ("video,label,start,end\na,cat,1,2\na,dog,2,3\n", "--rows=spans.* These flags are for --table"),
-        ("a,cat\nb,dog\n", "call the columns id and labels"),
+        ("a,cat\nb,dog\n", "columns id and labels"),
         ("id,labels\na,cat\nb,cat\nc,dog\nd,cat\na,cat\n", r"row 5 \(line 6\): row 1 \(line 2\) has the same id, 'a'"),
         ("id,labels\na,cat\n,cat\n", r"row 2 \(line 3\): the id is empty"),
         ("", "is empty"),

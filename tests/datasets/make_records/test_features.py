@@ -112,8 +112,8 @@ def test_a_table_or_an_array_that_is_a_pipe_or_a_zip_bomb_is_refused(
     for paths, error, what in (
         ({"table": str(bomb)}, RunError, "unpack to 512 MB"),
         ({"table": table, "array": str(bomb)}, RunError, "unpack to 512 MB"),
-        ({"table": pipe}, UsageError, "--table: .*pipe.csv: it is a pipe, and no program opened it"),
-        ({"table": table, "array": array}, UsageError, "--array: .*pipe.npy: it is a pipe, and no program opened it"),
+        ({"table": pipe}, UsageError, r"--table: .*pipe\.csv: .*pipe, .*no program"),
+        ({"table": table, "array": array}, UsageError, r"--array: .*pipe\.npy: .*pipe, .*no program"),
     ):
         with pytest.raises(error, match=what):
             make(RecordsConfig(**paths, out=str(tmp_path / "out")))

@@ -181,7 +181,7 @@ def test_an_answer_of_whatever_other_control_does_not_stand_for_no_class(
 def test_a_control_that_gives_no_classes_is_refused(tmp_path: pathlib.Path) -> None:
     rated = task("a", ["cat"])
     rated["annotations"][0]["result"] = [{"type": "rating", "from_name": "classes", "value": {"rating": 3}}]
-    with pytest.raises(RunError, match=r"task 1: .*control classes .*type rating, not choices"):
+    with pytest.raises(RunError, match=r"task 1: .*\bclasses .*type rating, not choices"):
         read_answers(export(tmp_path, rated))
 
 

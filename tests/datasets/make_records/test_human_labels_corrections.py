@@ -126,7 +126,7 @@ def videos_of(made: pathlib.Path, split: str) -> set[str]:
     ("row", "message"),
     [
         ("1,a,cat,strange,0.9,yes", "line 2: the kind is 'strange'; expected wrong or missing"),
-        ("1,a,cat,wrong,0.9,maybe", "line 2: the decision is 'maybe'; expected yes, no or an empty cell"),
+        ("1,a,cat,wrong,0.9,maybe", r"line 2: .*decision is 'maybe'; .*yes, no"),
         ("1,,cat,wrong,0.9,yes", "line 2: the video is empty"),
         ("1,a,,wrong,0.9,yes", "line 2: the class is empty"),
         (

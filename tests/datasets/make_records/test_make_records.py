@@ -153,7 +153,7 @@ def test_rewritten_features_are_noticed_and_most_of_them_may_be_deleted(
         (tmp_path / path).unlink()
     capsys.readouterr()
     assert run(table=table).exists()
-    assert "already has all these records" in capsys.readouterr().err
+    assert "already has all" in capsys.readouterr().err
 
 
 def test_start_and_end_choose_frames(run: Callable[..., pathlib.Path], clips: pathlib.Path) -> None:
@@ -276,7 +276,7 @@ def test_paths_must_not_lead_out_of_the_folder_of_a_table_in_a_bucket(tmp_path: 
     local = write_table(tmp_path / "t.csv", rows)
     with storage.write_atomic(f"{bucket}/data/t.csv") as file:
         file.write(pathlib.Path(local).read_bytes())
-    with pytest.raises(RunError, match=r"row 2 .line 3.: .*'gs://.*' .*out of the table's folder"):
+    with pytest.raises(RunError, match=r"row 2 .line 3.: .*'gs://.*' .*out of.*folder"):
         make(RecordsConfig(table=local, out=str(tmp_path / "a")))
     config = RecordsConfig(table=f"{bucket}/data/t.csv", out=str(tmp_path / "b"), max_bad_rows=1)
     left_out = make(config)["rows left out"]

@@ -104,7 +104,7 @@ def test_parts_of_a_selection_are_all_that_people_have_seen(
         tasks.append({"data": data, "annotations": [{"completed_by": 1, "result": results}]})
     (tmp_path / "export.json").write_text(json.dumps(tasks))
     assert make(str(tmp_path / "export.json"), f"--array={tmp_path}", "--frame_rate=25") == 0
-    assert "of 2 videos, people have seen only the parts" in capsys.readouterr().err
+    assert "of 2 videos, people have seen" in capsys.readouterr().err
     found = stored(str(tmp_path / "export.json"))
     ranges = {
         video: list(zip(lists["annotated_start_times"], lists["annotated_end_times"], strict=True))
@@ -176,7 +176,7 @@ def test_a_folder_of_tracks_is_a_table(tmp_path: pathlib.Path, capsys: pytest.Ca
         assert (
             cli.call("make-records", [f"--table={words[0]}", f"--out={tmp_path}/out", "--level=frame", *words[1:]]) == 0
         )
-    assert "already has all these records" in capsys.readouterr().err
+    assert "already has all" in capsys.readouterr().err
     found = stored(str(tmp_path / "table"))
     assert {video: lists["segment_start_times"] for video, lists in found.items()} == {"a": [5], "b": []}
     (tmp_path / "tracks" / "b.vtt").write_text("WEBVTT\n\n00:00.000 --> 00:05.000\ncut\n")
@@ -197,7 +197,7 @@ def test_spans_that_show_a_class_nowhere_are_refused(table: str, capsys: pytest.
         f"{text.replace('0:12.4,0:31', '70,80').replace('55,90', '70,90').replace(',10,24', ',90,99')}"
     )
     assert make(table, "--rows=spans", "--overwrite") == 0
-    assert "most spans begin after the end of their videos" in capsys.readouterr().out
+    assert "after the end of their videos" in capsys.readouterr().out
 
 
 def test_without_the_flag_both_readings_are_named(table: str) -> None:
@@ -208,8 +208,8 @@ def test_without_the_flag_both_readings_are_named(table: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--segment_size=2.5"], "--segment_size=2.5: at 1 frames per second this is 2.5 frames"),
-        (["--labels=answers.json"], "--labels=.*answers.json has labels of whole videos"),
+        (["--segment_size=2.5"], r"--segment_size=2\.5: .*\b1 frames per second.*\b2\.5 frames"),
+        (["--labels=answers.json"], r"--labels=.*answers\.json .*whole videos"),
     ],
 )
 def test_flags_that_do_not_fit(flags: list[str], message: str, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_a_rate_of_frames_is_for_spans(table: str) -> None:
 def test_flags_of_spans_without_a_row_for_each_span_are_refused(flag: str, tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((40, 4), np.float32))
     table = write_table(tmp_path / "t.csv", [("a", "a.npy", "x", 3, 300)], "video,path,label,start,end")
-    told = f"{flag} is for spans, but the rows of .* are read as videos: add --rows=spans"
+    told = rf"{flag} .*for spans.* read as videos: .*--rows=spans"
     with pytest.raises(UsageError, match=told):
         make(table, flag)
     with pytest.raises(UsageError, match=told):

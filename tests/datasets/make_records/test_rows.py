@@ -223,18 +223,14 @@ def test_labels_with_another_separator(
 @pytest.mark.parametrize(
     ("labels", "given", "message"),
     [
-        (["1999", "2004", "2024"], {}, "the labels are 3 numbers, so there would be 2025 classes.* --label_names"),
+        (["1999", "2004", "2024"], {}, r"labels are 3 numbers.*\b2025 classes.* --label_names"),
         (["1999", "2004", "2024"], {"label_names": True}, ""),
         (["001", "002", "010"], {}, "some begin with 0, such as '001'.*--label_names, which keeps .*--nolabel_names"),
         (["001", "002", "010"], {"label_names": True}, ""),
         (["001", "002", "010"], {"label_names": False}, ""),
         (["1999", "2004", "2024"], {"label_names": False}, ""),
         (["0", "3", "7"], {}, ""),
-        (
-            ["Cat", "dog", "cat"],
-            {},
-            "the labels 'Cat' and 'cat' differ only in case, blanks or how.* --vocabulary=FILE",
-        ),
+        (["Cat", "dog", "cat"], {}, r"'Cat' and 'cat' differ.*--vocabulary=FILE"),
         (["sea  lion", "dog", "sea lion"], {}, "--vocabulary=FILE"),
         (["cat", "dog", "sea lion"], {}, ""),
         (["1|2", "2"], {"vocabulary": "names.csv"}, ""),

@@ -103,5 +103,5 @@ def test_what_is_not_as_people_meant_it_is_counted(spans: list[tuple[float, floa
 def test_cells_must_be_whole_frames() -> None:
     assert Grid.with_cells(0.2, 25.0, "whole").frames == 5
     for seconds, rate in ((0.5, 1.0), (1.0, 0.5), (5.0, 0.3)):
-        with pytest.raises(UsageError, match=rf"--segment_size={seconds}: .* {rate} frames per second"):
+        with pytest.raises(UsageError, match=rf"--segment_size={seconds:g}: .* {rate:g} frames per second"):
             Grid.with_cells(seconds, rate, "whole")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -122,10 +123,10 @@ def test_what_is_taken_out_stays_annotated(table: str) -> None:
     ("row", "flags", "message"),
     [
         ("1,a,weld,wrong,.9,15,25,yes", ("--rows=videos", "--columns=start=,end="), "line 2.*part of the video"),
-        ("1,a,weld,missing,.9,,,yes", ("--rows=spans",), "line 2.*needs a start and an end"),
-        ("1,a,weld,wrong,.9,25,15,yes", ("--rows=spans",), "line 2.*the end, 15, is not after the start, 25"),
+        ("1,a,weld,missing,.9,,,yes", ("--rows=spans",), r"line 2.*needs .*start and .*end"),
+        ("1,a,weld,wrong,.9,25,15,yes", ("--rows=spans",), r"line 2.*end, 15, .*start, 25"),
         ("1,a,weld,wrong,.9,soon,15,yes", ("--rows=spans",), "line 2.*'soon'"),
-        ("1,a,wel,missing,.9,0,15,yes", ("--rows=spans",), "'wel' is not one of the 2 classes"),
+        ("1,a,wel,missing,.9,0,15,yes", ("--rows=spans",), r"'wel' is not.*\b2 classes"),
         ("1,a,cut,missing,.9,0,9,yes\n2,a,cut,wrong,.9,5,15,yes", ("--rows=spans",), "line 3.*contradicts.*line 2"),
     ],
 )  # fmt: skip
@@ -143,7 +144,7 @@ def test_decisions_on_spans_that_change_nothing_are_said(table: str, capsys: pyt
     make(table, "1,a,weld,wrong,.9,40,50,yes", "2,a,weld,missing,.8,12,20,yes", "3,b,cut,wrong,.9,15,25,yes")
     text = capsys.readouterr().err
     assert "2 decisions of --corrections=" in text
-    assert "line 2: 'weld' of 'a' is said to be wrong, but the table does not have it at this time" in text
+    assert re.search("line 2: 'weld' of 'a' .*wrong.*not have it", text)
     make(table, "1,b,cut,wrong,.9,15,25,yes")
     assert "changed nothing" not in capsys.readouterr().err
 

@@ -119,13 +119,10 @@ def test_what_cannot_be_applied_is_refused(tmp_path: pathlib.Path, capsys: pytes
             relabel(data, tmp_path / "new", f"--labels={export(tmp_path, *tasks)}")
         assert not (tmp_path / "new/video").exists()
 
-    refused(
-        r"--labels=.*'cutt', an answer on 'v0', is not one of the 2 classes.*relabel adds no class",
-        task("v0", ["cutt"]),
-    )
+    refused(r"--labels=.*'cutt', .* 'v0', is not.*\b2 classes.*relabel adds no class", task("v0", ["cutt"]))
     refused(r"no video is answered", task("v0"))
-    refused(r"1 of 1 answers of .* does not have, such as 'x'; name the records", task("x", ["cut"]))
-    refused(r"none of the control classes", task("v0", ["cut"], control="other"), error=RunError)
+    refused(r"\b1 of 1 answers .*'x'", task("x", ["cut"]))
+    refused(r"none of .*\bclasses\b", task("v0", ["cut"], control="other"), error=RunError)
     with pytest.raises(UsageError, match="--corrections or --labels is missing"):
         relabel(data, tmp_path / "new")
     assert relabel(data, tmp_path / "new", f"--labels={export(tmp_path, task('v0', ['cut']), task('x', ['cut']))}") == 0
@@ -134,5 +131,5 @@ def test_what_cannot_be_applied_is_refused(tmp_path: pathlib.Path, capsys: pytes
 
 def test_spans_have_no_labels_of_whole_videos(tmp_path: pathlib.Path) -> None:
     films(tmp_path)
-    with pytest.raises(UsageError, match=r"columns start, end and labels.*<TimelineLabels>"):
+    with pytest.raises(UsageError, match=r"start, end and labels\b.*<TimelineLabels>"):
         relabel(tmp_path / "data/frame", tmp_path / "new", f"--labels={export(tmp_path, task('a', ['cut']))}")

@@ -67,7 +67,7 @@ def test_parts_that_people_have_seen_are_rated_again_and_others_stay(
         "b": (["weld"], {"weld": [5]}, [(0, 20)]),
     }
     said, err = capsys.readouterr()
-    assert "of 2 videos, people have seen only the parts that their tasks name" in err
+    assert "of 2 videos, people have seen" in err
     assert "2 videos answered in" in said
     assert "(2 added, 1 removed)" in said
     assert "3 spans, 3 positive cells, 7 annotated cells" in said
@@ -134,7 +134,7 @@ def test_what_is_denied_is_rated_where_people_have_not_seen_all(
     films(tmp_path, "--annotated=spans")
     text = "classname,youtube_id,start,end,label\ncut,a,40,45,-1\ncut,a,12,18,-1\nweld,a,50,60,1\nweld,a,10,15,-1\n"
     assert relabel(tmp_path, text, "--annotated=spans") == 0
-    assert "the labels outside the spans stay (--annotated=spans)" in capsys.readouterr().err
+    assert "stay (--annotated=spans)" in capsys.readouterr().err
     labels, cells, ranges = marked(tmp_path)["a"]
     assert (labels, ranges) == (["weld"], [(10, 30), (50, 60)])
     assert cells == {"weld": [15, 20, 25, 50, 55], "cut": [-40]}, "absent in annotated cells without a rating"
@@ -143,20 +143,20 @@ def test_what_is_denied_is_rated_where_people_have_not_seen_all(
 @pytest.mark.parametrize(
     ("labels", "message", "error"),
     [
-        ("video,label,start,end\na,sand,0,5\n", "'sand', an answer on 'a', is not one of the 2 classes", UsageError),
+        ("video,label,start,end\na,sand,0,5\n", r"'sand', .* 'a', is not.*\b2 classes", UsageError),
         ("video,label,start,end\nx,cut,0,5\n", "1 of 1 answers .* are about videos that .* does not have", UsageError),
         (
             "video,label,start,end\na,cut,9,5\n",
             "answers.csv, row 1 .line 2.: its span: the end, 5, is before",
             RunError,
         ),
-        ("video,label,start,end\na,cut,70,75\n", "no cell of any video shows a class .1 spans, 0 positive", RunError),
+        ("video,label,start,end\na,cut,70,75\n", r"no cell .*\b1 spans, 0 positive", RunError),
         (
             "video,label,start,end,video_duration\na,cut,0,5,600\n",
             "of 'a' it has 60 frames.*but lasts 600 s",
             UsageError,
         ),
-        ("video,label\na,cut\n", "needs the columns start, end and labels.*people have marked spans in", UsageError),
+        ("video,label\na,cut\n", r"start, end and labels.*<TimelineLabels>", UsageError),
         ("video,label,start_frame,end_frame\na,cut,0,5\n", "counts frames.*--frame_rate=25", UsageError),
         ([{"data": {"id": "a"}, "annotations": []}], "no video is answered|nobody|none", UsageError),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -96,9 +97,9 @@ def test_decisions_that_cover_half_of_no_cell_are_told_from_those_that_are_fulfi
     assert relabel(tmp_path / "data/frame", decide(tmp_path, *rows), tmp_path / "new") == 0
     said = capsys.readouterr().err
     assert "1 decisions of" in said
-    assert "line 3: 'weld' of 'a' is said to be missing, but the record already has it at this time." in said
+    assert re.search("line 3: 'weld' of 'a' .*missing.*already", said)
     assert "2 decisions of" in said
-    assert "line 2: 'cut' of 'a' is said to be missing, but its time covers half of no cell of the record" in said
+    assert re.search("line 2: 'cut' of 'a' .*missing.* half of no cell", said)
 
 
 def test_a_second_start_writes_nothing_and_other_decisions_need_overwrite(
@@ -112,7 +113,7 @@ def test_a_second_start_writes_nothing_and_other_decisions_need_overwrite(
     assert relabel(data, decisions, tmp_path / "new") == 0
     second = capsys.readouterr()
     assert second.out == first.out
-    assert "already has all these records" in second.err
+    assert "already has all" in second.err
     assert {path: path.stat().st_mtime_ns for path in before} == before
     decide(tmp_path, WHOLE[0])
     with pytest.raises(UsageError, match=r"already exists.*--overwrite"):
@@ -138,7 +139,7 @@ def test_dry_run_says_the_same_figures_and_writes_nothing(
         "classes without a video": [],
     }  # fmt: skip
     assert (summary["decisions"], summary["decisions that changed nothing"]) == (3, 1)
-    assert "line 6: 'weld' of 'v0' is said to be missing, but the record already has it" in err
+    assert re.search("line 6: 'weld' of 'v0' .*missing.*already", err)
     assert "would have the features" in err
     assert not (tmp_path / "new").exists()
 
@@ -147,10 +148,10 @@ def test_dry_run_says_the_same_figures_and_writes_nothing(
     ("rows", "message"),
     [
         (("1,x1,cut,wrong,.9,,,yes", "2,v1,weld,wrong,.9,,,yes", "3,x0,cut,wrong,.9,,,yes"),
-         "2 of 3 decisions are about 2 videos that .* does not have, such as 'x1' in line 2"),
+         r"\b2 of 3 decisions .*\b2 videos .*'x1' in line 2\b"),
         (("1,v1,wed,wrong,.9,,,yes", "2,v1,weld,wrong,.9,,,yes", "3,v1,tack,wrong,.9,,,yes"),
-         "line 2: 'wed' is not one of the 2 classes.*weld.*2 decisions are about such classes"),
-        (("1,v1,cut,missing,.9,0,5,yes",), "line 2.*part of the video, but the records have no cells"),
+         r"line 2: 'wed' is not.*\b2 classes.*weld.*\b2 decisions"),
+        (("1,v1,cut,missing,.9,0,5,yes",), r"line 2.*part of .*video, .*no cells"),
         (("1,v1,cut,missing,.9,,,yes", "2,v1,cut,wrong,.9,,,yes"), "line 3.*contradicts"),
     ],
 )  # fmt: skip
@@ -271,6 +272,6 @@ def test_a_wrong_class_of_a_video_is_absent_in_its_rated_segments(
         "s0": [0, 1, 0], "s1": [1, 1, 1],
     }  # fmt: skip
     assert "1 decisions of" in said
-    assert "of 1 label added to videos with rated segments" in said
-    with pytest.raises(UsageError, match=r"no class to a segment.*--rows=spans.*start and end"):
+    assert "of 1 label added to videos" in said
+    with pytest.raises(UsageError, match=r"no class .*segment.*--rows=spans.*start and end"):
         relabel(tmp_path / "validate", decide(tmp_path, "1,s1,c,missing,.9,5,10,yes"), tmp_path / "other")

@@ -73,7 +73,7 @@ def test_deploy_takes_the_step_that_the_runner_takes(clones):
         ({"ps_hosts": ("a:1",), "worker_hosts": ("b:1",)}, "a cluster needs --job_name"),
         (
             {"job_name": "worker", "task_index": 1, "ps_hosts": ("a:1",), "worker_hosts": ("b:1",)},
-            "--task_index=1: expected less than 1, the number of worker hosts",
+            r"--task_index=1: .*less than 1\b",
         ),
     ],
 )

@@ -151,7 +151,7 @@ def test_variables_that_differ_end_the_run_and_are_named(
     processes = [made.start("chief"), made.start("worker", TAMPER="6")]
     for process in processes:
         assert process.end() == 1
-        assert "step 8: the variable weights of worker 0 (" in process.log()
+        assert "step 8: the variable weights" in process.log()
     assert [path.name for path in (tmp_path / "run").glob("model.ckpt-*.index")] == ["model.ckpt-0.index"]
 
 
@@ -165,7 +165,7 @@ def test_processes_with_other_settings_are_refused(cluster: Callable[..., Cluste
     for process in (made.start("chief"), differing.start("worker")):
         assert process.end() == 2
         assert "worker 0" in process.log()
-        assert "start all with the same flags" in process.log()
+        assert "with the same flags" in process.log()
 
 
 @pytest.mark.heavy

@@ -36,7 +36,7 @@ def test_all_that_wait_hear_of_it_and_then_it_ends() -> None:
         waiting = [threads.submit(wait, one) for one in (chief, first)]
         telling = threads.submit(failures.announce, failed, "the disk is broken")
         for one in waiting:
-            with pytest.raises(failures.JobOverError, match=r"worker 1 \(.*\) failed: the disk is broken\."):
+            with pytest.raises(failures.JobOverError, match=r"worker 1 \(.*\) failed: .*broken\."):
                 one.result()
         assert telling.result() is None
 

@@ -67,7 +67,7 @@ def test_a_process_that_needs_one_that_died_ends_with_status_1() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "lost worker 0: no connection is accepted there" in done.stderr
+    assert "lost worker 0: " in done.stderr
 
 
 @pytest.mark.heavy

@@ -116,7 +116,7 @@ def test_weights_that_are_worse_than_promised_give_way_to_those_of_the_candidate
     assert not np.array_equal(run.scores(), spoilt)
     np.testing.assert_array_equal(run.scores(f"{run.folder}/export/{run.step}"), run.scores())
     assert cli.main(["predict", f"--model={run.folder}", run.data]) == 0
-    assert "trained without the videos that chose it, since with them it was worse there" in capfd.readouterr().err
+    assert "trained without the videos" in capfd.readouterr().err
 
 
 @pytest.mark.heavy
