@@ -88,9 +88,13 @@ MODELS = {
         unstable=r".*\.html",
     ),
     "report": Command(["report", "{evaluated}", "--output=page.html"], unstable=r"page\.html"),
-    "bulk infer": Command(["bulk", "infer", "--model={run}", "--input={test}", "--output=scores", "--resume"]),
-    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out=figures"]),
-    "bulk rank": Command(["bulk", "rank", "--model={frames}", "--data={segments}/segment/validate/*", "--out=ranked"]),
+    "bulk infer": Command(
+        ["bulk", "infer", "--model={run}", "--input={test}", "--output=scores", "--resume", "--workers=1"]
+    ),
+    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out=figures", "--workers=1"]),
+    "bulk rank": Command(
+        ["bulk", "rank", "--model={frames}", "--data={segments}/segment/validate/*", "--out=ranked", "--workers=1"]
+    ),
     "select": Command([*_SELECT, "--out=chosen.csv"]),
     "select of tasks": Command([*_SELECT, "--out=tasks.json", "--format=label-studio"]),
     "count": Command(["count", "--model={run}", "--data={starter}/../train.tfrecord", "--labelled={test}"]),
@@ -226,8 +230,10 @@ REMOTE_MODELS = {
             "--out={out}/count.csv",
         ]
     ),
-    "bulk infer": Command(["bulk", "infer", "--model={run}", "--input={test}", "--output={out}/scores", "--resume"]),
-    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out={out}/figures"]),
+    "bulk infer": Command(
+        ["bulk", "infer", "--model={run}", "--input={test}", "--output={out}/scores", "--resume", "--workers=1"]
+    ),
+    "bulk eval": Command(["bulk", "eval", "--model={run}", "--data={test}", "--out={out}/figures", "--workers=1"]),
     "audit": Command(
         [
             *("audit", "--data={own}/first/video/train/*", "--out={out}/audit", "--folds=2", "--max_steps=2"),
@@ -251,7 +257,14 @@ REMOTE_MODELS = {
         unstable=r".*m\.tgz",
     ),
     "bulk rank": Command(
-        ["bulk", "rank", "--model={frames}", "--data={segments}/segment/validate/*", "--out={out}/ranked"]
+        [
+            "bulk",
+            "rank",
+            "--model={frames}",
+            "--data={segments}/segment/validate/*",
+            "--out={out}/ranked",
+            "--workers=1",
+        ]
     ),
     "select of tasks": Command([*_SELECT, "--out={out}/tasks.json", "--format=label-studio"]),
     "export --format=web": Command(
