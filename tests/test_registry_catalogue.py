@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import types
 from typing import Any
@@ -118,9 +119,8 @@ def test_a_field_with_the_name_of_a_flag_is_refused_when_its_class_is_loaded() -
     assert tools.get("a_tool:Fitting") is Fitting  # the flag of `count` is --number
     with pytest.raises(UsageError) as refusal:
         tools.get("a_tool:Clashing")
-    assert str(refusal.value) == (
-        "tool a_tool:Clashing: its field Clashing.rate has the name of the flag --rate "
-        "(Program.speed.rate), which would not set the field; rename the field."
+    assert re.fullmatch(
+        r"tool a_tool:Clashing: .*Clashing\.rate .*--rate \(Program\.speed\.rate\), .*", str(refusal.value)
     )
     with pytest.raises(UsageError, match=r"Constructed\.number\b.*--number \(Program\.count\)"):
         tools.get("a_tool:Constructed")
@@ -139,9 +139,9 @@ def test_two_classes_may_share_a_name_only_with_one_meaning() -> None:
     refuse_two_meanings({"a:Fitting": Fitting, "a:Other": Other}, shared=("size",))
     with pytest.raises(UsageError) as refusal:
         refuse_two_meanings({"a:Fitting": Fitting, "b": Constructed, "a:Other": Other})
-    assert str(refusal.value) == (
-        "a:Fitting and a:Other both declare size, with two meanings: Fitting.size is 'how large', "
-        "Other.size is 'how heavy', and --size would set both; rename one of them."
+    assert re.search(
+        r"^a:Fitting and a:Other .*Fitting\.size is 'how large', Other\.size is 'how heavy', .*--size",
+        str(refusal.value),
     )
 
 

@@ -76,9 +76,9 @@ def test_a_manifest_is_written_then_checked(tmp_path: pathlib.Path, capfd: Captu
     fault_shards.write(tmp_path / "a.tfrecord", fault_shards.sound("video", 4, "c"))  # as long, but other ids
     fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 4, "c"))
     found = verify_as_json(capfd, *words)
-    assert "holds 3 records, but the manifest says" in found["b.tfrecord"]["problems"][0]
+    assert "holds 3 records, but" in found["b.tfrecord"]["problems"][0]
     assert "has the checksum" in found["a.tfrecord"]["problems"][0]
-    assert "does not list this shard" in found["c.tfrecord"]["problems"][0]
+    assert "not list this shard" in found["c.tfrecord"]["problems"][0]
     (tmp_path / "a.tfrecord").unlink()
     assert verify_as_json(capfd, *words)["a.tfrecord"]["problems"] == ["the file is gone"]
     data = {"level": "video", "features": [{"name": "clip", "size": 16}], "segment_labels": False}

@@ -214,7 +214,7 @@ def test_a_gradient_that_some_clones_have_is_summed_over_those(caplog):
     assert [variable.op.name for _, variable in pairs] == ["shared"]
     assert ran(local(1, 0)[0], pairs[0][0]) == pytest.approx((2 + 3) / 3)
     (line,) = [record.getMessage() for record in caplog.records if "gradient" in record.getMessage()]
-    assert line == "The loss has no gradient for unused: not trained."
+    assert "gradient for unused: not trained" in line
 
 
 def test_refusals():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -144,9 +145,8 @@ def test_a_folder_of_a_model_cannot_have_the_name_of_a_file(
 ) -> None:
     assert run("--model=a,b", f"--out={tmp_path}/{name}") == 2
     out = f"{tmp_path}/{name}"
-    assert capsys.readouterr().err == (
-        f"yt8m ensemble: error: --out={out}: with --model, --out names the folder of a SavedModel, whose name cannot "
-        f"end in {ending}. Name another folder, or give --{flag}={out}.\n"
+    assert re.fullmatch(
+        rf"yt8m ensemble: error: --out={out}: .* end in {ending}\. .*--{flag}={out}\.\n", capsys.readouterr().err
     )
     assert not (tmp_path / name).exists()
 

@@ -30,7 +30,7 @@ def test_boxes_of_mp4() -> None:
         assert bool(check(whole[:size])) is not at_border
     large = box(b"ftyp", 16) + struct.pack(">I4sQ", 1, b"mdat", 16 + 300) + bytes(300)
     assert check(large) == ""
-    assert check(large[:-1]) == "it is cut: it has 339 of 340 bytes"
+    assert "339 of 340 bytes" in check(large[:-1])
     to_the_end = box(b"ftyp", 16) + struct.pack(">I4s", 0, b"mdat") + bytes(30)
     assert check(to_the_end) == ""
     assert check(whole + b"\0\0\0\0 appended bytes") == ""
@@ -55,7 +55,7 @@ def test_segments_of_matroska(size: int) -> None:
 def test_riff_and_others() -> None:
     whole = b"RIFF" + struct.pack("<I", 92) + b"AVI " + bytes(88)
     assert check(whole) == ""
-    assert check(whole[:99]) == "it is cut: it has 99 of 100 bytes"
+    assert "99 of 100 bytes" in check(whole[:99])
     assert check(b"") == "it is empty"
     assert check(b"OggS" + bytes(100)) == check(b"x") == ""
 
@@ -80,17 +80,17 @@ def test_what_a_live_recording_states() -> None:
     tag = b"\x09" + (5).to_bytes(3, "big") + bytes(7) + bytes(5) + (16).to_bytes(4, "big")
     flv = b"FLV\x01\x05" + (9).to_bytes(4, "big") + bytes(4) + tag * 3
     assert not states_length(io.BytesIO(flv), ValueError)
-    assert check(flv[:-1]) == "it is cut: it has 72 of 73 bytes"
+    assert "72 of 73 bytes" in check(flv[:-1])
     properties = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365") + bytes(24) + (500).to_bytes(8, "little")
     asf = bytes.fromhex("3026b2758e66cf11") + bytes(20) + properties
     assert not states_length(io.BytesIO(asf + bytes(40) + b"\1" + bytes(400)), ValueError)
-    assert check(asf + bytes(400)) == "it is cut: it has 476 of 500 bytes"
+    assert "476 of 500 bytes" in check(asf + bytes(400))
 
 
 def test_a_large_avi_has_several_lists() -> None:
     lists = [b"RIFF" + struct.pack("<I", 92) + kind + bytes(88) for kind in (b"AVI ", b"AVIX")]
     assert check(b"".join(lists)) == ""
-    assert check(b"".join(lists)[:-1]) == "it is cut: it has 199 of 200 bytes"
+    assert "199 of 200 bytes" in check(b"".join(lists)[:-1])
     assert not states_length(io.BytesIO(b"RIFF" + bytes(4) + b"WAVE" + bytes(88)), ValueError)
 
 
@@ -99,4 +99,4 @@ def test_an_end_code_states_the_end_of_a_program_stream() -> None:
     stream = pack + b"\0\0\1\xe0" + (100).to_bytes(2, "big") + bytes(100)
     assert not states_length(io.BytesIO(stream), ValueError)
     assert states_length(io.BytesIO(stream + b"\0\0\1\xb9"), ValueError)
-    assert check(stream[:-1]) == "it is cut: it has 119 of 120 bytes"
+    assert "119 of 120 bytes" in check(stream[:-1])

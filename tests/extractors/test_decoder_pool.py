@@ -60,7 +60,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_videos_in_order_as_if_decoded_here(videos: list[str], jobs: int) -> None:
     with DecoderPool(jobs, GENEROUS) as pool:
         found = [outcome(decoding) for decoding in pool.decode(request(path) for path in videos)]
-    assert "it is damaged, or not a video" in found[1]
+    assert "it is damaged" in found[1]
     for place in (0, 2, 3):
         assert found[place] == list(map(plain, decode(request(videos[place]))))
 
@@ -80,7 +80,7 @@ def test_a_child_that_dies_ends_its_video_only(videos: list[str]) -> None:
     assert isinstance(found[0], list)
     assert isinstance(found[2], list)
     # it may have answered already before it was killed
-    assert isinstance(found[1], list) or "it ends the decoder process (signal 9)" in found[1]
+    assert isinstance(found[1], list) or "(signal 9)" in found[1]
 
 
 @pytest.mark.promise("X7")
@@ -232,5 +232,5 @@ def test_a_hard_limit_below_the_one_asked_for_is_kept(videos: list[str], megabyt
     if succeeds:
         assert done.stdout == "end\n", done.stderr
     else:
-        assert "no video can be decoded" in done.stderr
+        assert "no video can be" in done.stderr
         assert f"{megabytes} MB" in done.stderr

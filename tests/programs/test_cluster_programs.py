@@ -200,7 +200,7 @@ def test_an_evaluator_without_files_is_refused(
     report = run / "eval/report.json"
     before = report.read_text() if report.exists() else None
     assert train.main([f"--train_dir={run}", *FEATURES, "--stall_timeout=1"]) == 2
-    assert "--eval_data_pattern is missing: the evaluator needs the files" in capfd.readouterr().err
+    assert "--eval_data_pattern is missing" in capfd.readouterr().err
     assert (report.read_text() if report.exists() else None) == before
 
 

@@ -102,11 +102,11 @@ def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
     packed = [f"--input_model_tgz={tmp_path}/m.tgz", f"--untar_model_dir={tmp_path}/u"]
     assert inference.main([*packed, data, f"--output_file={tmp_path}/2.csv"]) == 0
     assert f"{tmp_path}/m.tgz was unpacked to {tmp_path}/u" in caplog.messages
-    assert "a model is a program" not in caplog.text
+    assert "is a program" not in caplog.text
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another user"))
     packed[1] = f"--untar_model_dir={tmp_path}/v"
     assert inference.main([*packed, data, f"--output_file={tmp_path}/2.csv"]) == 0
-    assert f"{tmp_path}/v/inference_model.meta: a model is a program" in caplog.text
+    assert f"{tmp_path}/v/inference_model.meta: a model is a" in caplog.text
     lines = (tmp_path / "1.csv").read_text().splitlines()
     assert len(lines) == 22
     assert (tmp_path / "2.csv").read_text().splitlines() == lines

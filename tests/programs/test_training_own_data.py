@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -88,11 +89,11 @@ def test_other_data_are_refused_before_anything_is_written(
 ) -> None:
     before, pattern = sorted(run.rglob("*")), f"{data}/{name}/*.tfrecord"
     assert evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={pattern}", "--run_once"]) == 2
-    assert f"--eval_data_pattern={pattern}: the data do not fit the model, which {words}" in capfd.readouterr().err
+    assert re.search(f"--eval_data_pattern={re.escape(pattern)}: .*{re.escape(words)}", capfd.readouterr().err)
     assert (
         inference.main([f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={data}/no.csv"]) == 2
     )
-    assert f"--input_data_pattern={pattern}: the data do not fit the model, which" in capfd.readouterr().err
+    assert f"--input_data_pattern={pattern}: the data do not fit" in capfd.readouterr().err
     assert sorted(run.rglob("*")) == before
     assert not (data / "no.csv").exists()
 

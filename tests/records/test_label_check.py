@@ -59,7 +59,7 @@ def test_a_manifest_that_counts_labels_is_believed(tmp_path: pathlib.Path) -> No
 def test_a_feature_with_another_name_is_named(tmp_path: pathlib.Path, feature: dict, name: str) -> None:
     files = shard(tmp_path, *(video(number, **feature) for number in range(3)))
     problem = label_check.describe_problem(of_files(*files))
-    assert f"these records have a feature {name} (" in problem
+    assert f"have a feature {name} (" in problem
 
 
 def test_vectors_of_0_and_1_are_named(tmp_path: pathlib.Path) -> None:
@@ -123,5 +123,5 @@ def test_labels_of_another_type_are_named(
     assert label_check.describe_problem(of_files(*files)).startswith(f"{files[0]}: {problem}")
     words = ["--feature_names=mean_clip", "--feature_sizes=2", "--num_classes=3", f"--train_dir={tmp_path}/run"]
     assert cli.call("train", [f"--train_data_pattern={files[0]}", "--model=LogisticModel", *words]) == 2
-    assert f"{problem} labels must be the numbers" in capsys.readouterr().err
+    assert f"{problem} labels must be" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -149,7 +149,7 @@ def test_an_evaluation_refuses_a_table_before_it_begins(tmp_path: pathlib.Path, 
     assert cli.main(words) == 2
     assert "--media needs --report" in capsys.readouterr().err
     assert cli.main([*words, "--report"]) == 2
-    assert "none.csv: there is no such file" in capsys.readouterr().err
+    assert "none.csv: there is no" in capsys.readouterr().err
 
 
 @pytest.mark.heavy

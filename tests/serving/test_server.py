@@ -235,7 +235,7 @@ def drive(pid: int, output: IO[str], exported: tuple[str, Predictions]) -> None:
 def check_end(status: int, out: str, log: str) -> None:
     assert status == 0, log
     assert re.fullmatch(r"stopped after \d+ answers\n", out)
-    assert "a model is a program" in log
+    assert "is a program" in log
     assert "Traceback" not in log
 
 

@@ -240,7 +240,7 @@ def test_only_the_parts_that_a_task_names_were_looked_at(tmp_path: pathlib.Path)
         [(13, 14, ("x",))],
         [],
     ]
-    assert "of 2 videos, people have seen only the parts" in table.describe()[0]
+    assert "of 2 videos, people have seen" in table.describe()[0]
     foreign = [{**task("a", [sound("x", 13, 14)]), "data": {"video": "a.mp4", "parts": "wheel, axle"}}]
     assert read(write_json(tmp_path / "u.json", foreign)) == {"a.mp4": [(13, 14, ("x",))]}
 

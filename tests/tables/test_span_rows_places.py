@@ -61,7 +61,7 @@ def test_moments_of_the_calendar_are_no_times_of_a_video(tmp_path: pathlib.Path)
             if factor == 1_000_000 and start < 1e15:
                 continue  # half an hour
             text = problems_of(tmp_path, f"{factor}.csv", f"video,label,{header}\na,x,{start},{start + 9 * factor}\n")
-            assert "a moment such as Unix time counts it; subtract the moment at which the video begins" in text
+            assert "such as Unix time" in text
     assert "a moment" in problems_of(tmp_path, "f.csv", "video,label,start,end,fps\na,x,1700000010,1700000020,25\n")
 
 
@@ -86,7 +86,7 @@ def describe(folder: pathlib.Path, text: str) -> str:
 def test_ids_that_differ_in_blanks_alone_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"'a ' and 'a' .*blanks"):
         describe(tmp_path, "video,label,start,end\na ,x,1,10\na,x,15,20\nb,y,0,30\n")
-    assert "1 ids begin or end with a blank" in describe(tmp_path, "video,label,start,end\na ,x,1,10\nb,y,0,30\n")
+    assert "1 ids begin or end" in describe(tmp_path, "video,label,start,end\na ,x,1,10\nb,y,0,30\n")
 
 
 def test_lists_of_structs_in_parquet_are_spans(tmp_path: pathlib.Path) -> None:

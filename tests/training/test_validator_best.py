@@ -205,7 +205,7 @@ def test_a_sample_of_the_videos_is_the_same_in_every_validation(
     more = ("--eval_max_videos=20", "--max_steps=20", "--num_gpu=1")
     assert train.main([*words(whole.parent, "sampled"), *more]) == 0
     said = capsys.readouterr().err
-    assert "each validation reads the same 20 of 96 videos" in said
+    assert "the same 20 of 96 videos" in said
     # Nothing is said of the copies of these videos, and the flags of the input are those of the training.
     assert [line.partition("no manifest of ")[2].split()[0] for line in said.splitlines() if "no manifest" in line] == [
         f"{whole.parent}/train.tfrecord"

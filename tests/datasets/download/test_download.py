@@ -100,7 +100,7 @@ def test_the_next_start_continues_with_the_bytes_that_came(server, tmp_path, cap
     shown = capsys.readouterr().err
     assert "failed: train0001.tfrecord: " in shown
     assert "503" in shown
-    assert "1 of 4 files failed; run the same command again to fetch them" in shown
+    assert "1 of 4 files failed" in shown
     (partial,) = tmp_path.glob(".train0001*.part")
     assert partial.read_bytes() == server.files["trainab.tfrecord"][:5000]
     assert storage.glob(f"{tmp_path}/*") == sorted(

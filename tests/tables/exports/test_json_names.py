@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ def refusal(path: pathlib.Path, value: Any) -> str:
 
 def test_two_classes_of_which_each_video_has_one_are_refused(tmp_path: pathlib.Path) -> None:
     value = {"classes": ["cat", "dog"], "labels": {"v1": [1, 0], "v2": [0, 1]}}
-    assert "either the numbers of two classes" in refusal(tmp_path, value)
+    assert "numbers of two classes" in refusal(tmp_path, value)
 
 
 def test_vectors_of_another_length_are_refused(tmp_path: pathlib.Path) -> None:
@@ -101,12 +102,12 @@ def test_null_in_a_vector_is_refused(tmp_path: pathlib.Path) -> None:
 def test_other_items_that_fill_lists_are_refused(tmp_path: pathlib.Path, end: Any) -> None:
     cells = {n: numbers(x, 1) if end == 0 else list(x) for n, x in TRUTH.items()}
     made = [{"id": n, "labels": [*x, *[end] * (3 - len(x))]} for n, x in cells.items()]
-    assert "several times, which may fill lists" in refusal(tmp_path, made)
+    assert "may fill lists" in refusal(tmp_path, made)
 
 
 def test_a_number_without_a_name_is_refused(tmp_path: pathlib.Path) -> None:
     value = {"tags": TAGS, "videos": [{"id": "v1", "tag_ids": [7]}, {"id": "v2", "tag_ids": [99]}]}
-    assert '"tags" has no name for the class 99' in refusal(tmp_path, value)
+    assert re.search('"tags" .*class 99', refusal(tmp_path, value))
 
 
 @pytest.mark.parametrize("end", ["", None, -1])

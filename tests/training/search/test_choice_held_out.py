@@ -110,7 +110,7 @@ def test_the_share_is_whole_groups_which_nothing_of_the_training_reads(
     assert config.data.batch_size == 32
     assert config.search.quoted["training_videos"] == 360
     assert "trained on 360 videos, compared on 40" in said
-    assert "each validation reads the same 40 of 40 videos that are held out of the training" in said
+    assert "the same 40 of 40 videos" in said
     assert "files of the training" not in said, "they are, but not its videos"
     assert (config.checkpoint, config.validation.eval_data_pattern) == ("best", rings)
     assert f"eval_data_pattern {rings}: 40 of these 400 videos are held out" in said
@@ -194,6 +194,6 @@ def test_a_later_start_on_files_elsewhere_holds_out_by_the_same_rule(
     config = config_of(tmp_path / "run")
     assert config.data.held_out == config_of(folder).data.held_out
     assert config.validation.eval_data_pattern == config.data.data_pattern == pattern
-    assert "videos that are held out of the training" in capfd.readouterr().err
+    assert "videos that are held out" in capfd.readouterr().err
     assert cli.main(["predict", f"--model={tmp_path}/run", pattern]) == 0
     assert "held out to choose it" not in capfd.readouterr().err
