@@ -73,7 +73,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     words = [f"--train_dir={folder}/run", f"--input_data_pattern={pattern}", f"--output_file={folder}/predictions.csv"]
     assert inference.main([*words, f"--output_model_tgz={folder}/model.tgz"]) == 0
     frames = {"feature_names": "rgb", "frame_features": True, "model": "FrameLevelLogisticModel"}
-    fit(folder, "frames", train_data_pattern=f"{folder}/frame/*.tfrecord", **frames)
+    fit(folder, "frames", train_data_pattern=f"{folder}/frame/*.tfrecord", export_model_steps=0, **frames)
     return folder
 
 
@@ -289,7 +289,7 @@ def test_code_of_a_run_from_elsewhere_must_be_trusted(
 ) -> None:
     (tmp_path / "my_own_model.py").write_text(OWN_MODEL)
     monkeypatch.syspath_prepend(str(tmp_path))
-    fit(world, "own", model="my_own_model:Mine")
+    fit(world, "own", model="my_own_model:Mine", export_model_steps=0)
     with yt8m.load(world / "own") as model:
         expected = told(model, data)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
@@ -396,7 +396,7 @@ def test_nothing_of_the_process_is_changed(world: pathlib.Path, capfd: pytest.Ca
     logging.getLogger().handlers[:] = []  # pytest's own: who has set up a log keeps it as it is
     try:
         before = state()
-        run = fit(world, "state", log_every_n_steps=1)
+        run = fit(world, "state", log_every_n_steps=1, export_model_steps=0)
         assert state() == before
     finally:
         logging.getLogger().handlers[:] = kept

@@ -32,6 +32,7 @@ print(*sums, memory.peak_mb - before.peak_mb)
 """
 
 
+@pytest.mark.heavy
 def test_own_memory_leaves_out_the_pages_of_files(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(128 << 20))
@@ -119,6 +120,7 @@ def result(rate, ratio=None, spread=0.01, peak_mb=10.0):
     return {"rate": around(rate), "cpu_rate": around(rate), **ratios, "notes": [], "peak_mb": peak_mb, "others": 0.0}
 
 
+@pytest.mark.heavy
 def test_cpu_time_includes_living_children_and_their_own():
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
     child = "print(sum(range(30_000_000)), flush=True); input()"

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.saving import time_saves
 
 
+@pytest.mark.heavy
 def test_each_save_is_timed_and_its_waiting_noted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: time.sleep(0.02))
     sync = os.fsync

@@ -36,6 +36,7 @@ def test_what_ends_a_block_is_timed_with_it(tmp_path):
     assert len(measured.samples) == 2
 
 
+@pytest.mark.heavy
 def test_products_that_wait_for_each_other_add_up():
     one, many = (floor([Product(64, 256, 256, in_turn=count)], steps=5) for count in (1, 50))
     assert min(many().cpu for _ in range(5)) > 5 * min(one().cpu for _ in range(5)) > 0

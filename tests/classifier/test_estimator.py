@@ -26,6 +26,7 @@ from yt8m.records import thresholds
 from yt8m.training.search.budget_clock import BudgetClock
 
 FEW_STEPS = {"max_steps": 40, "batch_size": 64, "base_learning_rate": 0.1, "input_transform": "standardize"}
+FEW_STEPS |= {"export_model_steps": 0}
 QUICK: dict[str, Any] = dict(model="LogisticModel", options=FEW_STEPS)
 NAMES = ["ant", "bee", "cat"]
 

@@ -11,7 +11,7 @@ import pytest
 import yt8m
 from yt8m.python_api.data_errors import DataError
 
-FEW_STEPS = {"max_steps": 5, "batch_size": 32, "base_learning_rate": 0.1}
+FEW_STEPS = {"max_steps": 5, "batch_size": 32, "base_learning_rate": 0.1, "export_model_steps": 0}
 QUICK: dict[str, Any] = dict(model="LogisticModel", options=FEW_STEPS)
 DRAW = np.random.default_rng(0)
 IDS = [f"clip{row}" for row in range(80)]

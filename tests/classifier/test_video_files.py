@@ -27,7 +27,7 @@ def train_and_predict(tmp_path: pathlib.Path) -> None:
     made_videos.write_kinds(tmp_path, 8)
     paths = sorted(tmp_path.rglob("*.mp4"))
     names = [[path.parent.name] for path in paths]
-    options = {"max_steps": 30, "base_learning_rate": 0.1, "input_transform": "standardize"}
+    options = {"max_steps": 30, "base_learning_rate": 0.1, "input_transform": "standardize", "export_model_steps": 0}
     classifier = yt8m.Classifier("FrameLevelLogisticModel", extractors="own_extractors:Thumbnails", options=options)
     classifier.fit(paths, names)
     scores = classifier.predict_proba(paths[:3])

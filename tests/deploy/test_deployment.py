@@ -69,7 +69,7 @@ def test_scopes():
     assert [DeploymentConfig(2).clone_scope(i) for i in range(2)] == ["clone_0", "clone_1"]
 
 
-@examples(25)
+@examples(10)
 @given(tasks=st.integers(1, 5), variables=st.integers(0, 12))
 def test_equal_variables_go_round_the_parameter_servers(tasks, variables):
     config = DeploymentConfig(num_ps_tasks=tasks)

@@ -72,7 +72,7 @@ def test_other_types_keep_their_type(session, dtype):
     np.testing.assert_allclose(session.run(clipped), [0.6, 0.8], rtol=1e-3)
 
 
-@examples(25)
+@examples(10)
 @given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-9, 9, width=32, allow_subnormal=False)))
 def test_no_norm_is_above_the_bound_and_no_small_gradient_moves(values):
     with tf.Graph().as_default(), tf.Session() as session:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Entries
@@ -62,6 +63,7 @@ def test_batches_can_be_cut_and_ordered_in_any_way(seed: int, random: Any) -> No
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=9), st.lists(st.integers(0, 9), max_size=4), st.integers(0, 4))
+@examples(25)
 def test_merged_workers_have_what_one_accumulator_has(seeds: list[int], cuts: list[int], last: int) -> None:
     """Any split of the batches over workers, merged in another order; each worker came from another process."""
     places = [0, *sorted(min(cut, len(seeds)) for cut in cuts), len(seeds)]

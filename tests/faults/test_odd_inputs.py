@@ -44,7 +44,10 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("sound")
     shard = write_shard(folder / "a.tfrecord", sound())
     words = [f"--train_data_pattern={shard}", f"--train_dir={folder}/run", f"--num_classes={CLASSES}"]
-    assert train.main([*words, "--batch_size=8", "--max_steps=2", "--model=LogisticModel"]) == 0
+    assert (
+        train.main([*words, "--batch_size=8", "--max_steps=2", "--model=LogisticModel", "--export_model_steps=none"])
+        == 0
+    )
     return f"{folder}/run"
 
 
@@ -73,7 +76,7 @@ def commands(run: str, path: str, out: pathlib.Path) -> dict[str, Callable[[], i
     classes, predictions = f"--num_classes={CLASSES}", out / "p.csv"
     lines = "".join(f"v{number},0 0.5\n" for number in range(24))
     predictions.write_text(f"VideoId,LabelConfidencePairs\n{lines}")
-    small = ["--batch_size=8", "--max_steps=1"]
+    small = ["--batch_size=8", "--max_steps=1", "--export_model_steps=none"]
     bulk_eval = EvalBulk(model=run, data=path, out=f"{out}/e")
     return {
         "train": lambda: train.main([f"--train_data_pattern={path}", f"--train_dir={out}/t", classes, *small]),

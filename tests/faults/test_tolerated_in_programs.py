@@ -37,7 +37,7 @@ def words(folder: pathlib.Path, program: str, data: str = "", run: str = "run") 
     usual = [f"--train_dir={folder}/{run}", "--batch_size=2"]
     if program == "train":
         features = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=3,2", "--num_classes=10"]
-        return [*usual, f"--train_data_pattern={data}", *features]
+        return [*usual, f"--train_data_pattern={data}", "--export_model_steps=none", *features]
     if program == "eval":
         return [*usual, f"--eval_data_pattern={data}", "--run_once"]
     return [*usual, f"--input_data_pattern={data}", f"--output_file={folder}/out.csv", "--top_k=2"]

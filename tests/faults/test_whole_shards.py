@@ -64,7 +64,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         fault_shards.write(folder / f"data/{name}.tfrecord", fault_shards.sound("video", 6, name))
     words = [f"{folder}/data/*.tfrecord", f"--manifest={folder}/data/manifest.json"]
     assert main(["verify", *words]) == 0
-    data = [f"--train_data_pattern={folder}/data/*.tfrecord", "--batch_size=4", "--num_epochs=2"]
+    data = [
+        f"--train_data_pattern={folder}/data/*.tfrecord",
+        "--batch_size=4",
+        "--num_epochs=2",
+        "--export_model_steps=none",
+    ]
     assert train.main([*data, *FEATURES, f"--train_dir={folder}/run"]) == 0
     return folder
 
@@ -123,7 +128,12 @@ def test_training_tells_what_was_expected_and_read(
     (tmp_path / "manifest.json").write_text(json.dumps(known))
     for name in "ab":
         (tmp_path / f"{name}.tfrecord").write_bytes((run / f"data/{name}.tfrecord").read_bytes())
-    data = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=4", "--num_epochs=2"]
+    data = [
+        f"--train_data_pattern={tmp_path}/*.tfrecord",
+        "--batch_size=4",
+        "--num_epochs=2",
+        "--export_model_steps=none",
+    ]
     assert train.main([*data, *FEATURES, f"--train_dir={tmp_path}/run"]) == 0
     said = "\n".join(caplog.messages)
     assert re.search(r"b\.tfrecord .*\b6 records.*\b7\b", said)

@@ -144,7 +144,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     write_table(folder)
     make_records(folder)
     pattern = f"{folder}/data/video/train/*.tfrecord"
-    words = [f"--train_data_pattern={pattern}", f"--train_dir={folder}/run", "--batch_size=16", "--num_epochs=5"]
+    words = [
+        f"--train_data_pattern={pattern}",
+        f"--train_dir={folder}/run",
+        "--batch_size=16",
+        "--num_epochs=5",
+        "--export_model_steps=none",
+    ]
     assert cli.main(["train", *words]) == 0
     return folder
 

@@ -60,7 +60,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A run on videos, with two checkpoints."""
     folder = tmp_path_factory.mktemp("changed")
     fill(folder)
-    data = [f"--train_data_pattern={folder}/*.tfrecord", "--batch_size=8", "--save_checkpoint_steps=2"]
+    data = [
+        f"--train_data_pattern={folder}/*.tfrecord",
+        "--batch_size=8",
+        "--save_checkpoint_steps=2",
+        "--export_model_steps=none",
+    ]
     assert train.main([*data, *FEATURES, f"--train_dir={folder}/run", "--max_steps=4"]) == 0
     return folder / "run"
 
@@ -155,7 +160,9 @@ def test_training_tells_what_it_has_read(
     """A batch may hold records of two epochs; each record is counted in its own epoch."""
     shard, length = fill(tmp_path)
     words = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=24", "--num_epochs=5", *FEATURES]
-    assert train.main([*words, f"--train_dir={tmp_path}/run", *changing(shard, length)]) == 0
+    assert (
+        train.main([*words, f"--train_dir={tmp_path}/run", "--export_model_steps=none", *changing(shard, length)]) == 0
+    )
     told = [record for record in caplog.records if "records expected" in record.getMessage()]
     assert told[0].getMessage() == "epoch 1: 128 records expected, 128 read"
     assert told[0].levelname == "INFO"

@@ -54,7 +54,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def run(data: pathlib.Path) -> pathlib.Path:
-    words = ["--batch_size=20", "--base_learning_rate=0.1", "--num_epochs=5", f"--train_dir={data}/run"]
+    words = [
+        "--batch_size=20",
+        "--base_learning_rate=0.1",
+        "--num_epochs=5",
+        f"--train_dir={data}/run",
+        "--export_model_steps=none",
+    ]
     assert train.main([f"--train_data_pattern={data}/train/*.tfrecord", *words]) == 0
     return data / "run"
 

@@ -13,6 +13,7 @@ import requests
 _RESET = struct.pack("ii", 1, 0)  # closing the connection discards what was not read
 
 
+@pytest.mark.heavy
 def test_a_connection_that_is_left_prints_nothing(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "large").write_bytes(bytes(30_000_000))
     with browser.served(tmp_path) as (address, asked):

@@ -120,6 +120,7 @@ def test_interrupts():
 """
 
 
+@pytest.mark.heavy
 def test_control_c_ends_all_and_closes_what_they_hold(tmp_path: pathlib.Path) -> None:
     done, begun, _ = run(tmp_path, "-k", "interrupts", dying=INTERRUPTED, start_new_session=True)
     assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout + done.stderr

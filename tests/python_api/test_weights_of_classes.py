@@ -44,7 +44,7 @@ def test_weights_in_memory_count_as_a_table(weights: Any, data: str, tmp_path: p
     if isinstance(weights, str):
         weights = tmp_path / "weights.csv"
         weights.write_text("class,weight\ncat,3\ndog,0.5\n")
-    options = {"model": "LogisticModel", "max_steps": 2, "batch_size": 16}
+    options = {"model": "LogisticModel", "max_steps": 2, "batch_size": 16, "export_model_steps": 0}
     run = yt8m.fit(data=data, train_dir=tmp_path / "run", class_weights=weights, **options)
     saved = run_dir.read(run.folder)
     assert saved is not None

@@ -215,7 +215,7 @@ def test_numbers_below_one_are_refused(name: str) -> None:
 
 def test_segments_fill_whole_batches(tmp_path: pathlib.Path) -> None:
     """Records have any number of rated segments, none too; batches have batch_size segments."""
-    counts = [3, 0, 0, 5, 1] * 30
+    counts = [3, 0, 0, 5, 1] * 12
     records = []
     for n, count in enumerate(counts):
         context = {"id": [b"%d" % n]}

@@ -68,7 +68,7 @@ def test_changed_bytes_and_cut_records(kind: Kind) -> None:
     parsed, whole = kind
 
     @given(CHANGES, st.floats(0, 1) | st.just(1.0))
-    @examples(60)
+    @examples(30)
     def check(changes: list[tuple[int, int]], kept: float) -> None:
         damaged = bytearray(whole)
         for at, value in changes:

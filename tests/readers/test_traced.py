@@ -103,6 +103,7 @@ def test_what_differs_is_traced_anew(level: str, fields: dict[str, Any], parsed:
     assert len(parsed) == 2
 
 
+@pytest.mark.heavy
 def test_counts_and_readers_of_users_are_traced_for_each_graph(shards: dict[str, str], parsed: list[str]) -> None:
     class Own(YT8MAggregatedFeatureReader):
         pass

@@ -153,6 +153,7 @@ def test_so_does_a_batch_of_published_records(max_frames: int) -> None:
     check_shards([str(golden("tiny_frame.tfrecord")), str(golden("tiny_segment.tfrecord"))], (16, 8), max_frames, 5)
 
 
+@pytest.mark.heavy
 def test_so_does_a_batch_of_records_of_full_size(tmp_path: pathlib.Path) -> None:
     counts = [300, 120, 1, 0, 299, 320]
     records = made(counts, [[3], None, [], [0, 19], [5, 5], [1]], (1024, 128))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m import storage
 from yt8m.command_line import cli
@@ -103,6 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.mark.promise("I6")
 @given(ids=ids)
+@examples(15)
 def test_every_program_reads_the_ids_that_another_wrote(folder: pathlib.Path, ids: list[bytes]) -> None:
     texts = [id_text(each) for each in ids]
     assert [id_bytes(text.encode()) for text in texts] == ids

@@ -152,6 +152,7 @@ def test_another_models_checkpoint_is_refused(train: Callable, tmp_path: pathlib
     assert "model was None and is 'Other'" in outcome.message
 
 
+@pytest.mark.heavy
 def test_other_files_of_the_same_run(train: Callable, tmp_path: pathlib.Path) -> None:
     train(max_steps=2)
     other = write_rows(tmp_path / "other.tfrecord", rows=16)

@@ -40,7 +40,7 @@ def test_a_run_finds_spans_after_its_evaluation(tmp_path: pathlib.Path, capsys: 
     spans = make(tmp_path, "others", 40, 1)
     run, others = tmp_path / "run", f"{tmp_path}/others_data/frame/all/*.tfrecord"
     words = [f"--{name}={value}" for name, value in OPTIONS.items()]
-    words += ["--model=FrameLevelLogisticModel", f"--train_dir={run}", "--export_model_steps=0"]
+    words += ["--model=FrameLevelLogisticModel", f"--train_dir={run}"]
     assert cli.call("train", [f"--data={tmp_path}/some_data/frame/all/*.tfrecord", *words]) == 0
     assert shares(run, others, spans)[1] < 0.3
     capsys.readouterr()

@@ -67,7 +67,7 @@ def scores_of(level: str, kind: str, **more: str) -> list[tuple[list[float], int
 
 
 @pytest.mark.parametrize(
-    ("level", "kind"), cases.all_of([("video", JSON), ("frame", RECORDS[0])], heavy=[("frame", JSON)])
+    ("level", "kind"), cases.all_of([("video", JSON)], heavy=[("frame", RECORDS[0]), ("frame", JSON)])
 )
 def test_a_film_has_the_scores_of_its_best_windows(level: str, kind: str) -> None:
     film, clip = scores_of(level, kind)

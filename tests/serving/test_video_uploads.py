@@ -47,7 +47,13 @@ def run(clips: list[pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> 
         == 0
     )
     records = f"{folder}/data/video/train/*.tfrecord"
-    yt8m.fit(model="LogisticModel", train_data_pattern=records, train_dir=str(folder / "run"), max_steps=5)
+    yt8m.fit(
+        model="LogisticModel",
+        train_data_pattern=records,
+        train_dir=str(folder / "run"),
+        max_steps=5,
+        export_model_steps=0,
+    )
     return str(folder / "run")
 
 

@@ -15,6 +15,7 @@ OPTIONS = {
     "input_transform": "standardize",
     "batch_size": 32,
     "l2_penalty": 1e-3,
+    "export_model_steps": 0,
 }
 
 

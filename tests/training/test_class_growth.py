@@ -47,7 +47,19 @@ def test_classes_are_added_and_compared(tmp_path: pathlib.Path, capfd: pytest.Ca
         write_data(tmp_path / name, names)
     (tmp_path / "renames.csv").write_text("old,new\nclass 5,class five\n")
     training = [f"--train_data_pattern={tmp_path}/before/video/train/*", f"--train_dir={tmp_path}/old"]
-    assert cli.main(["train", *training, "--batch_size=32", "--num_epochs=20", "--base_learning_rate=0.05"]) == 0
+    assert (
+        cli.main(
+            [
+                "train",
+                *training,
+                "--batch_size=32",
+                "--num_epochs=20",
+                "--base_learning_rate=0.05",
+                "--export_model_steps=none",
+            ]
+        )
+        == 0
+    )
     words = [f"--model={tmp_path}/old", f"--data={tmp_path}/after/video/train/*", f"--out={tmp_path}/new"]
     capfd.readouterr()
     assert cli.main(["add-classes", *words, f"--rename={tmp_path}/renames.csv"]) == 0

@@ -40,7 +40,13 @@ def pattern(tmp_path: pathlib.Path) -> str:
 def test_fewer_than_200_steps(
     pattern: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], flags: tuple[str, ...], advice: str
 ) -> None:
-    words = [f"--train_data_pattern={pattern}", f"--train_dir={tmp_path}/run", *FEATURES, *flags]
+    words = [
+        f"--train_data_pattern={pattern}",
+        f"--train_dir={tmp_path}/run",
+        *FEATURES,
+        *flags,
+        "--export_model_steps=none",
+    ]
     assert train.main(words) == 0
     said = capfd.readouterr().err
     assert (advice or "learns little") in said if advice else "learns little" not in said

@@ -45,7 +45,7 @@ def sums(folder: pathlib.Path) -> np.ndarray:
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("fitted") / "crun"
-    few = {"max_steps": 20, "batch_size": 32, "base_learning_rate": 0.05}
+    few = {"max_steps": 20, "batch_size": 32, "base_learning_rate": 0.05, "export_model_steps": 0}
     yt8m.Classifier(model="LogisticModel", options=few).fit(*videos(NAMES)).save(folder)
     return folder
 

@@ -30,7 +30,7 @@ def by_hand(features: tuple[np.ndarray, ...], num_frames: np.ndarray) -> np.ndar
     return means
 
 
-@examples(15)
+@examples(8)
 @given(
     videos=st.integers(0, 9),
     frames=st.integers(0, 6),

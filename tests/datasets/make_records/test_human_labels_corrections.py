@@ -109,6 +109,7 @@ def test_decisions_without_effect_are_said(
     assert "changed nothing" not in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_other_decisions_make_other_records(run: Run, tmp_path: pathlib.Path) -> None:
     made = run(corrections=table(tmp_path, "1,clip 000,cat,wrong,0.9,"))
     run(corrections=table(tmp_path, "1,clip 000,cat,wrong,0.9,"), overwrite=True)

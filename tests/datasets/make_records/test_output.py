@@ -67,6 +67,7 @@ def test_after_lost_bytes_all_records_are_made_again(
     assert records(made) == records(run(level="frame", out=str(tmp_path / "whole")))
 
 
+@pytest.mark.heavy
 def test_records_of_an_earlier_version_are_complete_or_made_again(
     run: Run, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
