@@ -235,7 +235,7 @@ def test_a_classifier_that_is_not_trained_says_so(method: str) -> None:
         (dict(options={"train_dir": "runs/mine"}), {}, "train_dir"),
         (dict(options={"out": "runs/mine"}), {}, r"options .*\bout\b.*classifier"),
         (dict(options={"data": "x"}), {}, r"options .*\bdata\b.*classifier"),
-        (dict(model="LogisticModel"), dict(X=[np.ones((2, 6))] * 240), "one vector for each video.*but X has frames"),
+        (dict(model="LogisticModel"), dict(X=[np.ones((2, 6))] * 240), "one vector .*but X has frames"),
         (dict(model="FrameLevelLogisticModel"), {}, "takes frames.*but X has one vector.*LogisticModel"),
         ({}, dict(y=0 * Y), "no video of y"),
         ({}, dict(X=np.where(np.arange(240)[:, None] == 7, np.float32(1e30), X)), "1e\\+30 in row 7"),
