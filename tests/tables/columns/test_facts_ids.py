@@ -29,6 +29,17 @@ def test_misread_letters_in_ids_are_refused_unless_they_are_chosen(place: int, t
     assert read(path, columns=("id=id",))["KÃ¤se"] == [("cat", "dog", "fox")[place % 3]]
 
 
+@pytest.mark.parametrize("place", [0, 7, 35_000])
+def test_misread_letters_in_paths_are_refused_unless_they_are_chosen(place: int, tmp_path: pathlib.Path) -> None:
+    names = [f"f{number}.mp4" for number in range(place + 9)]
+    names[place] = "KÃ¤se.mp4"
+    rows = [f"v{number},{name},{('cat', 'dog', 'fox')[number % 3]}" for number, name in enumerate(names)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,path,label", *rows, ""]), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"the path 'KÃ¤se.mp4' in \"path\" is 'Käse.mp4' in .*--columns=path=path"):
+        read(tmp_path / "t.csv")
+    assert len(read(tmp_path / "t.csv", columns=("path=path",))) == place + 9
+
+
 def test_letters_of_other_languages_are_ids(tmp_path: pathlib.Path) -> None:
     ids = ["Käse", "NÃO", "São Paulo", "ÇA", "видео", "動画", "câmera", "Âne"]
     assert list(read(table(tmp_path / "t.csv", ids))) == ids

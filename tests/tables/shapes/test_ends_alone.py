@@ -55,3 +55,14 @@ def test_one_end_for_all_spans_may_be_a_length(tmp_path: pathlib.Path) -> None:
 def test_ends_that_differ_or_are_few_are_ends(rows: list[tuple[str, int, int]], tmp_path: pathlib.Path) -> None:
     found = spans_of(tmp_path, table(rows))
     assert sum(map(len, found.values())) == len(rows)
+
+
+def test_a_position_beside_a_length_is_a_start_or_counts_the_spans(tmp_path: pathlib.Path) -> None:
+    header = "video,label,position,length\n"
+    assert spans_of(tmp_path, f"{header}a,weld,0,3\na,cut,12.5,2.5\n") == {"a": [(0, 3, "weld"), (12.5, 15, "cut")]}
+    with pytest.raises(UsageError, match=r'"position" has the numbers from 1 to 3, which may.*--columns=start=pos'):
+        spans_of(tmp_path, f"{header}a,weld,1,3\na,cut,2,2\nb,cut,1,4\nb,weld,3,2\n")
+    counted = spans_of(tmp_path, f"{header}a,weld,1,3\na,cut,2,2\n", columns=("start=position",))
+    assert counted == {"a": [(1, 4, "weld"), (2, 4, "cut")]}
+    timed = spans_of(tmp_path, "video,label,position,time,length\na,weld,1,30,3\na,cut,2,40,2\n")
+    assert timed == {"a": [(30, 33, "weld"), (40, 42, "cut")]}

@@ -119,3 +119,14 @@ def test_an_arrow_with_the_same_end_belongs_to_ids(tmp_path: pathlib.Path) -> No
     assert read(lines(tmp_path / "t.csv", [f"{name}->x,{','.join(x)}" for name, x in TRUTH.items()])) == expected
     assert read(lines(tmp_path / "u.csv", [f"{name}->x,{';'.join(x)}" for name, x in TRUTH.items()])) == expected
     assert read(lines(tmp_path / "v.txt", [f"{name}->{','.join(x)}" for name, x in TRUTH.items()])) == EXPECTED
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_an_arrow_with_a_numbered_end_belongs_to_ids(separator: str, tmp_path: pathlib.Path) -> None:
+    """The end was taken for a label beside those of the video."""
+    expected = {f"{name}->cam{n % 3}": labels for n, (name, labels) in enumerate(EXPECTED.items())}
+    texts = [f"{name}->cam{n % 3},{separator.join(TRUTH[name])}" for n, name in enumerate(TRUTH)]
+    assert read(lines(tmp_path / "t.csv", texts)) == expected
+    numbered = {name: sorted({f"c{n % 3}", f"c{n % 5}"}) for n, name in enumerate(TRUTH)}
+    path = lines(tmp_path / "u.txt", [f"{name}->c{n % 3},c{n % 5}" for n, name in enumerate(TRUTH)])
+    assert read(path) == numbered

@@ -1,4 +1,4 @@
-"""Rows and sheets that Excel hides: rows are read as programs that save CSV read them, and both are said."""
+"""Rows, columns and sheets that Excel hides: cells are read as programs that save CSV read them, and all are said."""
 
 from __future__ import annotations
 
@@ -55,7 +55,26 @@ def test_hidden_rows_are_read_and_counted(tmp_path: pathlib.Path) -> None:
     assert "hides" not in said_of(tmp_path / "u.xlsx")
 
 
-def save_ods(path: pathlib.Path, hidden: tuple[int, ...]) -> None:
+def test_hidden_columns_are_read_and_said(tmp_path: pathlib.Path) -> None:
+    book = workbook(names="hidden")
+    book["may"].column_dimensions["B"].hidden = book["may"].column_dimensions["D"].hidden = True
+    book.save(tmp_path / "t.xlsx")
+    assert read(tmp_path / "t.xlsx") == SORTED
+    said = 'the sheet "may", 1 of whose columns Excel hides; they are read too: "labels"; passed'
+    assert said in said_of(tmp_path / "t.xlsx")
+
+
+def test_hidden_columns_of_ods_are_read_and_said(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("python_calamine")
+    save_ods(tmp_path / "t.ods", (3,), '<table:table-column/><table:table-column table:visibility="collapse"/>')
+    assert read(tmp_path / "t.ods") == SORTED
+    assert '1 of whose columns LibreOffice hides; they are read too: "labels"' in said_of(tmp_path / "t.ods")
+    shown = '<table:table-column table:number-columns-repeated="2"/>'
+    save_ods(tmp_path / "u.ods", (), f'{shown}<table:table-column table:visibility="collapse"/>')
+    assert "hides" not in said_of(tmp_path / "u.ods")
+
+
+def save_ods(path: pathlib.Path, hidden: tuple[int, ...], columns: str = "") -> None:
     """A workbook of LibreOffice with the sheets `notes` and `may`; a filter hides the rows with these numbers."""
     rows = [("id", "labels"), *((video, ";".join(labels)) for video, labels in MADE.items())]
     cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
@@ -68,7 +87,7 @@ def save_ods(path: pathlib.Path, hidden: tuple[int, ...]) -> None:
     last = '<table:table-row table:number-rows-repeated="1048535" table:visibility="collapse"><table:table-cell/>'
     names = {kind: f"urn:oasis:names:tc:opendocument:xmlns:{kind}:1.0" for kind in ("office", "table", "text")}
     empty = '<table:table table:name="notes"><table:table-row><table:table-cell/></table:table-row></table:table>'
-    sheet = f'<table:table table:name="may">{first}{"".join(lines)}{last}</table:table-row></table:table>'
+    sheet = f'<table:table table:name="may">{columns}{first}{"".join(lines)}{last}</table:table-row></table:table>'
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         manifest = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"

@@ -42,6 +42,8 @@ def written(
         (ODK, "g1-video", "g1-seen", "g1-seen-{}"),
         (ODK, "video", "seen", "seen-{}"),
         (ODK, "video", "", "g1-seen/{}"),
+        (ODK, "video", "", "seen-{}"),
+        (ODK, "g1-video", "", "g1-seen-{}"),
     ],
 )
 def test_choices_have_their_own_names(

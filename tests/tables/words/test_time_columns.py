@@ -90,6 +90,7 @@ def test_numbers_of_frames_and_names_of_spans_mean_nothing_elsewhere() -> None:
 
 _BESIDE_OTHERS = ["timestamp,end_timestamp", "Timestamp (ms),End Timestamp (ms)", "time,end_time", "ts,te", "time,stop"]
 _BESIDE_OTHERS += ["timestamp,duration", "start_offset,end_offset", "onset,duration", "begin_ts,dur"]
+_BESIDE_OTHERS += ["position,duration", "Position (ms),duration_ms", "start_at,dur", "at,event_duration"]
 
 
 @pytest.mark.parametrize("header", _BESIDE_OTHERS)

@@ -208,7 +208,7 @@ def refuse_garbled_ids(path: str, name: str, ids: Collection[Any], is_chosen: bo
       is_chosen: whether the user names the column of the ids, so that odd letters and dates are theirs.
     """
     if not is_chosen:
-        _refuse_misread_ids(path, name, ids)
+        refuse_misread(path, name, ids, "id")
         _refuse_ids_as_dates(path, name, ids)
     for value in ids:
         text, reason = str(value), ""
@@ -222,14 +222,19 @@ def refuse_garbled_ids(path: str, name: str, ids: Collection[Any], is_chosen: bo
             raise UsageError(f'{path}: the id {text[:60]!r} in "{name}" {reason}.')
 
 
-def _refuse_misread_ids(path: str, name: str, ids: Iterable[Any]) -> None:
-    """Refuses ids such as `fÃ¼r`, whose UTF-8 a program read in another encoding: they name no file."""
-    texts = (value for value in ids if isinstance(value, str) and not value.isascii())
+def refuse_misread(path: str, name: str, values: Iterable[Any], meaning: str) -> None:
+    """Refuses ids, or paths, such as `fÃ¼r`, whose UTF-8 a program read in another encoding: they name no file.
+
+    Args:
+      meaning: `id` or `path`.
+    """
+    texts = (value for value in values if isinstance(value, str) and not value.isascii())
     for text in itertools.islice(texts, _MOST_MISREAD):
         if original := misread.original_of(text):
             raise UsageError(
-                f'{path}: the id {text[:60]!r} in "{name}" is {original[:60]!r} in UTF-8 which was read in another '
-                f"encoding: save the table again from its origin. If the ids are so, say {columns_flag('id', [name])}."
+                f'{path}: the {meaning} {text[:60]!r} in "{name}" is {original[:60]!r} in UTF-8 which was read in '
+                f"another encoding: save the table again from its origin. If the {meaning}s are so, say "
+                f"{columns_flag(meaning, [name])}."
             )
 
 

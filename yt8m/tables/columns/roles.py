@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns import side_columns
+from yt8m.tables.columns import missing_ids, side_columns
 from yt8m.tables.columns.label_columns import LabelFinder
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.columns.time_roles import TimeFinder
@@ -241,7 +241,7 @@ class RoleFinder:
             return names[0]
         if not self._columns.names:
             raise UsageError(f"{self._columns.path} is empty. Expected a table with a row for each video.")
-        remedy = "Name the column of the ids, as in --columns=id=COLUMN"
+        remedy = missing_ids.remedy(self._columns)
         if self._are_spans and self._columns.invented():
             remedy = "Write a header, or name all columns, as in --columns='"
             remedy += ",".join(map("{}=column {}".format, ("id", "labels", "start", "end"), range(1, 5))) + "'"

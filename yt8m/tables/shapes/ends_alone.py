@@ -10,6 +10,7 @@ from yt8m.tables.sources.rewritten import RewrittenSource, read_all
 from yt8m.tables.sources.source import Source
 from yt8m.tables.words import normalized
 from yt8m.tables.words.time_columns import (
+    COUNTERS,
     END,
     FRAMES,
     START,
@@ -51,6 +52,22 @@ def _two_readings(path: str, times: str, lengths: str) -> str:
         f'{path}: "{times}" beside "{lengths}" may have the starts of spans, or, as beside onsets, their ends. Choose '
         f"by --columns={START}={times} or --columns={END}={times}."
     )
+
+
+def refuse_counters(source: Source, chosen: Mapping[str, str]) -> None:
+    """Refuses starts by a name such as `position` whose cells are 1, 2, 3 and so on, which may count the spans."""
+    names = [name for name in source.columns if divided(normalized(name)).bare in COUNTERS]
+    starts = [name for name in starts_beside_others(source.columns) if name in names]
+    if not starts or START in chosen:
+        return
+    cells = read_all(source, starts[:1])[0][starts[0]]
+    values = {str(cell).strip().removesuffix(".0") for cell in cells if not is_empty(cell)}
+    if len(values) > 1 and any(values == set(map(str, range(first, first + len(values)))) for first in (0, 1)):
+        raise UsageError(
+            f'{source.path}: "{starts[0]}" has the numbers from {min(map(int, values))} to {max(map(int, values))}, '
+            f"which may be the starts of spans, or count them. If they are starts, say --columns={START}={starts[0]}; "
+            "else write the starts into a column called start."
+        )
 
 
 def _meaning(name: str) -> str:

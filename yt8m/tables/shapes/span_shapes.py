@@ -48,6 +48,7 @@ def reshaped(
         time_parts.refuse_parts(source, chosen)
         return source, dict(chosen)
     original = source
+    ends_alone.refuse_counters(source, chosen)
     source = source if frame_rate else raven.with_file_times(source, chosen)
     source = source if frame_rate else ends_alone.with_starts(time_parts.joined(source, chosen), chosen)
     for shape in (paired_events, span_ranges.expanded, datavyu.by_cell, by_class):

@@ -36,7 +36,7 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
         rows[0],
         *(row for row in rows[1:] if row != rows[0]),
     ]  # files that were joined have their header again
-    if _looks_like_others(different) or (not count_known(list(rows[0])) and any(map(PATH.search, rows[0]))):
+    if _looks_like_others(different) or (not count_known(list(rows[0])) and _has_paths(rows)):
         return [], 0
     return list(rows[0]), 1
 
@@ -107,6 +107,13 @@ def _numbers_rows(rows: Sequence[Sequence[str]]) -> bool:
     return numbers[0] == "#" and 1 < len(numbers) == len(set(numbers))
 
 
+def _has_paths(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row has a path, unless no other row has one in its column, as below `State/Province`."""
+    places = [place for place, field in enumerate(rows[0]) if PATH.search(field)]
+    others = [row[place] for place in places for row in rows[1:] if place < len(row)]
+    return bool(places) and (not others or any(map(PATH.search, others)))
+
+
 def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a field of the first row is a field of another row in the same column, or consists of such fields.
 
@@ -119,11 +126,12 @@ def _looks_like_others(rows: Sequence[Sequence[str]]) -> bool:
         is_joined = len(pieces) > 1 and others.issuperset(pieces) and not names_are_known  # such as `AP/PA`
         if field and (field in others or is_joined):
             return True
-        shapes = [_shape(other) for other in others] if column == 0 and re.search(r"\d", field) else []
-        if shapes and shapes.count(_shape(field)) > len(shapes) / 2:
+        shapes = [form_of(other) for other in others] if column == 0 and re.search(r"\d", field) else []
+        if shapes and shapes.count(form_of(field)) > len(shapes) / 2:
             return True
     return False
 
 
-def _shape(text: str) -> str:
+def form_of(text: str) -> str:
+    """A text with `a` for each letter and 0 for each number."""
     return re.sub(r"[^\W\d]", "a", re.sub(r"\d+", "0", text))

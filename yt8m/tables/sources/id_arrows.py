@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from yt8m.tables.sources.headers import PARTS
+from yt8m.tables.sources.headers import PARTS, form_of
 from yt8m.tables.words import normalized
 from yt8m.tables.words.meanings import count_known, plain_meaning
 
@@ -50,9 +50,17 @@ def is_header(first: str, second: str, named_columns: Collection[str] = ()) -> b
 
 
 def _end_ids(seconds: Sequence[str]) -> bool:
-    """Whether the texts after the arrows begin with the same part before a comma, so that it ends ids: `v00->x,cat`."""
-    ends = {second.partition(",")[0] for second in seconds}
-    return len(ends) == 1 and all("," in second for second in seconds)
+    """Whether the part before a comma ends ids: it is the same in all lines, as in `v00->x,cat`, or is numbered.
+
+    As in `v00->cam1,cat`, where the part has one form in all lines, which nothing after the commas has.
+    """
+    parts = [second.split(",") for second in seconds]
+    if not all(len(words) > 1 for words in parts):
+        return False
+    ends, labels = {words[0].strip() for words in parts}, {word.strip() for words in parts for word in words[1:]}
+    forms = {form_of(end) for end in ends}
+    is_numbered = len(forms) == 1 and all(re.search(r"\d", form) for form in forms)
+    return len(ends) == 1 or (is_numbered and forms.isdisjoint(map(form_of, labels)))
 
 
 def _are_plain(ids: Sequence[str], are_spaced: bool) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import html
 import re
 import zipfile
 import zlib
@@ -11,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from yt8m.errors import RunError, UsageError, first_line, missing_extra
+from yt8m.tables.sources import hidden_cells
 from yt8m.tables.sources.dialects import invented_names
 from yt8m.tables.sources.encodings import open_bytes
 from yt8m.tables.sources.headers import find_header
@@ -22,23 +22,13 @@ ENDINGS = (".xlsx", ".xlsm", ".xls", ".ods")
 # python-calamine makes a rectangle of all cells of a sheet, and ends the process if the memory does not suffice.
 _MOST_CELLS = 50_000_000
 _CELL = re.compile(rb'<c\b[^>]{0,200}?\br="([A-Z]{1,9})([0-9]{1,12})"')
-_HIDDEN_ROW = re.compile(
-    rb'<row\b(?=[^>]{0,300}\bhidden="(?:1|true)")[^>]{0,300}?\br="([0-9]{1,12})"'
-)  # by a filter, or by hand
-_OPEN_DOCUMENT = "content.xml"  # the file of all sheets of an .ods
-_ROW_OF_ODS = re.compile(rb"<table:table(?:-row)?(?=[\s>])[^>]*>")
-_MOST_ROWS = 1 << 20
 _PIECE, _LONGEST_CELL = 1 << 20, 300  # bytes that are read at a time, and of what begins a cell
-_LONGEST_ROW_TAG = 700
 # A cell with a formula and without its value; an empty text as the value of a formula has the type `str`.
 _WITHOUT_VALUE = re.compile(
     rb'<c\b(?![^>]*\bt="str")[^>]*?\br="([A-Z]+[0-9]+)"[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*'
     rb"(?:<v\s*/>|<v>\s*</v>|</c>)"
 )
 _LONGEST_FORMULA = 1 << 16  # bytes of a cell with its formula, of at most 8192 characters
-_SHEET = re.compile(r"<sheet\b[^>]*>")
-_RELATION = re.compile(r"<Relationship\b[^>]*>")
-_ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) -> MemorySource:
@@ -60,7 +50,7 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
     header = list(with_numbers([text.strip() for text in header], is_of_labels))
     refuse_repeated_columns(path, header)
     cells = {column: [row[index] for _, row in numbered[skipped:]] for index, column in enumerate(header) if column}
-    described = _describe(path, name, [number for number, _ in numbered[skipped:]], hidden)
+    described = _describe(path, name, [number for number, _ in numbered[skipped:]], header, hidden)
     source = MemorySource(path, cells, described, lines=[number for number, _ in numbered[skipped:]])
     unnamed = [place for place, column in enumerate(header) if place and not column]
     texts = {place + 1: {row[place] for _, row in numbered[skipped:] if row[place]} for place in unnamed}
@@ -69,57 +59,29 @@ def read_workbook(path: str, sheet: str = "", column_names: Sequence[str] = ()) 
     return source
 
 
-def _describe(path: str, name: str, numbers: Sequence[int], hidden: Collection[str]) -> str:
+def _describe(
+    path: str, name: str, numbers: Sequence[int], header: Sequence[str], hidden_sheets: Collection[str]
+) -> str:
     """What is said of a sheet, and of what Excel does not show of the workbook.
 
     Args:
       numbers: those of the rows of data.
+      header: the names of all columns, from the first one of the sheet on.
     """
-    rows, program = _hidden_rows(path, name)
-    count = len(rows.intersection(numbers))
-    remarks = ["which is hidden"] if name in hidden else []
+    hidden = hidden_cells.find(path, name)
+    count = len(hidden.rows.intersection(numbers))
+    columns = [f'"{column}"' for place, column in enumerate(header, 1) if column and place in hidden.columns]
+    remarks = ["which is hidden"] if name in hidden_sheets else []
     if count:
-        remarks.append(f"{count} of whose {len(numbers)} rows {program} hides, as by a filter; they are read too")
-    others = [f'"{other}"' for other in hidden if other != name]
+        remarks.append(
+            f"{count} of whose {len(numbers)} rows {hidden.program} hides, as by a filter; they are read too"
+        )
+    if columns:
+        names = ", ".join(columns[:4])
+        remarks.append(f"{len(columns)} of whose columns {hidden.program} hides; they are read too: {names}")
+    others = [f'"{other}"' for other in hidden_sheets if other != name]
     passed_over = f"; passed over, because hidden: {', '.join(others[:4])}" if others else ""
     return ", ".join([f'the sheet "{name}"', *remarks]) + passed_over
-
-
-def _hidden_rows(path: str, name: str) -> tuple[set[int], str]:
-    """(the numbers of the rows of a sheet that its program does not show, that program); none of an .xls."""
-    try:
-        with open_bytes(path) as file, zipfile.ZipFile(file) as archive:
-            if _OPEN_DOCUMENT in archive.namelist():
-                return _hidden_rows_of_ods(archive, name), "LibreOffice"
-            return _hidden_rows_of_xlsx(archive, name), "Excel"
-    except (zipfile.BadZipFile, KeyError, NotImplementedError):
-        return set(), ""  # another kind of workbook
-
-
-def _hidden_rows_of_xlsx(archive: zipfile.ZipFile, name: str) -> set[int]:
-    rows, tail = set[int](), b""
-    with archive.open(_member_of(archive, name)) as sheet:
-        while piece := sheet.read(_PIECE):
-            rows.update(int(number) for number in _HIDDEN_ROW.findall(tail + piece))
-            tail = piece[-_LONGEST_ROW_TAG:]
-    return rows
-
-
-def _hidden_rows_of_ods(archive: zipfile.ZipFile, name: str) -> set[int]:
-    rows, number, tail, is_sheet = set[int](), 0, b"", False
-    with archive.open(_OPEN_DOCUMENT) as document:
-        while piece := document.read(_PIECE):
-            text, _, tail = (tail + piece).rpartition(b"<")  # the last tag may be cut
-            tail = b"<" + tail
-            for tag in map(_attributes, map(bytes.decode, _ROW_OF_ODS.findall(text))):
-                if "table:name" in tag:
-                    is_sheet, number = tag["table:name"] == name, 0
-                    continue
-                count = int(tag.get("table:number-rows-repeated", 1))
-                if is_sheet and tag.get("table:visibility") in ("collapse", "filter"):
-                    rows.update(range(number + 1, number + 1 + min(count, _MOST_ROWS)))
-                number += count
-    return rows
 
 
 def _read_sheets(path: str) -> tuple[dict[str, list[list[str]]], list[str]]:
@@ -167,7 +129,7 @@ def _refuse_formulas_without_value(path: str, name: str) -> None:
     """Raises `UsageError` if a cell of a sheet of an .xlsx has a formula alone, which would be read as empty."""
     try:
         with open_bytes(path) as file, zipfile.ZipFile(file) as archive:
-            cell = _formula_without_value(archive, _member_of(archive, name))
+            cell = _formula_without_value(archive, hidden_cells.member_of(archive, name))
     except (zipfile.BadZipFile, KeyError, NotImplementedError):
         return  # another kind of workbook
     if cell:
@@ -176,19 +138,6 @@ def _refuse_formulas_without_value(path: str, name: str) -> None:
             "do not calculate (openpyxl). Open the workbook in Excel or LibreOffice and save it, which stores the "
             "values, or write the values in place of the formulas."
         )
-
-
-def _member_of(archive: zipfile.ZipFile, name: str) -> str:
-    """The file of a sheet in an .xlsx. Raises `KeyError` if there is none."""
-    sheets = [_attributes(tag) for tag in _SHEET.findall(archive.read("xl/workbook.xml").decode(errors="replace"))]
-    relations = archive.read("xl/_rels/workbook.xml.rels").decode(errors="replace")
-    targets = {tag["Id"]: tag["Target"] for tag in map(_attributes, _RELATION.findall(relations))}
-    target = targets[next((sheet.get("r:id", "") for sheet in sheets if sheet.get("name") == name), "")]
-    return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
-
-
-def _attributes(tag: str) -> dict[str, str]:
-    return {name: html.unescape(first or second) for name, first, second in _ATTRIBUTE.findall(tag)}
 
 
 def _formula_without_value(archive: zipfile.ZipFile, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 
 from yt8m.tables.words import word_set
@@ -45,12 +46,23 @@ def question_of(column: str, sign: str) -> str:
 def choices_of_question(columns: Sequence[str], others: Collection[str]) -> dict[str, str]:
     """{column: choice} of columns such as `g1/seen/cat` and `g1-seen-cat`; empty if they are not of one question.
 
-    Choices may have the sign `-` in their names, so that the question of these must have a column too.
+    Choices may have the sign `-` in their names, so that the question of these must have a column too, or be the only
+    word that all names begin with.
     """
     sign = sign_of_groups(others)
     for mark in (sign, "/", ".") if sign else ():
         questions = [other for other in others if all(name.startswith(other + mark) for name in columns)]
-        question = max(questions, key=len, default="" if mark == "-" else columns[0].rpartition(mark)[0])
+        alone = _only_question(columns, others) if mark == "-" else columns[0].rpartition(mark)[0]
+        question = max(questions, key=len, default=alone)
         if question and all(name.startswith(question + mark) for name in columns):
             return {name: name[len(question) + 1 :].strip() for name in columns}
     return {}
+
+
+def _only_question(columns: Sequence[str], others: Collection[str]) -> str:
+    """The beginning of all names up to their only shared word, after groups that other columns have too; else empty."""
+    words = [[] if "/" in name else name.split("-")[:-1] for name in columns]
+    shared = list(itertools.takewhile(lambda alike: len(set(alike)) == 1, zip(*words, strict=False)))
+    starts = ["-".join(alike[0] for alike in shared[: size + 1]) for size in range(len(shared))]
+    questions = [start for start in starts if not any(other.startswith(f"{start}-") for other in others)]
+    return questions[0] if len(questions) == 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.tables.words import normalized
+from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.times import NotATimeError, is_bare, is_empty, parse_time
 
 START, END, DURATION = "start", "end", "duration"
@@ -55,11 +55,20 @@ _OF_SPANS = {
 # Names of starts where no other column has them: beside ends or lengths, and beside lengths alone.
 _STARTS_BESIDE_OTHERS = frozenset(["timestamp", "time_stamp", "ts", "time"])
 _STARTS_BESIDE_LENGTHS = frozenset(["offset"])
+# Names of starts beside lengths if no other column may have them; those of COUNTERS may also count the spans.
+COUNTERS = frozenset(["position", "pos", "cue"])
+_LATER_STARTS = COUNTERS | word_set(
+    "start_at starts_at at when seek seek_to cue_point event_time video_time playback_time playback_position "
+    "video_position media_time"
+)
 _WORDS_OF_DURATIONS = (
     "duration dur length len dauer l\u00e4nge durée duree longueur duración duracion longitud duração duracao durata "
     "lunghezza duur varaktighet varighed længde l\u00e4ngd lengde czas_trwania 时长 時長 長さ 길이"
 )
-_DURATIONS = frozenset(_WORDS_OF_DURATIONS.split())
+_SPANS = ("segment", "event", "action", "span", "interval", "annotation", "label")
+_DURATIONS = frozenset(_WORDS_OF_DURATIONS.split()) | {
+    f"{span}_{word}" for span in _SPANS for word in ("duration", "length", "dur")
+}
 _ENDS_OF_DURATIONS = ("duration", "dauer", "length", "l\u00e4nge")  # of words such as `Spieldauer`
 FRAME_RATES = frozenset(["fps", "frame_rate", "framerate", "video_fps", "frames_per_second"])
 _LENGTHS_OF_VIDEOS = frozenset(
@@ -147,6 +156,8 @@ def starts_beside_others(columns: Sequence[str]) -> list[str]:
     if offsets and has_lengths and not has_ends:
         return offsets
     starts = [column for column, bare in bare_names.items() if bare in _STARTS_BESIDE_OTHERS]
+    if has_lengths and not (has_ends or starts):
+        return [column for column, bare in bare_names.items() if bare in _LATER_STARTS]
     return starts if has_ends or has_lengths else []
 
 
