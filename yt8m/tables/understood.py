@@ -16,16 +16,8 @@ from yt8m.tables.cells import odd_labels, separators
 from yt8m.tables.cells.label_forms import find_form
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.splitting import LabelForm
-from yt8m.tables.columns import class_columns, denials, doubtful_times, side_columns
-from yt8m.tables.columns.facts import (
-    Facts,
-    examine,
-    may_be_garbled,
-    refuse_garbled_ids,
-    refuse_misread,
-    refuse_remarks,
-    refuse_types,
-)
+from yt8m.tables.columns import class_columns, denials, doubtful_times, garbled_ids, side_columns
+from yt8m.tables.columns.facts import Facts, examine, refuse_remarks, refuse_types
 from yt8m.tables.columns.roles import RoleFinder, Roles
 from yt8m.tables.columns.table_columns import TableColumns
 from yt8m.tables.exports import label_studio_spans
@@ -87,9 +79,7 @@ def _understand(flag: str, path: str, source: Source, flags: TableFlags, control
     doubtful_times.refuse_unclear_hours(source, facts, [roles.start, roles.end])
     doubtful_times.refuse_dates(path, facts, roles.start, roles.end, are_spans=flags.rows == SPANS)
     refuse_types(path, facts, [roles.id, *roles.labels[:1]])
-    refuse_garbled_ids(path, roles.id, facts[roles.id].counts if roles.id in facts else (), "id" in chosen)
-    if roles.path in facts and roles.path != roles.id and "path" not in chosen:
-        refuse_misread(path, roles.path, facts[roles.path].counts, "path")
+    garbled_ids.refuse_garbled(path, roles, facts, chosen)
     side_columns.refuse_lost_labels(source, roles.labels, facts, may_be_merged=not chosen and flags.rows != SPANS)
     denials.refuse_named_denials(source, roles, facts)
     if "labels" not in chosen:
@@ -267,12 +257,13 @@ class UnderstoodTable:
         """The rows with cells by meaning."""
         roles, bad = self._roles, dict(rows.bad)
         cells: dict[str, Sequence[Any]] = {"id": filled(rows.cells[roles.id])}
-        self._refuse_garbled(cells["id"])
         if roles.labels or roles.classes:
             has_columns = roles.classes and self._source is self._original
             cells["labels"] = self._read_classes(rows, bad) if has_columns else self._read_labels(rows, bad)
         if roles.path:
-            cells["path"] = self._paths(filled(rows.cells[roles.path]))
+            cells["path"] = filled(rows.cells[roles.path])
+        meanings = {word.partition("=")[0] for word in self._flags.columns}
+        garbled_ids.refuse_in_rows(self.path, roles, self._facts, meanings, cells["id"], cells.get("path", ()))
         if roles.split:
             cells["split"] = [split_name(roles.split, cell) for cell in rows.cells[roles.split]]
         if self._has_spans:
@@ -283,22 +274,6 @@ class UnderstoodTable:
         cells |= {name: filled(rows.cells[name]) for name in self._flags.extra_columns}
         footers.mark_odd_rows(rows, [roles.id, *(name for name in roles.labels if name in rows.cells)], bad)
         return Rows(rows.first, cells, {}, bad)
-
-    def _refuse_garbled(self, ids: Sequence[Any]) -> None:
-        """Refuses garbled ids in rows beyond those that were looked at before."""
-        facts = self._facts.get(self._roles.id)
-        if facts is not None and not facts.are_all and may_be_garbled(ids):
-            is_chosen = any(word.startswith("id=") for word in self._flags.columns)
-            refuse_garbled_ids(self.path, self._roles.id, ids, is_chosen)
-
-    def _paths(self, paths: Sequence[Any]) -> Sequence[Any]:
-        """Paths as they are; garbled ones in rows beyond those that were looked at before are refused."""
-        roles = self._roles
-        is_looked_at = roles.path == roles.id or roles.path not in self._facts or self._facts[roles.path].are_all
-        is_chosen = any(word.startswith("path=") for word in self._flags.columns)
-        if not is_looked_at and not is_chosen and may_be_garbled(paths):
-            refuse_misread(self.path, roles.path, paths, "path")
-        return paths
 
     def _read_labels(self, rows: Rows, bad: dict[int, str]) -> Sequence[Sequence[str]]:
         if self._source is not self._original:  # merged rows have their names already

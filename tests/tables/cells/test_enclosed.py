@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from table_files import NAMES, SHORT, read, truth, write
+from table_files import NAMES, SHORT, joined, read, truth, write
 
 from yt8m.errors import UsageError
 
@@ -91,3 +91,18 @@ def test_numbers_that_belong_to_names_are_no_counts(tmp_path: pathlib.Path) -> N
     names = ("2 door car", "4 door sedan", "1 cat", "3 point shot", "100 m", "200 m")
     made = truth(names, most=1)
     assert read(write(tmp_path / "t.csv", [("id", "labels"), *((n, x[0]) for n, x in made.items())])) == made
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize("separator", [", ", ";", "|"])
+def test_quotes_around_whole_cells_are_taken_away(quote: str, separator: str, tmp_path: pathlib.Path) -> None:
+    """Cells such as `"cat,dog"` of a table that was written twice were classes of their own."""
+    made = truth(SHORT, fewest=0)
+    cells = {name: [f"{quote}{separator.join(labels)}{quote}"] if labels else [] for name, labels in made.items()}
+    assert read(write(tmp_path / "t.csv", joined(cells, ""))) == {name: sorted(x) for name, x in made.items()}
+
+
+def test_quotes_around_names_with_commas(tmp_path: pathlib.Path) -> None:
+    names = ('"Animal, wild"', '"Animal, domestic"', '"Tool"')
+    rows = [("id", "labels"), *((f"v{n}", names[n % 3]) for n in range(12))]
+    assert read(write(tmp_path / "t.csv", rows))["v0"] == ["Animal, wild"]

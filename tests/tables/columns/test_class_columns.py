@@ -30,7 +30,8 @@ def table(folder: pathlib.Path, yes: str, no: str) -> pathlib.Path:
         ("Igen", "Nem"),
         ("Kyllä", "Ei"),
     ]
-    + [("有", "無"), ("Так", "\u041d\u0456"), ("Selected", ""), ("●", ""), ("[x]", "[ ]"), ("+", "-"), ("V", "")],
+    + [("有", "無"), ("Так", "\u041d\u0456"), ("Selected", ""), ("●", ""), ("[x]", "[ ]"), ("+", "-"), ("V", "")]
+    + [("PRAWDA", "FAŁSZ"), ("SAND", "FALSK"), ("ИСТИНА", "ЛОЖЬ"), ("DOĞRU", "YANLIŞ"), ("WAAR", "ONWAAR")],
 )
 def test_words_and_marks_for_yes_and_no(yes: str, no: str, tmp_path: pathlib.Path) -> None:
     assert read(table(tmp_path, yes, no)) == EXPECTED

@@ -87,3 +87,30 @@ def test_lines_of_fasttext(form: str, tmp_path: pathlib.Path) -> None:
 def test_texts_of_fasttext_are_no_ids(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"line 1: .*fastText .*\bid\b.*'a film'"):
         read(text(tmp_path / "t.txt", ["__label__cat a film", "__label__dog another film"]))
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_answers_of_qualtrics(is_marked: bool, tmp_path: pathlib.Path) -> None:
+    """The numbers of the questions, the questions, and objects above the answers, which repeat the option."""
+    numbers = ["ResponseId", "QID9", *(f"QID1_{n}" for n in range(len(NAMES)))]
+    header = [
+        ("ResponseId", "video", *(f"Q1_{n}" for n in range(len(NAMES)))),
+        ("Response ID", "Which one?", *(f"What is shown? - Selected Choice - {name}" for name in NAMES)),
+        [f'{{"ImportId":"{number}"}}' for number in numbers],
+    ]
+    rows = [
+        (f"R_{n}", name, *(("1" if is_marked else label) if label in labels else "" for label in NAMES))
+        for n, (name, labels) in enumerate(TRUTH.items())
+    ]
+    assert read(write(tmp_path / "t.csv", [*header, *rows])) == EXPECTED
+
+
+def test_a_sentence_beside_ids_without_a_header_is_asked_about(tmp_path: pathlib.Path) -> None:
+    """The first column was taken, as it differs in all rows."""
+    rows = [(f"It is number {n}, so far", ("cat", "dog", "fox")[n % 3], f"ef{n}x") for n in range(9)]
+    path = write(tmp_path / "t.tsv", rows, delimiter="\t")
+    with pytest.raises(UsageError, match="--columns='id=column 1' or --columns='id=column 3'"):
+        read(path)
+    assert read(path, columns=("id=column 3", "labels=column 2"))["ef3x"] == ["cat"]
+    films = write(tmp_path / "u.tsv", [(f"clip {n}.mp4", ("cat", "dog")[n % 2], str(n)) for n in range(9)])
+    assert read(films)["clip 3.mp4"] == ["dog"]

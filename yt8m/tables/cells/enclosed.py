@@ -14,6 +14,7 @@ from typing import Any
 from yt8m.tables.cells import separators
 from yt8m.tables.cells.label_lists import NotAListError
 from yt8m.tables.cells.splitting import LabelForm, Split, Splitter, whole_cell
+from yt8m.tables.words.class_names import is_nothing
 
 _BETWEEN = r"[\s,;|]*"
 _KINDS = ("<>", "[]", "()", "{}")
@@ -28,6 +29,7 @@ _QUOTES = tuple(
 )
 # Signs of Markdown and of shells, which are taken away if all labels have them.
 _SIGNS = tuple(map(re.compile, (r"`([^`]+)`", r"\*\*([^*]+)\*\*", r"\*([^*]+)\*", r":([^\W_][^:]*[^\W_]):")))
+_QUOTED = re.compile(r"""(["'])((?:(?!\1).)*)\1""", re.DOTALL)
 _BULLETS = re.compile(r"(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+(.+)")
 # {brackets: (a cell of labels in them, one label)}; lists have commas and quotes within their brackets.
 _PATTERNS = {
@@ -59,6 +61,18 @@ class _BracketSplit:
         if not self._cell.fullmatch(str(cell).strip()):
             raise NotAListError(str(cell))
         return self._label.findall(str(cell))
+
+
+def are_quoted_whole(cells: Collection[Any]) -> bool:
+    """Whether all cells stand in quotes, some with several labels, as a table that was written twice has them."""
+    filled = [cell for cell in cells if not is_nothing(cell)]
+    has_several = any(re.search("[,;|]", str(cell)) for cell in filled)
+    return has_several and all(isinstance(cell, str) and _QUOTED.fullmatch(cell.strip()) for cell in filled)
+
+
+def without_quotes(cell: Any) -> Any:
+    """A cell without the quotes around it."""
+    return match[2] if isinstance(cell, str) and (match := _QUOTED.fullmatch(cell.strip())) else cell
 
 
 def form_of_fields(texts: Collection[str]) -> LabelForm | None:

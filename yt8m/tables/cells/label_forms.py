@@ -9,7 +9,7 @@ import contextlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
@@ -37,6 +37,8 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
     odd_labels.refuse_replaced(set(counts) - known_names, source)
     if any(map(has_entities, counts)) and not any(map(has_entities, known_names)):
         return _of_entities(counts, flag, known_names, source)
+    if flag == separators.AUTO and enclosed.are_quoted_whole(counts):
+        return _without(enclosed.without_quotes, counts, flag, known_names, source)
     filled = {cell: count for cell, count in counts.items() if not is_nothing(cell)}
     if flag != separators.NONE:
         odd_labels.refuse_lost_labels((cell if isinstance(cell, str | tuple) else str(cell) for cell in filled), source)
@@ -66,11 +68,18 @@ def find_form(counts: Mapping[Any, int], flag: str, known_names: Collection[str]
 
 def _of_entities(counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str) -> LabelForm:
     """The form of cells with entities of HTML, whose `;` is no separator."""
+    return _without(unescaped, counts, flag, known_names, source)
+
+
+def _without(
+    change: Callable[[Any], Any], counts: Mapping[Any, int], flag: str, known_names: Collection[str], source: str
+) -> LabelForm:
+    """The form of cells that a function makes plain."""
     plain: Counter[Any] = Counter()
     for cell, count in counts.items():
-        plain[unescaped(cell)] += count
+        plain[change(cell)] += count
     form = find_form(plain, flag, known_names, source)
-    return form._replace(split=lambda cell: form.split(unescaped(cell)))
+    return form._replace(split=lambda cell: form.split(change(cell)))
 
 
 def _with_separator(cells: Mapping[Any, int], separator: str, known_names: Collection[str], source: str) -> LabelForm:

@@ -28,6 +28,12 @@ def describe_classes(names: Sequence[str]) -> str:
     return "a column for each class: " + ", ".join(f'"{name}"' for name in names)
 
 
+def option_in(column: str) -> str:
+    """The option in the name of a column such as `What is shown? - Selected Choice - cat`; empty for other names."""
+    match = _OPTION.fullmatch(column)
+    return match[2].strip() if match else ""
+
+
 def beginning(column: str) -> str:
     """What programs and forms write before the name of a class, such as `label_` and `Answer.`; empty for nothing."""
     if match := _CHOICE.fullmatch(column):

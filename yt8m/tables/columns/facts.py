@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
-from yt8m.tables.cells import misread
 from yt8m.tables.cells.splitting import hashable
 from yt8m.tables.sources import footers
 from yt8m.tables.sources.source import ROWS_AT_ONCE, Source
-from yt8m.tables.sources.text_columns import TextColumn
 from yt8m.tables.words import word_set
 from yt8m.tables.words.class_names import (
     CIRCLES,
@@ -25,7 +22,6 @@ from yt8m.tables.words.class_names import (
     YES_MARKS,
     is_nothing,
 )
-from yt8m.tables.words.meanings import columns_flag
 from yt8m.tables.words.numbers import WRITTEN_NUMBER
 
 MOST_ROWS = 200_000  # rows from which the form of a table is found; later rows must fit to it
@@ -180,81 +176,6 @@ def refuse_types(path: str, facts: Mapping[str, Facts], columns: Sequence[str]) 
             f"{path}: the first row below the header, {firsts[0]!r} and {firsts[1]!r}, has the types of the columns, "
             "and is no video. Delete such lines below the header."
         )
-
-
-# Numbers that a spreadsheet rounded, and values as Python and MongoDB print them.
-_ROUNDED = re.compile(r"\d[.,]\d+E\+(?:09|[1-9]\d)")
-_PRINTED = re.compile(r"b'.*'|b\".*\"|(?:ObjectId|UUID)\(.*\)")
-# The last two begin letters of UTF-8 that were read in cp1252.
-_SIGNS_OF_GARBLED = (b"E+", b"b'", b'b"', b"ObjectId(", b"UUID(", b"\xc3\x83", b"\xc3\x82")
-_USUAL_BYTES = bytes([*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\v\f\r"])
-_UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
-
-
-# Numbers with a sign between them, such as 3-14, and the dates that a spreadsheet makes of some of them.
-_NUMBERS_OF_ID = re.compile(r"\d{1,3}[-/.]\d{1,3}", re.ASCII)
-_DATE_OF_ID = re.compile(
-    r"\d{1,2}[-. ]{1,2}(?:Jan|Feb|Mar|Mrz|Apr|May|Mai|Jun|Jul|Aug|Sep|Oct|Okt|Nov|Dec|Dez)[a-z]*(?:[-. ]{1,2}\d{2,4})?|"
-    r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-\d{2}|\d{4}-\d\d-\d\d(?:[T ]00:00:00)?",
-    re.ASCII | re.IGNORECASE,
-)
-_MOST_MISREAD = 2000  # ids beyond ASCII that are looked at; a program misreads all or none
-
-
-def refuse_garbled_ids(path: str, name: str, ids: Collection[Any], is_chosen: bool = False) -> None:
-    """Raises `UsageError` if ids are not those of the videos any more, because a program rounded or printed them.
-
-    Args:
-      is_chosen: whether the user names the column of the ids, so that odd letters and dates are theirs.
-    """
-    if not is_chosen:
-        refuse_misread(path, name, ids, "id")
-        _refuse_ids_as_dates(path, name, ids)
-    for value in ids:
-        text, reason = str(value), ""
-        if _ROUNDED.fullmatch(text):
-            reason = "was rounded by a spreadsheet: give the column the type text, and fill it again from its origin"
-        elif _PRINTED.fullmatch(text):
-            reason = "is how Python or a database prints an id: save the id itself, as text"
-        elif isinstance(value, str) and _UNPRINTED.search(text):
-            reason = "has signs that cannot be printed, as an id in bytes has: save ids as text, such as str(uuid)"
-        if reason:
-            raise UsageError(f'{path}: the id {text[:60]!r} in "{name}" {reason}.')
-
-
-def refuse_misread(path: str, name: str, values: Iterable[Any], meaning: str) -> None:
-    """Refuses ids, or paths, such as `fÃ¼r`, whose UTF-8 a program read in another encoding: they name no file.
-
-    Args:
-      meaning: `id` or `path`.
-    """
-    texts = (value for value in values if isinstance(value, str) and not value.isascii())
-    for text in itertools.islice(texts, _MOST_MISREAD):
-        if original := misread.original_of(text):
-            raise UsageError(
-                f'{path}: the {meaning} {text[:60]!r} in "{name}" is {original[:60]!r} in UTF-8 which was read in '
-                f"another encoding: save the table again from its origin. If the {meaning}s are so, say "
-                f"{columns_flag(meaning, [name])}."
-            )
-
-
-def _refuse_ids_as_dates(path: str, name: str, ids: Iterable[Any]) -> None:
-    """Refuses dates beside ids such as 3-14, of which a spreadsheet makes dates where the numbers allow it."""
-    texts = [value for value in ids if isinstance(value, str) and len(value) < 24 and value[:3].strip()]
-    date = next((text for text in texts if _DATE_OF_ID.fullmatch(text)), "")
-    other = next(filter(_NUMBERS_OF_ID.fullmatch, texts), "") if date else ""
-    if other:
-        raise UsageError(
-            f'{path}: the id {date!r} in "{name}" is a date, beside ids such as {other!r}, as a spreadsheet makes it '
-            "of 3-1: give the column the type text, and fill it again from its origin. If the ids are so, say "
-            f"{columns_flag('id', [name])}."
-        )
-
-
-def may_be_garbled(ids: Sequence[Any]) -> bool:
-    """Whether some of many ids may be garbled, as a quick look at all of their bytes says."""
-    text = ids.raw() if isinstance(ids, TextColumn) else "".join(map(str, ids)).encode(errors="surrogatepass")
-    return any(sign in text for sign in _SIGNS_OF_GARBLED) or text.translate(None, _USUAL_BYTES) != b""
 
 
 def refuse_remarks(source: Source, name: str, facts: Facts, counts: Mapping[Any, int]) -> None:

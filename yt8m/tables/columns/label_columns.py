@@ -194,11 +194,11 @@ class LabelFinder:
         return names
 
     def _repeats_its_name(self, name: str) -> bool:
-        """Whether the cells of a column have its name or are empty, so that each says that the video has the class."""
+        """Whether the cells of a column have its name, or the option in it, or are empty: each names its class."""
         facts = self._facts.get(name)
         if not facts or not self._columns.is_free(name):
             return False
-        return {str(value).strip() for value in facts.filled} == {name.strip()}
+        return {str(value).strip() for value in facts.filled} in ({name.strip()}, {class_columns.option_in(name)})
 
     def _is_class(self, name: str, facts: Facts) -> bool:
         words = facts.spellings

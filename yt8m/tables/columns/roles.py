@@ -35,6 +35,7 @@ _FEWEST_WITHOUT_HEADER = 8  # columns of numbers that are a feature in a table w
 _ID_WITH_LABEL = re.compile(r"([^\s:]+)(?: |: ?)(.+)")  # as in `v00 cat`, `v00: cat`
 _SPARSE_VECTOR = re.compile(r"(?:\d+ )?\d+:[-+\d.eE]+(?: \d+:[-+\d.eE]+)*")
 _MOST_OF = 0.9
+_ONE_WORD, _MOST_WORDS_OF_ID = re.compile(r"\S+"), 2
 _NO_NAME = re.compile(
     r"\s|\d:\d\d|^\d+[-/.]\d+[-/.]\d+|[;,|]"
 )  # what names of files hardly hold, but times and lists do
@@ -235,6 +236,7 @@ class RoleFinder:
             if facts and self._columns.is_free(name) and facts.is_unique and (place == 0 or not facts.is_numeric):
                 self._refuse_program_text(texts := list(map(str, facts.filled)))
                 self._refuse_id_with_label(texts)
+                self._refuse_sentences(name, texts)
                 return name
         names = [name for name in self._names if self._names_files(name)]
         if len(names) == 1:
@@ -265,6 +267,22 @@ class RoleFinder:
                     "Read it by sklearn.datasets.load_svmlight_file(FILE, multilabel=True), and save an NPZ file with "
                     "the arrays id, labels (0/1 vectors) and the features."
                 )
+
+    def _refuse_sentences(self, name: str, texts: Sequence[str]) -> None:
+        """Refuses texts of several words in a table without a header if another column has ids of one word each."""
+        others = [
+            other
+            for other in self._columns.invented()
+            if other != name and self._names_files(other) and all(map(_ONE_WORD.fullmatch, self._texts(other)))
+        ]
+        if others and all(len(text.split()) > _MOST_WORDS_OF_ID for text in texts):
+            raise UsageError(
+                f'{self._path} has no header, and "{name}" may name the videos, or "{others[0]}": each cell of both '
+                f"differs from the others. Choose by {columns_flag('id', [name])} or {columns_flag('id', others[:1])}."
+            )
+
+    def _texts(self, name: str) -> list[str]:
+        return list(map(str, self._columns.facts_of(name).filled))
 
     def _refuse_id_with_label(self, texts: Sequence[str]) -> None:
         """Refuses fields such as `v00 cat`, an id and a label, where a comma stands between the labels."""

@@ -390,7 +390,7 @@ def read_cvat(path: str) -> MemorySource:
     root = parse_xml(path)
     images = root.findall("image")
     if root.tag != "annotations" or not images:
-        raise UsageError(f"{path}: expected annotations of images as CVAT exports them; the root is <{root.tag}>.")
+        raise UsageError(f"{path} has the root <{root.tag}>; export CVAT for images, or write a table: id and labels.")
     names = [image.get("name", "") for image in images]
     labels = [list(dict.fromkeys(child.get("label", "") for child in image if child.get("label"))) for image in images]
     return MemorySource(path, {"id": names, "labels": labels}, "CVAT's XML", _HINTS)

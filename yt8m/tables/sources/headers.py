@@ -20,7 +20,7 @@ def find_header(rows: Sequence[Sequence[str]], column_names: Collection[str] = (
     A header has names with a known meaning, perhaps below a few titles. Other names are a header too, unless the first
     row looks like the others: it has a path, a field that another row has in the same column, or one like theirs.
     """
-    if levels := _two_levels(rows):
+    if levels := _below_numbers_of_questions(rows) or _two_levels(rows):
         return levels
     known_names = set(map(normalized, column_names))
     for number, row in enumerate(rows[:MOST_TITLE_LINES]):
@@ -68,6 +68,13 @@ def _two_levels(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
     if rows[2][0] and not any(rows[2][1:]) and not header[0]:
         return [rows[2][0], *header[1:]], 3
     return header, 2
+
+
+def _below_numbers_of_questions(rows: Sequence[Sequence[str]]) -> tuple[list[str], int] | None:
+    """The header of a table of Qualtrics: numbers of questions, questions, and a line of objects; None for others."""
+    if len(rows) < 3 or len(rows[0]) != len(rows[1]) or not all(cell.startswith('{"ImportId"') for cell in rows[2]):
+        return None
+    return [_better_name(name, question) for question, name in zip(rows[1], rows[0], strict=True)], 3
 
 
 def _has_values_below(first: Sequence[str], second: Sequence[str]) -> bool:

@@ -54,10 +54,10 @@ def _end_ids(seconds: Sequence[str]) -> bool:
 
     As in `v00->cam1,cat`, where the part has one form in all lines, which nothing after the commas has.
     """
-    parts = [second.split(",") for second in seconds]
-    if not all(len(words) > 1 for words in parts):
+    fields = [second.split(",") for second in seconds]
+    if not all(len(words) > 1 for words in fields):
         return False
-    ends, labels = {words[0].strip() for words in parts}, {word.strip() for words in parts for word in words[1:]}
+    ends, labels = {words[0].strip() for words in fields}, {word.strip() for words in fields for word in words[1:]}
     forms = {form_of(end) for end in ends}
     is_numbered = len(forms) == 1 and all(re.search(r"\d", form) for form in forms)
     return len(ends) == 1 or (is_numbered and forms.isdisjoint(map(form_of, labels)))

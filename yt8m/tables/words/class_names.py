@@ -37,7 +37,10 @@ WORD_PAIRS = tuple(
         "visible/not_visible selected/not_selected mentioned/not_mentioned quoted/not_quoted chosen/not_chosen "
         "met/not_met "
         "genannt/nicht_genannt ja/nein ja/nee ja/nej ja/nei j/n wahr/falsch oui/non vrai/faux sí/no si/no sì/no "
-        "verdadero/falso vero/falso sim/não já/nei jah/ei kyllä/ei taip/ne jā/nē ano/ne áno/nie tak/nie da/ne da/nu "
+        "verdadero/falso vero/falso verdadeiro/falso cert/fals adevărat/fals waar/onwaar sant/falskt sand/falsk "
+        "sann/usann tosi/epätosi igaz/hamis prawda/fałsz pravda/nepravda istina/laž doğru/yanliş "
+        "doğru/yanl\u0131\u015f истина/ложь істина/хибність истина/лъжа benar/salah đúng/sai αληθές/ψευδές "
+        "αληθες/ψευδες sim/não já/nei jah/ei kyllä/ei taip/ne jā/nē ano/ne áno/nie tak/nie da/ne da/nu "
         "да/не да/нет так/ні igen/nem evet/hayir evet/hay\u0131r \u03bd\u03b1\u03b9/όχι ya/tidak có/không हाँ/नहीं "
         "نعم/لا כן/לא はい/いいえ 有/无 有/無 是/否 예/아니오 예/아니요 네/아니요 네/아니오"
     )
@@ -51,7 +54,7 @@ MARKS = frozenset([*words("x 1 1.0 yes true y on selected checked [x] ja oui sí
 TRUE_WORDS = frozenset([*MARKS, *CIRCLES, *YES_MARKS, *(yes for yes, _ in WORD_PAIRS)])
 FALSE_WORDS = frozenset(["0", "0.0", "-1", "-1.0", *CROSSES, *NO_MARKS, *(no for _, no in WORD_PAIRS)])
 # What people write for a label that a video has, and for one that it has not, beside 1 and 0, yes and no.
-SAID_YES = TRUE_WORDS | word_set(
+SAID_YES = (TRUE_WORDS - {"sand"}) | word_set(  # which may be what lies on the ground
     "on + +1 ok accept accepted approve approved confirm confirmed correct right agree agreed valid pass passed "
     "found good visible seen keep kept hit tp relevant sure certain likely detected observed exists included"
 )

@@ -54,7 +54,7 @@ _LABELS_NAMES = words(
     "tag_ids tag_id genre_ids genre_id topic_ids "
     "activities activity attribute_ids label_ids label_id category_id category_ids class_ids class_id classid "
     "choices choice annotations annotation ground_truth gt truth multi_label multilabel event_label "
-    "event_labels sound_class behavior behaviour y "
+    "event_labels sound_class behavior behaviour y cls lbl lbls "
     "schlagwort schlagwörter schlagworte klasse klassen kategorie kategorien etikett etiketten "
     "étiquette étiquettes etiquette etiquettes classe mot_clé mots_clés catégorie catégories étiqueta etiqueta "
     "etiquetas clase clases categoría categorías rótulo rótulos etichetta etichette categoria categorie "
