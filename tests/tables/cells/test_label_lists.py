@@ -66,3 +66,12 @@ def test_words_between_labels_are_refused_whole(word: str, tmp_path: pathlib.Pat
     path = write(tmp_path / "t.csv", [("id", "label"), *((f"v{n}", cell) for n, cell in enumerate(cells * 3))])
     with pytest.raises(UsageError, match=rf"'cat {word} dog' may be.* labels .*--label_separator=none"):
         read(path)
+
+
+@pytest.mark.parametrize("cut", ["['cat'", "['cat', 'do", "cat', 'dog']", "[cat, dog"])
+def test_lists_that_were_cut_are_refused(cut: str, tmp_path: pathlib.Path) -> None:
+    """A list without its end, as a database keeps the first letters of a long text, was a class of its own."""
+    rows = [(f"v{n}", "['cat', 'dog']" if n % 2 else "['dog']") for n in range(12)]
+    with pytest.raises(UsageError, match="some cells are lists") as error:
+        read(write(tmp_path / "t.csv", [("id", "labels"), *rows, ("v12", cut)]))
+    assert cut in str(error.value).replace('"', "") or repr(cut) in str(error.value)

@@ -74,6 +74,13 @@ def looks_like_list(text: str) -> bool:
     return len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
 
 
+def is_cut_list(text: str) -> bool:
+    """Whether a text has one bracket of a list, so that its other end was cut, as a database does with long texts."""
+    closing = _BRACKETS.get(text[:1], "")
+    opening = next((first for first, last in _BRACKETS.items() if last == text[-1:]), "")
+    return bool(closing and closing not in text) or bool(opening and opening not in text)
+
+
 def without_second_quotes(text: str) -> str:
     """The text of a list that was written as JSON twice, as in `"[\\"cat\\"]"`; any other text as it is."""
     if not text.startswith('"['):

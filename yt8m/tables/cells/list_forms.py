@@ -100,7 +100,7 @@ def _split_items(splitter: Splitter, cell: Any) -> Sequence[str]:
 
 def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], names: set[str]) -> bool:
     """Whether texts beside lists are single labels, as Label Studio writes them: lists then have two labels or more."""
-    if any(label_lists.looks_like_list(text) for text in others):
+    if any(label_lists.looks_like_list(text) or label_lists.is_cut_list(text) for text in others):
         return False
     if any(len(pieces) > 1 and names >= set(pieces) for text in others for pieces in separators.cuts(text)):
         return False
@@ -111,6 +111,8 @@ def _may_stand_alone(items: Mapping[str, Sequence[Any]], others: Sequence[str], 
 def _list_items(cell: Any) -> Sequence[Any]:
     """The items of a list in a text; a text that is no list is one name."""
     text = str(cell).strip()
+    if label_lists.is_cut_list(text):
+        raise NotAListError(text)
     return label_lists.parse_text(text) if label_lists.looks_like_list(text) else (text,)
 
 

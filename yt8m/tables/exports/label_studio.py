@@ -194,8 +194,8 @@ def choose_control(path: str, tasks: Sequence[Mapping[str, Any]], control: str) 
         )
     if not controls:
         raise UsageError(
-            f"{path}: no control of the export gives classes, since nobody has answered a task. Export it again after "
-            "tasks have been answered."
+            f"{path}: no control of the export gives classes, since nobody has answered a task by choices, labels or a "
+            "taxonomy. Export it again after tasks have been answered."
         )
     listed = ", ".join(f"{name} (type {kind})" for name, kind in sorted(controls.items()))
     raise UsageError(f"{path}: no control of the export gives classes; it has answers of: {listed}.")
