@@ -50,6 +50,7 @@ def test_signs_around_some_labels_belong_to_them(tmp_path: pathlib.Path) -> None
         ("{}", "\x1f", SHORT, "cannot be printed"),
         ("{}", "%2C", SHORT, "escaped as in addresses, and means"),
         ("red%20{}", ";", SHORT, "means 'red bird'"),
+        ("r\\u00f6d {}", ";", SHORT, "means 'r\u00f6d bird'"),
         ("<Label.{}: 2>", ";", SHORT, "a member of an enumeration"),
         ("{}", ";", ("K\u00c3\u00a4se", "Brot", "\u00c3\u2013l"), "'K\u00e4se' in UTF-8 which was read in another"),
     ],

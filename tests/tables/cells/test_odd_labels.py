@@ -208,3 +208,14 @@ def test_classes_that_begin_like_remarks(name: str, tmp_path: pathlib.Path) -> N
     assert read(write(tmp_path / "t.csv", [("id", name, "cat"), *rows])) == truths
     path = write(tmp_path / "u.csv", [("id", name, "cat", "dog", "hd"), *((*row, 1 - row[1], row[2]) for row in rows)])
     assert read(path) == {v: sorted([name] * a + ["cat"] * b + ["dog"] * (1 - a)) for v, a, b in rows}
+
+
+def test_texts_that_a_database_cut_are_refused(tmp_path: pathlib.Path) -> None:
+    """`bir`, of cells with at most 11 letters, was a class beside `bird`."""
+    whole = [("id", "labels"), *((name, ",".join(labels)) for name, labels in truth(SHORT).items())]
+    with pytest.raises(UsageError, match=r"than 11 signs.*ends in 'ott'.*--vocabulary=FILE"):
+        read(write(tmp_path / "t.csv", [(name, text[:11]) for name, text in whole]))
+    assert read(write(tmp_path / "u.csv", whole)) == {name: sorted(labels) for name, labels in truth(SHORT).items()}
+    names = {name for _, text in whole[1:] for name in text[:11].split(",")}
+    cut = read(tmp_path / "t.csv", vocabulary=sorted(names))
+    assert set(cut) == set(truth(SHORT))

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from table_files import NAMES, read, truth, write, write_json
+from table_files import NAMES, SHORT, read, truth, write, write_json
 
 from yt8m.errors import UsageError
 
@@ -56,3 +56,17 @@ def test_a_table_that_may_be_turned_is_asked_for(tmp_path: pathlib.Path) -> None
 def test_ids_with_commas_and_labels_of_their_own_are_no_lists(tmp_path: pathlib.Path) -> None:
     rows = [("id", "label"), ("Smith, 2010", "cat"), ("Smith, 2011", "dog"), ("Jones, 2010", "fox")]
     assert read(write(tmp_path / "t.csv", rows)) == {name: [label] for name, label in rows[1:]}
+
+
+def test_many_columns_called_like_videos_beside_a_name_for_ids_are_asked_about(tmp_path: pathlib.Path) -> None:
+    """The corner named the columns, and each video was a class."""
+    made = truth(SHORT)
+    rows = [(label, *(int(label in labels) for labels in made.values())) for label in SHORT]
+    path = write(tmp_path / "t.csv", [("video_id", *made), *rows])
+    with pytest.raises(UsageError, match=r"v00, v01, v02, .*--columns=id=video_id, or write class"):
+        read(path)
+    assert read(path, columns=("id=video_id",))["cat"][:1] == [next(v for v, x in made.items() if "cat" in x)]
+    named = write(tmp_path / "u.csv", [("class", *made), *rows])
+    assert read(named) == {name: sorted(labels) for name, labels in made.items()}
+    numbered = write(tmp_path / "v.csv", [("id", *(f"label_{n}" for n in range(40))), *rows])
+    assert len(read(numbered)) == len(SHORT)

@@ -123,6 +123,8 @@ def _of_texts(texts: Mapping[str, int], known_names: Collection[str], source: st
     odd_labels.refuse_scores({part for text in texts for part in separators.split(text, separator or "\n")}, source)
     pieces = [separators.split(text, separator) if separator else [text] for text in texts]
     odd_labels.refuse_denied(pieces, known_names, source)
+    if separator and not known_names:
+        odd_labels.refuse_cut_cells(texts, pieces, source)
     odd_labels.refuse_odd_names({name for names in pieces for name in names}, known_names, source)
     is_known = not set(known_names).isdisjoint(part for names in pieces for part in names)
     if (pattern := enclosed.find_marks(pieces, separator)) and not is_known:

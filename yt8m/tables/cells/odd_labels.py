@@ -61,12 +61,14 @@ _ANSWERS_FIRST = re.compile(r"(?:no|absent|negative|not present)\s*[:=]\s*(.+)",
 _IN_BRACKETS = re.compile(r"(.+?)\s*[(\[]\s*(no|not present|absent|negative|false|not visible)\s*[)\]]", re.IGNORECASE)
 _SPOKEN_ANSWER = re.compile(r"(.+?)\s+(yes|no|present|absent)", re.IGNORECASE)
 _SIGNED = re.compile(r"(.*\w)\s*([+\-\u2212])")
+_FEWEST_CUT, _SHORTEST_CUT = 3, 8  # cells of the greatest length, and that length
 _MOST_OF = 0.5  # share of the labels that are answers, if they are no names
 
 
 # How Python prints members of an enumeration; signs that no name has; and bytes written as in addresses.
 _MEMBER = re.compile(r"<?[A-Za-z_]\w*\.[A-Za-z_]\w*: (?:\d+|'[^']*'|\"[^\"]*\")>?")
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_OF_JSON = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _ESCAPED = re.compile(r"(?:[^%]*[^%\d])?(?:%[0-9A-Fa-f]{2}(?:[^%]*[^%\d])?)+")
 
 
@@ -89,9 +91,34 @@ def _garbled(name: str) -> str:
         with contextlib.suppress(UnicodeDecodeError):
             plain = urllib.parse.unquote(name, errors="strict")
             return f"is escaped as in addresses, and means {plain[:60]!r}: save the table without escapes"
+    if _OF_JSON.search(name):
+        plain = _OF_JSON.sub(lambda match: chr(int(match[1], 16)), name)
+        return f"has letters as JSON escapes them, and means {plain[:60]!r}: save the table with the letters"
     if original := misread.original_of(name):
         return f"is {original[:60]!r} in UTF-8 which was read in another encoding: save the table again from its origin"
     return ""
+
+
+def refuse_cut_cells(texts: Collection[str], pieces: Sequence[Sequence[str]], source: str) -> None:
+    """Refuses labels such as `bir` at the end of the longest cells, beside `bird`: a database cut all texts there.
+
+    Args:
+      pieces: the labels of each text.
+    """
+    longest = max(map(len, texts))
+    cut = [names[-1].strip() if len(text) == longest else "" for text, names in zip(texts, pieces, strict=True)]
+    whole = {name.strip() for names, end in zip(pieces, cut, strict=True) for name in (names[:-1] if end else names)}
+    ends = [end for end in cut if end]
+    if len(ends) < _FEWEST_CUT or longest < _SHORTEST_CUT:
+        return
+    for end in ends:
+        like = next((name for name in sorted(whole) if name.startswith(end)), "")
+        if like and end not in whole and not end[-1].isdecimal():
+            raise UsageError(
+                f"{source}: no cell is longer than {longest} signs, and one of these ends in {end!r}, beside {like!r}: "
+                f"a program seems to have cut them. Save the whole texts; or, if {end!r} is a label, name all by "
+                "--vocabulary=FILE."
+            )
 
 
 def refuse_scores(names: Collection[str], source: str, always: bool = False) -> None:

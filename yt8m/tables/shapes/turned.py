@@ -12,7 +12,7 @@ from yt8m.tables.columns.facts import Facts, examine
 from yt8m.tables.sources.source import MemorySource, Source
 from yt8m.tables.words import normalized, word_set
 from yt8m.tables.words.class_names import TRUE_WORDS, is_nothing
-from yt8m.tables.words.meanings import INVENTED, plain_meaning
+from yt8m.tables.words.meanings import INVENTED, columns_flag, is_label_word, plain_meaning
 
 _ALL = 1 << 62
 _MOST_CLASSES = 100_000  # a table by class has no more rows
@@ -20,6 +20,7 @@ _SEPARATORS = ("|", ";", "\n", ",", " ")
 _MEMBERS = word_set("videos clips files images samples recordings movies items members ids video_ids clip_ids ids")
 _COUNTS = word_set("count n num number total videos_count n_videos num_videos")
 _FEWEST_COLUMNS = 3
+_FEWEST_NUMBERED = 8  # columns that are called like videos, below a name for ids
 _FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{1,4}")
 _HINTS = {"id": "id", "labels": "labels"}
 
@@ -106,6 +107,12 @@ def _from_columns(source: Source, facts: Mapping[str, Facts]) -> MemorySource | 
     if not are_answers or not _are_alike(videos) or _are_alike([str(value) for value in facts[first].filled]):
         return None
     is_named = _meaning(first) == "labels"
+    if _meaning(first) == "id" and _have_rows_of_classes(videos, facts[first]):
+        raise UsageError(
+            f'{source.path}: either each row is a video, as "{first}" says, and each of the {len(videos)} columns a '
+            f"class, or, since these are called {', '.join(videos[:3])}, each column is a video and each row a class. "
+            f"Choose by {columns_flag('id', [first])}, or write class in place of {first}."
+        )
     if not is_named and (len(videos) < _FEWEST_COLUMNS or not _has_no_name(first) or any(_has_digits(facts[first]))):
         return None
     if not is_named:
@@ -124,6 +131,14 @@ def _from_columns(source: Source, facts: Mapping[str, Facts]) -> MemorySource | 
         for name in videos
     }
     return _source(source, classes, "a column for each video")
+
+
+def _have_rows_of_classes(columns: Sequence[str], ids: Facts) -> bool:
+    """Whether many columns are called like videos, and the few cells of the first column have no numbers."""
+    fewest = max(_FEWEST_NUMBERED, 2 * ids.rows)
+    return (
+        len(columns) > fewest and not any(_has_digits(ids)) and not is_label_word(re.sub(r"[\W\d_]+.*", "", columns[0]))
+    )
 
 
 def _has_no_name(column: str) -> bool:
