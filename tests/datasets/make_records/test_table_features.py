@@ -50,6 +50,14 @@ def test_two_columns_of_one_name_are_refused(tmp_path: pathlib.Path) -> None:
             make(RecordsConfig(table=str(tmp_path / name), out=str(tmp_path / "out")))
 
 
+def test_an_array_with_a_name_before_it_leads_to_the_flag_for_names(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.csv").write_text("id,labels\na,cat\nb,dog\n")
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    with pytest.raises(UsageError, match=rf"--array={tmp_path}/x\.npy; --feature_names=clip "):
+        make(RecordsConfig(table=str(tmp_path / "t.csv"), array=f"clip={tmp_path}/x.npy", out=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+
+
 def test_texts_that_are_stored_as_bytes(tmp_path: pathlib.Path) -> None:
     """NumPy stores texts as bytes in arrays of the type S, and Spark writes columns of bytes without a type of text."""
     import pyarrow

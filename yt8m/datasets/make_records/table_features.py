@@ -72,6 +72,11 @@ def open_features(table: UnderstoodTable, array: str) -> FeaturesBeside:
     """Opens what --array names."""
     if storage.is_dir(array):
         return _FolderOfFeatures(array)
+    feature, _, path = array.partition("=")
+    if path and storage.exists(path) and not storage.exists(array):
+        raise UsageError(
+            f"--array={array}: name the file alone, --array={path}; --feature_names={feature} is its name."
+        )
     refuse_unreadable("--array", array)
     if not array.lower().endswith(".npz"):
         return _Array(array, {NAMELESS: _open_array(array)})
