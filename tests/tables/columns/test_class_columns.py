@@ -61,3 +61,18 @@ def test_choices_that_contradict_their_column_are_asked_for(tmp_path: pathlib.Pa
     path = write(tmp_path / "t.csv", [("clip", "tags", *(f"tags/{label}" for label in SHORT)), *rows])
     with pytest.raises(UsageError, match=r'either "tags" .*\b0 and 1\b.*tags/'):
         read(path)
+
+
+@pytest.mark.parametrize(("yes", "no", "odd"), [(1, 0, "maybe"), (1, 0, "1?"), ("yes", "no", "oops"), ("x", "", "x?")])
+def test_a_cell_that_says_neither_costs_no_class(yes: object, no: object, odd: str, tmp_path: pathlib.Path) -> None:
+    """The column of the cell was no class any more, and not used."""
+    rows = [[name, *(yes if label in x else no for label in SHORT)] for name, x in truth(SHORT).items()]
+    rows[29][2] = odd
+    with pytest.raises(UsageError, match=r"row 30 \(line 31\): the cell of .*--columns=unused=dog") as error:
+        read(write(tmp_path / "t.csv", [("id", *SHORT), *rows]))
+    assert repr(odd) in str(error.value)
+    left_out = read(tmp_path / "t.csv", columns=("unused=dog",))
+    assert {label for labels in left_out.values() for label in labels} == {*SHORT} - {"dog"}
+    rows[29][2] = no
+    remarks = [("id", *SHORT, "remark"), *((*row, ("blurred", "", "x", "dark")[n % 4]) for n, row in enumerate(rows))]
+    assert len(read(write(tmp_path / "u.csv", remarks))) == len(rows)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.errors import UsageError
-from yt8m.tables.columns import class_columns, side_columns
+from yt8m.tables.columns import class_columns, odd_answers, side_columns
 from yt8m.tables.columns.facts import Facts
 from yt8m.tables.columns.side_columns import is_constant, refuse_side_columns
 from yt8m.tables.columns.table_columns import FEATURE_NAMES, TableColumns
@@ -191,6 +191,7 @@ class LabelFinder:
             )
         if "unused" not in self._chosen:
             refuse_side_columns(self._columns.source, names, self._facts, self._columns.known_names)
+        odd_answers.refuse_odd_answers(self._columns, names)
         return names
 
     def _repeats_its_name(self, name: str) -> bool:

@@ -95,11 +95,12 @@ def _doubts(source: Source, names: Sequence[str], facts: Mapping[str, Facts]) ->
         reasons |= dict.fromkeys(others, f"it does not begin with {start}")
     if not all(_PREFIX.fullmatch(normalized(name)) for name in names):
         reasons |= {name: "its name" for name in names if _PREFIX.fullmatch(normalized(name))}
-    reasons |= {name: "its name" for name in names if _says_something_else(normalized(name))}
+    reasons |= {name: "its name" for name in names if says_something_else(normalized(name))}
     return reasons | {name: "it says yes of every video" for name in names if is_constant(facts[name])}
 
 
-def _says_something_else(word: str) -> bool:
+def says_something_else(word: str) -> bool:
+    """Whether a name, as `normalized` writes it, is usually that of no class."""
     base = without_number(word)
     is_remark = base in SIDE_FACTS or not SURE_REMARKS.isdisjoint(word.split("_"))
     return is_remark or is_place(word) or any(pattern.fullmatch(base) for pattern in (_SETS, _OTHER_ENDING))
