@@ -119,3 +119,16 @@ def test_columns_and_lists_may_be_called_cells(tmp_path: pathlib.Path) -> None:
     rows = [{"cells": n % 2, "nuclei": n // 2 % 2, "id": f"v{n}"} for n in range(8)]
     found = read(text(tmp_path / "t.jsonl", "\n".join(map(json.dumps, rows))))
     assert (found["v0"], found["v1"], found["v3"]) == ([], ["cells"], ["cells", "nuclei"])
+
+
+def test_ids_of_records_beside_names_in_fields_are_asked_about(tmp_path: pathlib.Path) -> None:
+    """Airtable's ids of records were those of the videos, and the names that people gave were not used."""
+    records = [
+        {"id": f"rec{n}", "createdTime": "2026-01-01T00:00:00.000Z", "fields": {"Name": name, "Tags": labels}}
+        for n, (name, labels) in enumerate(TRUTH.items())
+    ]
+    path = write_json(tmp_path / "t.json", {"records": records})
+    with pytest.raises(UsageError, match=r'"fields\.Name" .*--columns=id=id or --columns=id=fields\.Name'):
+        read(path)
+    assert read(path, columns=("id=fields.Name",)) == EXPECTED
+    assert read(path, columns=("id=id",)) == {f"rec{n}": labels for n, labels in enumerate(EXPECTED.values())}

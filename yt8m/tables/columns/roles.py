@@ -208,6 +208,7 @@ class RoleFinder:
                     f'{self._path}: the cells of "{first}" are lists or objects, so that they are no ids. Name '
                     f"the column of the ids, as in --columns=id=COLUMN; it has: {self._columns.list_names()}."
                 )
+            side_columns.refuse_records(self._columns, first)
             return first
         return self._id_by_cells()
 

@@ -48,6 +48,7 @@ _FIRST_ROWS = 2000
 _MOST_SHOWN = 4
 # How names of columns say that they have further labels of a video.
 _FURTHER = word_set("second secondary 2nd third tertiary 3rd fourth 4th also additional extra more further")
+_NAME_IN_FIELDS = re.compile(r"(?:fields|properties)\.(?:name|title|file|filename|video)", re.IGNORECASE)
 _RANKS = word_set(
     "species subspecies genus family order class phylum kingdom issf spuh slash hybrid form intergrade domestic"
 ) | {""}
@@ -205,6 +206,19 @@ def refuse_titled(table: TableColumns, name: str) -> None:
             raise UsageError(
                 f'{table.path}: "{name}" may name the videos, or "{other}": each cell of both differs from the '
                 f"others. Choose by {columns_flag('id', [name])} or {columns_flag('id', [other])}."
+            )
+
+
+def refuse_records(table: TableColumns, first: str) -> None:
+    """Refuses ids of records beside names that people gave in its fields, as in answers of Airtable and Notion."""
+    for other in table.names if normalized(first) == "id" else ():
+        facts = table.facts.get(other)
+        is_name = _NAME_IN_FIELDS.fullmatch(other) and table.is_free(other)
+        if facts and is_name and facts.is_unique and not facts.has_lists:
+            raise UsageError(
+                f'{table.path}: "{first}" has the ids of records, and "{other}" names such as '
+                f"{str(facts.filled[0])[:40]!r}; either may be those of the videos. "
+                f"Choose by {columns_flag('id', [first])} or {columns_flag('id', [other])}."
             )
 
 
