@@ -28,9 +28,10 @@ def refusal(path: pathlib.Path, rows: Sequence[Sequence[object]], as_spans: bool
 def test_sightings_of_ebird(numbers: str, way: str, tmp_path: pathlib.Path) -> None:
     """The header was taken for data, because of the sign in `State/Province`."""
     rows = [_EBIRD, *((*seen, n, "US-NY", numbers) for n, seen in enumerate(_SEEN, 1))]
-    message = refusal(tmp_path / "t.csv", rows)
-    assert "it has: Submission ID, Common Name" in message
-    assert way in message
+    for table in (rows, [rows[0], *rows[2:]]):  # in the latter, each list has one species
+        message = refusal(tmp_path / "t.csv", table)
+        assert "it has: Submission ID, Common Name" in message
+        assert way in message
 
 
 @pytest.mark.parametrize("as_spans", [True, False])

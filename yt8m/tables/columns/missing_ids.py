@@ -11,10 +11,16 @@ _CHECKLIST = "submission_id"  # of eBird, the number of a list of what somebody 
 _RECORDINGS = "ml_catalog_numbers"  # of the Macaulay Library, which has the recordings of eBird
 
 
+def are_sightings(columns: TableColumns) -> bool:
+    """Whether the rows are those of "My eBird Data": species in a list, whose number is no id of a video."""
+    names = set(map(normalized, columns.names))
+    return _CHECKLIST in names and not SPECIES_NAMES.isdisjoint(names)
+
+
 def remedy(columns: TableColumns) -> str:
     """The sentence that says which column is missing, and how to write it."""
     names = {normalized(name): name for name in columns.names}
-    if _CHECKLIST in names and not SPECIES_NAMES.isdisjoint(names):
+    if are_sightings(columns):
         return _remedy_of_sightings(columns, names.get(_RECORDINGS, ""))
     if any(meaning_of_span(name) == START for name in columns.names):
         return (

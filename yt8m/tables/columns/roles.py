@@ -240,7 +240,7 @@ class RoleFinder:
                 self._refuse_sentences(name, texts)
                 return name
         names = [name for name in self._names if self._names_files(name)]
-        if len(names) == 1:
+        if len(names) == 1 and not missing_ids.are_sightings(self._columns):
             return names[0]
         if not self._columns.names:
             raise UsageError(f"{self._columns.path} is empty. Expected a table with a row for each video.")
