@@ -28,7 +28,7 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 15))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.14 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test quick-tests check test-fast test-all newest distributions soak kill-points lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises fit-stub release clean
+.PHONY: help venv demo test quick-tests check test-fast test-all newest distributions soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises fit-stub release clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -40,7 +40,6 @@ help:
 	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest; PRE=1 takes pre-releases too'
 	@echo 'make distributions  the first two commands of the README in fresh Debian 12, 13 and sid; MIRROR=ADDRESS, as root'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
-	@echo 'make kill-points  each command that uses a model, repeated on each state that a kill of it can leave: hours'
 	@echo 'make fit-stub  the types of yt8m.fit, after a change of an option'
 	@echo 'make promises  each promise of docs/developers/promises.md, and the tests that have its mark'
 	@echo 'make lint    all of that but the tests'
@@ -183,11 +182,6 @@ fit-stub:
 
 soak: $(DOCUMENTED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/soak.py --minutes=$(MINUTES) --seed=$(SEED)
-
-# For each state that a kill of a command can leave, a run of it: hours in all.
-kill-points: export KILL_POINTS := all
-kill-points: $(DOCUMENTED)
-	$(BIN)/pytest tests/faults/test_kill_points_models.py $(PYTEST_ARGS)
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=.:tests:tests/support:tests/campaigns $(BIN)/python tests/campaigns/fuzz_campaign.py $(FUZZ_ARGS)

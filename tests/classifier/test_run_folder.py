@@ -120,4 +120,3 @@ def test_a_save_that_was_killed_when_it_was_whole_succeeds_if_the_same_is_saved(
     assert (refused.returncode, "mine exists already" in refused.stderr) == (1, True)
     assert save(tmp_path, "").returncode == 0
     assert os.listdir(tmp_path / "saved") == ["mine"]
-    assert save(tmp_path, "").returncode == 1  # nobody was killed since

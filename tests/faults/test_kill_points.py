@@ -18,7 +18,6 @@ import pytest
 from datasets.download import shard_server
 from faults.kill_points import Case, Killer, chosen, killer, problems, problems_at_all_calls, record
 from faults.killed_commands import DATA, MODELS, REMOTE, REMOTE_MODELS
-from faults.power_cuts import build
 from faults.saved_states import Bucket, State
 from reader_records import frame_record
 
@@ -30,12 +29,7 @@ QUICK_DATA = ["make-records", "download", "verify"]
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return build(tmp_path_factory.mktemp("recorder"))
-
-
-@pytest.fixture(scope="module")
-def plain(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+def plain(recorder_library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
     """Runs commands that do not import TensorFlow."""
     imports = [
         "yt8m.storage.gcs",
@@ -46,7 +40,7 @@ def plain(library: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> It
     ]
     if importlib.util.find_spec("apache_beam"):
         imports.append("yt8m.bulk.extraction")
-    with killer(library, tmp_path_factory.mktemp("killed"), imports) as one:
+    with killer(recorder_library, tmp_path_factory.mktemp("killed"), imports) as one:
         yield one
 
 
