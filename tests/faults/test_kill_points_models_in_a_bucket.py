@@ -7,7 +7,8 @@ from faults.kill_points import Case, Killer, problems_at_all_calls
 from faults.killed_commands import REMOTE_MODELS, Models
 from faults.saved_states import Bucket
 
-pytestmark = [pytest.mark.heavy, pytest.mark.long]
+# Some commands leave a hundred states, and each repeat of an audit, a bulk job or a search takes seconds.
+pytestmark = [pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.promise("C12")
