@@ -66,7 +66,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
     return counts
 
 
-@pytest.mark.heavy
 def test_a_start_of_a_training_lists_once_and_reads_one_manifest_and_one_vocabulary(
     tmp_path: pathlib.Path, asked: collections.Counter[str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from absl import logging
 
-from yt8m import deploy, storage
+from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.data_config import DataConfig
 from yt8m.config.run_dir import INFERENCE_MODEL
@@ -260,7 +260,6 @@ def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple
     Returns:
       {name of a variable: its shape}.
     """
-    deploy.count_gpus()  # an LSTM makes TensorFlow look for GPUs; the first search logs errors if there are none
     with tf.Graph().as_default():
         VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
             data.frame_features

@@ -279,6 +279,7 @@ class VideoModeler(Modeler):
             from labels; nothing uses that loss.
           film: the transformed means of whole videos, float32 [B, D]; None if the model gets none.
         """
+        deploy.count_gpus()  # a loop in a graph makes TensorFlow look for GPUs; the first look logs errors without any
         labels = tf.zeros([tf.shape(inputs)[0], self.num_classes]) if labels is None else tf.cast(labels, tf.float32)
         film_context = contextlib.nullcontext() if film is None else frames.video_mean_scope(film)
         with film_context, tf.variable_scope(SCOPE, auxiliary_name_scope=False):

@@ -6,6 +6,7 @@ make classes of the denials.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import re
 import urllib.parse
@@ -111,9 +112,11 @@ def refuse_cut_cells(texts: Collection[str], pieces: Sequence[Sequence[str]], so
     ends = [end for end in cut if end]
     if len(ends) < _FEWEST_CUT or longest < _SHORTEST_CUT:
         return
-    for end in ends:
-        like = next((name for name in sorted(whole) if name.startswith(end)), "")
-        if like and end not in whole and not end[-1].isdecimal():
+    names = sorted(whole)
+    for end in dict.fromkeys(ends):
+        place = bisect.bisect_left(names, end)
+        like = names[place] if place < len(names) else ""
+        if like.startswith(end) and end not in whole and not end[-1].isdecimal():
             raise UsageError(
                 f"{source}: no cell is longer than {longest} signs, and one of these ends in {end!r}, beside {like!r}: "
                 f"a program seems to have cut them. Save the whole texts; or, if {end!r} is a label, name all by "

@@ -40,7 +40,7 @@ def find(path: str, name: str) -> HiddenCells:
             if _OPEN_DOCUMENT in archive.namelist():
                 return _find_in_ods(archive, name)
             return _find_in_xlsx(archive, name)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError):
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, ValueError):
         return HiddenCells(set(), set(), "")  # another kind of workbook
 
 

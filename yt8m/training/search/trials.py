@@ -92,7 +92,6 @@ class Trainer:
         self._statistics: dict[str, Statistics] = {}
         self._families: dict[Any, Family] = {}
         self._lock = threading.Lock()
-        deploy.count_gpus()  # building a graph makes TensorFlow look for GPUs; the first search logs errors without any
 
     def close(self) -> None:
         """Closes the sessions; none may be training."""
