@@ -200,10 +200,13 @@ bench: $(INSTALLED)
 bench-gpu: $(INSTALLED)
 	$(BIN)/python -m benchmarks.gpu_report --json bench-gpu.json $(BENCH_ARGS)
 
-bench-exchange bench-peers bench-whole: bench-%: $(INSTALLED)
+bench-exchange bench-whole: bench-%: $(INSTALLED)
 	$(BIN)/python -m benchmarks --rows '$*/*' --json bench-$*.json $(BENCH_ARGS)
 
+# Three turns of each row, and their table in the page.
 bench-peers: $(DOCUMENTED)
+	$(BIN)/python -m benchmarks --rows 'peers/*' --repeat 3 --json bench-peers.json $(BENCH_ARGS); status=$$?; \
+	  $(BIN)/python -m benchmarks.peers.table bench-peers.json && exit $$status
 
 bench-growth: $(INSTALLED)
 	$(BIN)/python -m benchmarks --rows 'growth/*' --json bench-growth.json $(BENCH_ARGS)

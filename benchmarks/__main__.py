@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import os
 import pathlib
 import platform
 import sys
 import time
+from typing import Any
 
 from benchmarks import measure, rows
 from benchmarks.catalogue import LONG_ROWS, ROWS
@@ -24,16 +26,27 @@ def main() -> int:
     if not names:
         print(f"no row matches {arguments.rows!r}; there are: {', '.join(every)}", file=sys.stderr)
         return 2
-    machine = _describe_machine()
-    print(machine, rows.heading(), sep="\n\n", flush=True)
-    results = {}
+    head = {"processor": measure.describe_processor(), "machine": _describe_machine()}
+    print(*head.values(), rows.heading(), sep="\n\n", flush=True)
+    results: dict[str, Any] = {}
     for name in names:
         words = ("-m", "benchmarks", f"--worker={name}", f"--repeat={arguments.repeat}")
-        results[name] = json.loads(measure.run_process([sys.executable, *words]).splitlines()[-1])
+        try:
+            results[name] = json.loads(measure.run_process([sys.executable, *words]).splitlines()[-1])
+        except SystemExit as error:  # the rows after it are measured all the same
+            print(f"{name:38s} FAILED: {error}", flush=True)
+            continue
         print(rows.line(name, every[name], results[name]), flush=True)
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps({"machine": machine, "rows": results}, indent=1) + "\n")
-    return 0
+        if arguments.json:
+            _write(pathlib.Path(arguments.json), json.dumps({**head, "rows": results}, indent=1) + "\n")
+    return 0 if len(results) == len(names) else 1
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    """Writes a file beside and renames it, after each row: an interruption leaves the rows before it."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text)
+    os.replace(beside, path)
 
 
 def _arguments() -> argparse.Namespace:

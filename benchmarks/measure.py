@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import pathlib
+import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -14,6 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from yt8m.numerics import precision
+
+# {name in /proc/cpuinfo: name for people}, the fastest first
+_INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16", "avx512f": "AVX-512", "avx2": "AVX2"}
 QUIET = 0.1  # cores that other programs may use
 WARM_STEPS = 5  # untimed steps before a block of steps: they use up the batches that were prefetched meanwhile
 
@@ -152,6 +158,19 @@ def run_process(command: Sequence[str], environment: Mapping[str, str] | None = 
     return done.stdout
 
 
+def describe_processor() -> str:
+    """The processor's name, and the instructions that decide how fast it multiplies: `Intel Xeon with AMX, 2 cores`."""
+    try:
+        lines = pathlib.Path(precision.CPUINFO).read_text().splitlines()
+    except OSError:
+        lines = []
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    name = re.sub(r"\((?:R|TM)\)| (?:CPU|Processor)\b|@.*", "", fields.get("model name", platform.machine())).strip()
+    flags = set(fields.get("flags", "").split())
+    best = next((label for flag, label in _INSTRUCTIONS.items() if flag in flags), "")
+    return f"{name}{best and f' with {best}'}, {cores()} cores"
+
+
 def take_turns(count: int, work: Work, floors: Mapping[str, Work], repeats: int) -> Measured:
     """Times `work`, which processes `count` examples, in turn with its floors, after one turn that is not counted."""
     work()
@@ -179,7 +198,7 @@ def watched(measure: Callable[[int], Measured], repeats: int) -> dict[str, Any]:
     with OwnMemory() as memory:
         summary = measure(repeats).summary()
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
-    return {**summary, "peak_mb": peak, "own_mb": memory.peak_mb, "others": others.cores()}
+    return {**summary, "turns": repeats, "peak_mb": peak, "own_mb": memory.peak_mb, "others": others.cores()}
 
 
 class OwnMemory:

@@ -27,7 +27,7 @@ from yt8m.video import workload
 from yt8m.video.modeler import VideoModeler
 
 BATCHES = 4  # batches in memory
-LOSSES = 10  # steps whose losses are compared
+LOSSES = 4  # steps whose losses are compared
 # The default rate of 0.01 blows up the gradients of an LSTM over 300 frames within a few steps.
 OPTIMIZER = OptimizerConfig(base_learning_rate=0.001, learning_rate_schedule="constant")
 

@@ -115,21 +115,27 @@ def test_outputs_of_both_ways_meet_at_their_frame() -> None:
         np.testing.assert_allclose(got[row, :n], np.concatenate([forth, back], 1), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "transpositions"), [(0, 1), (127, 1), (128, 0)])
-def test_an_lstm_that_scores_many_rows_leaves_its_weights_as_they_are(rows: int, transpositions: int) -> None:
-    """With the same result."""
-    x = np.random.default_rng(0).normal(size=(T, 128, D)).astype(np.float32)
+@pytest.mark.parametrize(("rows", "transpositions"), [(0, 1), (3, 0)])
+def test_an_lstm_that_knows_its_rows_has_no_step_at_padding(rows: int, transpositions: int) -> None:
+    """With the same outputs and final states, also of a video without frames."""
+    counts = np.array([3, T, 0])
+    x = np.random.default_rng(0).normal(size=(T, 3, D)).astype(np.float32)
+    mask = (np.arange(T)[:, None] < counts).astype(np.float32)
     with tf.Graph().as_default() as graph, tf.Session() as session:
         kernel = np.random.default_rng(1).normal(size=(D + 4, 16)).astype(np.float32)
         with expected_rows.scope(rows):
-            outputs, _ = recurrent.lstm(Net(False), tf.constant(x), tf.ones([T, 128]), 4, "s")
-        whole = [op for op in graph.get_operations() if op.type == "Transpose" and op.outputs[0].shape == [16, 4]]
+            layer = recurrent.lstm(Net(False), tf.constant(x), tf.constant(mask), 4, "s")
+        kinds = [op.type for op in graph.get_operations() if op.outputs and op.outputs[0].shape == [16, 4]]
         session.run(tf.global_variables_initializer())
         (weights,) = (v for v in tf.global_variables() if v.op.name.endswith("kernel"))
         weights.load(kernel, session)
-        expected = lstm(x[:, 5], {"s/basic_lstm_cell/kernel": kernel, "s/basic_lstm_cell/bias": np.zeros(16)}, "s")
-        np.testing.assert_allclose(session.run(outputs)[:, 5], expected[1:], rtol=1e-5, atol=1e-6)
-    assert len(whole) == transpositions
+        outputs, final = session.run(layer)
+    v = {"s/basic_lstm_cell/kernel": kernel, "s/basic_lstm_cell/bias": np.zeros(16)}
+    for row, count in enumerate(counts):
+        expected = lstm(x[:count, row], v, "s")
+        np.testing.assert_allclose(outputs[:count, row], expected[1:], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(final[row], expected[-1], rtol=1e-5, atol=1e-6)
+    assert kinds.count("Transpose") == transpositions
 
 
 @pytest.mark.parametrize("layer", cases.all_of([recurrent.lstm], heavy=[recurrent.gru]))

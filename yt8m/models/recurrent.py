@@ -2,8 +2,8 @@
 
 A layer runs in a loop over the time steps (frames). Two costly products are computed once for all steps: that of the
 inputs and their weights before the loop, and the gradient of the recurrent weights after it. Inside the loop, only the
-state is multiplied. Steps after the last frame of a video leave its state unchanged. On a GPU an LSTM may run cuDNN's
-kernel instead of the loop (`cudnn_lstm`).
+state is multiplied. Steps after the last frame of a video leave its state unchanged; on a CPU they are not computed in
+training and evaluation (`time_steps`). On a GPU an LSTM may run cuDNN's kernel instead of the loop (`cudnn_lstm`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from absl import logging
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.models import frames
+from yt8m.models import frames, time_steps
 from yt8m.models.base import ClassifiedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import expected_rows, precision
@@ -27,8 +27,6 @@ from yt8m.options import option
 from yt8m.types import ModelOutput
 
 LOOP, CUDNN = "loop", "cudnn"  # the values of the option `lstm_kernel`, see `lstm`
-# From this number of videos on, the products of an LSTM's loop are faster if its weights are not transposed before it.
-_MANY_ROWS = 128
 
 # preactivation(k, operand) -> [B, units]: the input at this time step times the k-th input weights of the layer, plus
 # the operand [B, cells] times its k-th recurrent weights. An LSTM has one pair of weights, a GRU two.
@@ -61,14 +59,15 @@ def lstm(
         return the c that a shorter one has at its own end.
 
     Returns:
-      The output h at every step, [T, B, cells]; and the state after the last real frame, [B, cells or 2 * cells], zeros
-      for a video without a real frame.
+      The output h at every step, [T, B, cells], without a meaning at padding; and the state after the last real frame,
+      [B, cells or 2 * cells], zeros for a video without a real frame.
     """
     with tf.variable_scope(f"{scope}/basic_lstm_cell"):
         variables = _make_weights(net, inputs, cells, 4 * cells, tf.zeros_initializer())
         if not with_memory and runs_cudnn(kernel, mask):
             return cudnn_lstm(inputs, mask, *variables, is_training=net.is_training)
-        products, weights = _input_products(inputs, *variables)
+        steps = _steps(net, mask)
+        products, weights = _input_products(steps.rows(inputs), *variables)
 
     def step(preactivation: Preactivation, states: States) -> States:
         memory, hidden = states
@@ -76,21 +75,24 @@ def lstm(
         memory = tf.sigmoid(forget_gate + 1.0) * memory + tf.sigmoid(input_gate) * tf.tanh(candidate)
         return memory, tf.sigmoid(output_gate) * tf.tanh(memory)
 
-    is_transposed = not net.is_training and expected_rows.current() < _MANY_ROWS
+    # Products of the same few rows in every step are faster with weights that are transposed before the loop.
+    is_transposed = not net.is_training and isinstance(steps, time_steps.PaddedFrames)
     layout = _StateLayout(2, kept=2 if with_memory else 1, is_transposed=is_transposed)
-    return _run_over_time(step, [products], [weights], mask, cells, layout)
+    return _run_over_time(step, [products], [weights], steps, cells, layout)
 
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Gated recurrent unit (Cho et al. 2014), gate biases initially 1; arguments and results are those of `lstm`."""
+    steps = _steps(net, mask)
+    rows = steps.rows(inputs)
     with tf.variable_scope(f"{scope}/gru_cell"):
         with tf.variable_scope("gates"):
             gates, gate_weights = _input_products(
-                inputs, *_make_weights(net, inputs, cells, 2 * cells, tf.ones_initializer())
+                rows, *_make_weights(net, inputs, cells, 2 * cells, tf.ones_initializer())
             )
         with tf.variable_scope("candidate"):
             candidate, candidate_weights = _input_products(
-                inputs, *_make_weights(net, inputs, cells, cells, tf.zeros_initializer())
+                rows, *_make_weights(net, inputs, cells, cells, tf.zeros_initializer())
             )
 
     def step(preactivation: Preactivation, states: States) -> States:
@@ -100,8 +102,19 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
         return (update_gate * hidden + (1.0 - update_gate) * proposed,)
 
     return _run_over_time(
-        step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _StateLayout(1, kept=1)
+        step, [gates, candidate], [gate_weights, candidate_weights], steps, cells, _StateLayout(1, kept=1)
     )
+
+
+def _steps(net: Net, mask: tf.Tensor) -> time_steps.Frames:
+    """The steps of a layer: without padding in training and evaluation on a CPU.
+
+    GPUs would wait in each step for the number of its rows. Graphs that are exported have no step of another size.
+    """
+    is_exported = not net.is_training and not expected_rows.current()
+    if is_exported or is_on_gpu(tf.identity(mask)):
+        return time_steps.PaddedFrames(mask)
+    return time_steps.PackedFrames(mask, is_training=net.is_training)
 
 
 class _StateLayout(NamedTuple):
@@ -179,22 +192,24 @@ def _input_products(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tu
     """Multiplies the inputs of all time steps by the weights of the inputs.
 
     Args:
-      inputs: float32 [T, B, features].
+      inputs: float32 [N, features], the rows of all time steps.
       kernel: [features + cells, units], the weights of the inputs, then those of the state.
       bias: [units].
 
     Returns:
-      The products plus the bias, [T, B, units]; and the weights of the state, [cells, units].
+      The products plus the bias, [N, units]; and the weights of the state, [cells, units].
     """
     features = int(inputs.shape[-1])
-    return precision.product(inputs, kernel[:features]) + bias, kernel[features:]
+    # Of a matrix `product` expects few rows.
+    products = tf.squeeze(precision.product(inputs[tf.newaxis], kernel[:features]), 0)
+    return products + bias, kernel[features:]
 
 
 def _run_over_time(
     step: Step,
     inputs: Sequence[tf.Tensor],
     weights: Sequence[tf.Tensor],
-    mask: tf.Tensor,
+    steps: time_steps.Frames,
     cells: int,
     layout: _StateLayout,
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -206,9 +221,9 @@ def _run_over_time(
 
     Args:
       step: computes the next states.
-      inputs: products [T, B, units] of `_input_products`, for each pair of weights.
+      inputs: products [N, units] of `_input_products`, for each pair of weights.
       weights: recurrent weights [cells, units], for each pair of weights.
-      mask: float32 [T, B], 1 at real frames, which come first.
+      steps: the frames of the N rows.
       cells: number of cells, H.
       layout: the states.
 
@@ -219,42 +234,37 @@ def _run_over_time(
 
     def run(*arguments: tf.Tensor) -> Any:
         own_inputs, own_weights = arguments[:count], arguments[count:]
-        outputs, final, operands = _run_loop(step, own_inputs, own_weights, mask, cells, layout)
+        outputs, final, operands = _run_loop(step, own_inputs, own_weights, steps, cells, layout)
 
         def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
             of_inputs = tf.gradients([outputs, final], own_inputs, upstream)
             with precision.scope(current_precision):  # this may run after the model left its scope
                 return of_inputs + [
-                    precision.matmul(_join_rows(operand), _join_rows(input_gradient), transpose_a=True)
+                    precision.matmul(operand, input_gradient, transpose_a=True)
                     for operand, input_gradient in zip(operands, of_inputs, strict=True)
                 ]
 
         return (outputs, final), gradient
 
-    return custom_gradient(run)(*inputs, *weights)
-
-
-def _join_rows(values: tf.Tensor) -> tf.Tensor:
-    """Maps [T, B, F] to [T * B, F]."""
-    return tf.reshape(values, [-1, values.shape[-1]])
+    outputs, final = custom_gradient(run)(*inputs, *weights)
+    return steps.in_time(outputs), final
 
 
 def _run_loop(
     step: Step,
     inputs: Sequence[tf.Tensor],
     weights: Sequence[tf.Tensor],
-    mask: tf.Tensor,
+    steps: time_steps.Frames,
     cells: int,
     layout: _StateLayout,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """Runs the loop of `_run_over_time`.
 
     Returns:
-      The outputs [T, B, H], the final state [B, H * layout.kept], and the operands [T, B, H] of each product with
-      recurrent weights, for the gradient.
+      The outputs [N, H], the final state [B, H * layout.kept], and the operands [N, H] of each product with recurrent
+      weights, for the gradient.
     """
-    times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
-    reads = [tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])]
+    reads = [steps.by_time(values) for values in inputs]
     lay_out, multiply = (
         (tf.transpose, precision.few_rows_in_loop) if layout.is_transposed else (tf.identity, precision.few_rows)
     )
@@ -267,18 +277,22 @@ def _run_loop(
             operands.append(operand)
             return reads[index].read(time) + multiply(operand, constant_weights[index])
 
-        is_real = reads[-1].read(time)
-        next_states = tuple(
-            is_real * new + (1.0 - is_real) * old for new, old in zip(step(preactivation, states), states, strict=True)
-        )
-        values = (next_states[-1], *operands)
-        return time + 1, next_states, tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
+        new_states = step(preactivation, tuple(steps.before(time, state) for state in states))
+        states = tuple(steps.after(time, state, new) for state, new in zip(states, new_states, strict=True))
+        values = (*states[-layout.kept :], *operands)
+        return time + 1, states, tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 
-    zeros = tuple(tf.zeros([rows, cells]) for _ in range(layout.states))
-    empty = tuple(tf.TensorArray(tf.float32, times) for _ in range(1 + len(weights)))
-    _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, zeros, empty))
-    outputs, *operands = [tf.reshape(array.stack(), [times, rows, cells]) for array in written]
-    return outputs, tf.concat(final[-layout.kept :], 1), operands
+    zeros = tuple(tf.zeros([steps.videos, cells]) for _ in range(layout.states))
+    empty = tuple(steps.to_write(cells) for _ in range(layout.kept + len(weights)))
+    shapes = (
+        tf.TensorShape([]),
+        (tf.TensorShape([None, cells]),) * layout.states,
+        (tf.TensorShape(None),) * len(empty),
+    )
+    _, final, written = tf.while_loop(lambda time, *_: time < steps.times, body, (0, zeros, empty), shapes)
+    rows = [steps.written(array, cells) for array in written]
+    finals = [steps.final(*pair) for pair in zip(final[-layout.kept :], rows[: layout.kept], strict=True)]
+    return rows[layout.kept - 1], tf.concat(finals, 1), rows[layout.kept :]
 
 
 def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:

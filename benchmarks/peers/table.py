@@ -1,0 +1,96 @@
+"""`python -m benchmarks.peers.table bench-peers.json [PAGE]`: writes the results of a processor into the page.
+
+The page, docs/developers/beside_pytorch.md, has a section for each processor, whose heading is its name. That of this
+processor is replaced, or added before the notes. A row that was not measured this time has no figure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.measure import QUIET
+from benchmarks.peers.comparison import NETWORKS, ROWS
+
+PAGE = pathlib.Path("docs/developers/beside_pytorch.md")
+NOTES = "\n## Notes\n"  # the heading of the section after those of the processors
+_COLUMNS = {
+    "step": "peers/step/{}",
+    "files": "peers/files/{}",
+    "eval": "peers/eval/{}",
+    "infer": "peers/infer/{}",
+    "step, bfloat16": "peers/step/{}, bfloat16",
+    "files, bfloat16": "peers/files/{}, bfloat16",
+}
+
+
+def section(results: Mapping[str, Any]) -> str:
+    """The section of a processor, from the file of results of `python -m benchmarks`."""
+    rows = {name: row for name, row in results["rows"].items() if name in ROWS}
+    lines = [
+        f"## {results['processor']}",
+        "",
+        f"{results['machine']}. {_turns(rows)} Other programs used at most {_others(rows):.1f} cores.",
+        "",
+        f"| model | {' | '.join(_COLUMNS)} |",
+        "|---|" + "---:|" * len(_COLUMNS),
+    ]
+    for model in NETWORKS:
+        cells = (_cell(name.format(model), rows) for name in _COLUMNS.values())
+        lines.append(f"| {model} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _turns(rows: Mapping[str, Any]) -> str:
+    counts = sorted({row["turns"] for row in rows.values()})
+    return f"The median of {' or '.join(map(str, counts))} turns, and the range."
+
+
+def _others(rows: Mapping[str, Any]) -> float:
+    return max((float(row["others"]) for row in rows.values()), default=0.0)
+
+
+def _cell(name: str, rows: Mapping[str, Any]) -> str:
+    """The ratio to the faster peer; bold if it misses its goal, with `!` if other programs disturbed the row."""
+    if name not in rows:
+        return ""
+    ratio, least = rows[name]["ratio"], ROWS[name].ratio
+    median = f"{ratio['median']:.2f}"
+    text = f"**{median}**" if least is not None and ratio["median"] < least else median
+    mark = " !" if rows[name]["others"] > QUIET else ""
+    return f"{text} ({ratio['low']:.2f} to {ratio['high']:.2f}){mark}"
+
+
+def with_section(page: str, new: str) -> str:
+    """The page with the section of its processor replaced, or added before the notes."""
+    heading = new.splitlines()[0]
+    found = re.search(rf"(?ms)^{re.escape(heading)}\n.*?(?=^## )", page)
+    if found:
+        return page[: found.start()] + new + "\n" + page[found.end() :]
+    before, notes, after = page.partition(NOTES)
+    if not notes:
+        raise SystemExit(f"the page has no section {NOTES.strip()!r}, before which the table of a processor belongs")
+    return f"{before.rstrip()}\n\n{new}{notes}{after}"
+
+
+def main(words: list[str]) -> int:
+    """Replaces the section in the page; the page is written beside and renamed into place."""
+    if len(words) not in (1, 2):
+        print(__doc__, file=sys.stderr)
+        return 2
+    results, page = json.loads(pathlib.Path(words[0]).read_text()), pathlib.Path(words[1] if words[1:] else PAGE)
+    new = section(results)
+    beside = page.with_name(page.name + ".new")
+    beside.write_text(with_section(page.read_text(), new))
+    os.replace(beside, page)
+    print(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

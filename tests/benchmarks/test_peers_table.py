@@ -1,0 +1,67 @@
+"""The table of the comparison with PyTorch, and its place in the page."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from benchmarks.peers import table
+
+PAGE = "# Beside PyTorch\n\nText.\n\n## Chip, 2 cores\n\nold\n\n## Other, 4 cores\n\nkept\n\n## Notes\n\n- a note\n"
+
+
+def results(processor: str = "Chip, 2 cores", others: float = 0.0) -> dict[str, object]:
+    row = {"turns": 3, "others": others, "ratio": {"median": 1.2, "low": 1.1, "high": 1.25}}
+    rows = {"peers/step/LstmModel": row, "peers/eval/LstmModel": row, "eval/LstmModel": {}}
+    return {"processor": processor, "machine": "2 cores; quiet", "rows": rows}
+
+
+def test_a_row_has_its_median_and_range_and_is_bold_below_its_goal() -> None:
+    lines = table.section(results()).splitlines()
+    assert lines[0] == "## Chip, 2 cores"
+    assert lines[2] == "2 cores; quiet. The median of 3 turns, and the range. Other programs used at most 0.0 cores."
+    assert lines[-1] == "| LstmModel | 1.20 (1.10 to 1.25) |  | **1.20** (1.10 to 1.25) |  |  |  |"
+    assert lines[-2] == "| NeXtVladModel |  |  |  |  |  |  |"
+
+
+def test_a_row_that_others_disturbed_is_marked() -> None:
+    assert "| 1.20 (1.10 to 1.25) ! |" in table.section(results(others=0.4))
+
+
+@pytest.mark.parametrize(
+    ("processor", "headings"),
+    [
+        ("Chip, 2 cores", ["Chip, 2 cores", "Other, 4 cores", "Notes"]),
+        ("New, 8 cores", ["Chip, 2 cores", "Other, 4 cores", "New, 8 cores", "Notes"]),
+    ],
+)
+def test_the_section_of_a_processor_is_replaced_or_added(
+    tmp_path: pathlib.Path, processor: str, headings: list[str]
+) -> None:
+    page, found = tmp_path / "page.md", tmp_path / "bench-peers.json"
+    page.write_text(PAGE)
+    found.write_text(json.dumps(results(processor)))
+    assert table.main([str(found), str(page)]) == 0
+    text = page.read_text()
+    assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == headings
+    assert ("old" in text) == (processor == "New, 8 cores")
+    assert "kept\n\n##" in text
+    assert text.endswith("## Notes\n\n- a note\n")
+    assert table.main([str(found), str(page)]) == 0
+    assert page.read_text() == text
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".new"] == []
+
+
+def test_a_page_without_notes_is_refused_and_left_as_it_is(tmp_path: pathlib.Path) -> None:
+    page, found = tmp_path / "page.md", tmp_path / "bench-peers.json"
+    page.write_text("# Beside PyTorch\n")
+    found.write_text(json.dumps(results()))
+    with pytest.raises(SystemExit, match="## Notes"):
+        table.main([str(found), str(page)])
+    assert page.read_text() == "# Beside PyTorch\n"
+
+
+def test_the_page_of_the_project_has_a_place_for_a_new_processor() -> None:
+    assert "| model |" in table.with_section((pathlib.Path(__file__).parents[2] / table.PAGE).read_text(), "## X\n")
