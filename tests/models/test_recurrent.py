@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import cases
@@ -9,6 +11,7 @@ from models.forward import D, T, Variables, check, moe, sigmoid
 
 from yt8m import models
 from yt8m.errors import UsageError
+from yt8m.export import onnx_export
 from yt8m.lazy import tf
 from yt8m.models import recurrent
 from yt8m.models.layers import Net
@@ -115,13 +118,18 @@ def test_outputs_of_both_ways_meet_at_their_frame() -> None:
         np.testing.assert_allclose(got[row, :n], np.concatenate([forth, back], 1), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "transpositions"), [(0, 1), (3, 0)])
-def test_an_lstm_that_knows_its_rows_has_no_step_at_padding(rows: int, transpositions: int) -> None:
-    """With the same outputs and final states, also of a video without frames."""
+@pytest.mark.parametrize(
+    ("loops", "rows", "transpositions"),
+    [(contextlib.nullcontext, 0, 1), (contextlib.nullcontext, 3, 0), (onnx_export.plain_loops, 0, 1)],
+)
+def test_an_lstm_that_knows_its_rows_has_no_step_at_padding(
+    loops: Callable[[], Any], rows: int, transpositions: int
+) -> None:
+    """With the same outputs and final states, also of a video without frames, and in the loops of an ONNX file."""
     counts = np.array([3, T, 0])
     x = np.random.default_rng(0).normal(size=(T, 3, D)).astype(np.float32)
     mask = (np.arange(T)[:, None] < counts).astype(np.float32)
-    with tf.Graph().as_default() as graph, tf.Session() as session:
+    with loops(), tf.Graph().as_default() as graph, tf.Session() as session:
         kernel = np.random.default_rng(1).normal(size=(D + 4, 16)).astype(np.float32)
         with expected_rows.scope(rows):
             layer = recurrent.lstm(Net(False), tf.constant(x), tf.constant(mask), 4, "s")

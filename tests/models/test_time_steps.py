@@ -55,8 +55,11 @@ def test_a_padded_step_changes_the_videos_that_have_a_frame_at_its_time() -> Non
     state = np.arange(1, 4, dtype=np.float32)[:, None]
     with tf.Graph().as_default(), tf.Session() as session:
         steps = time_steps.PaddedFrames(tf.constant(mask_of([1, 3, 2], 3)))
-        found = session.run([steps.after(time, tf.constant(state), tf.constant(-state)) for time in range(3)])
-    assert [values[:, 0].tolist() for values in found] == [[-1, -2, -3], [1, -2, -3], [1, -2, 3]]
+        states, new = (tf.constant(state), tf.constant(2 * state)), (tf.constant(-state), tf.constant(-2 * state))
+        found = session.run([steps.after(time, states, new) for time in range(3)])
+    for factor, values in enumerate(zip(*found, strict=True), 1):
+        expected = [[-1, -2, -3], [1, -2, -3], [1, -2, 3]]
+        assert [array[:, 0].tolist() for array in values] == (factor * np.array(expected)).tolist()
 
 
 trained = functools.partial(time_steps.PackedFrames, is_training=True)

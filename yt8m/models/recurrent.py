@@ -21,6 +21,7 @@ from yt8m.lazy import tf
 from yt8m.models import frames, time_steps
 from yt8m.models.base import ClassifiedModel, register
 from yt8m.models.layers import Net
+from yt8m.models.time_steps import States
 from yt8m.numerics import expected_rows, precision
 from yt8m.numerics.compiled import custom_gradient, is_on_gpu
 from yt8m.options import option
@@ -31,7 +32,6 @@ LOOP, CUDNN = "loop", "cudnn"  # the values of the option `lstm_kernel`, see `ls
 # preactivation(k, operand) -> [B, units]: the input at this time step times the k-th input weights of the layer, plus
 # the operand [B, cells] times its k-th recurrent weights. An LSTM has one pair of weights, a GRU two.
 Preactivation = Callable[[int, Any], Any]
-States = tuple[Any, ...]  # state tensors [B, cells]; the last one is the output of the layer
 Step = Callable[[Preactivation, States], States]  # (preactivation, states) -> the states one time step later
 
 
@@ -278,7 +278,7 @@ def _run_loop(
             return reads[index].read(time) + multiply(operand, constant_weights[index])
 
         new_states = step(preactivation, tuple(steps.before(time, state) for state in states))
-        states = tuple(steps.after(time, state, new) for state, new in zip(states, new_states, strict=True))
+        states = steps.after(time, states, new_states)
         values = (*states[-layout.kept :], *operands)
         return time + 1, states, tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 

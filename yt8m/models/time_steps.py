@@ -8,9 +8,11 @@ same rows at each time, as GPUs and the exports need them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from yt8m.lazy import tf
+
+States = tuple[Any, ...]  # state tensors [B, cells]; the last one is the output of the layer
 
 
 class PaddedFrames:
@@ -45,10 +47,10 @@ class PaddedFrames:
         """What a step reads of a state [B, F]."""
         return state
 
-    def after(self, time: tf.Tensor, state: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-        """The state [B, F] after a step, from that before it and what the step made of it."""
+    def after(self, time: tf.Tensor, states: States, new: States) -> States:
+        """The states [B, F] after a step, from those before it and what the step made of them."""
         is_real = self._is_real.read(time)
-        return is_real * new + (1.0 - is_real) * state
+        return tuple(is_real * of_new + (1.0 - is_real) * old for of_new, old in zip(new, states, strict=True))
 
     def final(self, state: tf.Tensor, _rows: tf.Tensor) -> tf.Tensor:
         """The states [B, F] after the last real frames, from that after the loop and the rows [N, F] of all steps."""
@@ -102,8 +104,8 @@ class PackedFrames:
         """What a step reads of a state: the rows of the videos which have a frame at this time."""
         return state[: self._counts[time]]
 
-    def after(self, _time: tf.Tensor, _state: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-        """The state after a step, of the videos that had a frame."""
+    def after(self, _time: tf.Tensor, _states: States, new: States) -> States:
+        """The states after a step, of the videos that had a frame."""
         return new
 
     def final(self, _state: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
