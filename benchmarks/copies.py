@@ -111,14 +111,14 @@ class _Videos(Inputter):
 @contextlib.contextmanager
 def _as_on_gpus() -> Iterator[None]:
     """A context in which ops of towers are chosen as for GPUs, but for the recurrent kernels, which no CPU can run."""
-    places = ("yt8m.numerics.compiled", "yt8m.models.frames", "yt8m.video.transforms", "yt8m.video.modeler")
+    rooms = ("numerics.compiled", "models.frames", "models.time_steps", "video.transforms", "video.modeler")
 
     def is_of_tower(tensor: tf.Tensor) -> bool:
         return bool(tf.DeviceSpec.from_string(tensor.device).device_index)
 
     with contextlib.ExitStack() as stack:
-        for place in places:
-            stack.enter_context(mock.patch(f"{place}.is_on_gpu", is_of_tower))
+        for room in rooms:
+            stack.enter_context(mock.patch(f"yt8m.{room}.is_on_gpu", is_of_tower))
         yield
 
 

@@ -83,7 +83,7 @@ class Layer:
 
     def _results(self, layer: Callable[..., Any], steps: Callable[..., Any]) -> list[tf.Tensor]:
         with pytest.MonkeyPatch.context() as patch, tf.variable_scope("", reuse=tf.AUTO_REUSE):
-            patch.setattr(recurrent, "_steps", lambda _, mask: steps(mask))
+            patch.setattr(time_steps, "choose_frames", lambda mask, **_: steps(mask))
             outputs, final = layer(Net(True), self._inputs, self._mask, CELLS, "s")
         real = outputs * self._mask[:, :, tf.newaxis]
         loss = tf.reduce_sum(tf.sin(3.0 * real)) + tf.reduce_sum(tf.cos(final))

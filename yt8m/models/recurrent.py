@@ -22,7 +22,7 @@ from yt8m.models import frames, time_steps
 from yt8m.models.base import ClassifiedModel, register
 from yt8m.models.layers import Net
 from yt8m.models.time_steps import States
-from yt8m.numerics import expected_rows, precision
+from yt8m.numerics import precision
 from yt8m.numerics.compiled import custom_gradient, is_on_gpu
 from yt8m.options import option
 from yt8m.types import ModelOutput
@@ -66,7 +66,7 @@ def lstm(
         variables = _make_weights(net, inputs, cells, 4 * cells, tf.zeros_initializer())
         if not with_memory and runs_cudnn(kernel, mask):
             return cudnn_lstm(inputs, mask, *variables, is_training=net.is_training)
-        steps = _steps(net, mask)
+        steps = time_steps.choose_frames(mask, is_training=net.is_training)
         products, weights = _input_products(steps.rows(inputs), *variables)
 
     def step(preactivation: Preactivation, states: States) -> States:
@@ -83,7 +83,7 @@ def lstm(
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Gated recurrent unit (Cho et al. 2014), gate biases initially 1; arguments and results are those of `lstm`."""
-    steps = _steps(net, mask)
+    steps = time_steps.choose_frames(mask, is_training=net.is_training)
     rows = steps.rows(inputs)
     with tf.variable_scope(f"{scope}/gru_cell"):
         with tf.variable_scope("gates"):
@@ -104,17 +104,6 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
     return _run_over_time(
         step, [gates, candidate], [gate_weights, candidate_weights], steps, cells, _StateLayout(1, kept=1)
     )
-
-
-def _steps(net: Net, mask: tf.Tensor) -> time_steps.Frames:
-    """The steps of a layer: without padding in training and evaluation on a CPU.
-
-    GPUs would wait in each step for the number of its rows. Graphs that are exported have no step of another size.
-    """
-    is_exported = not net.is_training and not expected_rows.current()
-    if is_exported or is_on_gpu(tf.identity(mask)):
-        return time_steps.PaddedFrames(mask)
-    return time_steps.PackedFrames(mask, is_training=net.is_training)
 
 
 class _StateLayout(NamedTuple):

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from yt8m.lazy import tf
+from yt8m.numerics import expected_rows
+from yt8m.numerics.compiled import is_on_gpu
 
 States = tuple[Any, ...]  # state tensors [B, cells]; the last one is the output of the layer
 
@@ -138,3 +140,14 @@ class _Slices(NamedTuple):
 
 
 Frames = PaddedFrames | PackedFrames
+
+
+def choose_frames(mask: tf.Tensor, *, is_training: bool) -> Frames:
+    """The frames of a batch with the mask [T, B]: without padding in training and evaluation on a CPU.
+
+    GPUs would wait in each step for the number of its rows. Graphs that are exported have no step of another size.
+    """
+    is_exported = not is_training and not expected_rows.current()
+    if is_exported or is_on_gpu(tf.identity(mask)):
+        return PaddedFrames(mask)
+    return PackedFrames(mask, is_training=is_training)
