@@ -32,6 +32,8 @@ _COLUMNS = {
 def section(results: Mapping[str, Any]) -> str:
     """The section of a processor, from the file of results of `python -m benchmarks`."""
     rows = {name: row for name, row in results["rows"].items() if name in ROWS}
+    if not rows:
+        raise SystemExit("no row of peers/ was measured; the page stays as it is")
     lines = [
         f"## {results['processor']}",
         "",

@@ -63,5 +63,10 @@ def test_a_page_without_notes_is_refused_and_left_as_it_is(tmp_path: pathlib.Pat
     assert page.read_text() == "# Beside PyTorch\n"
 
 
+def test_results_without_a_row_of_the_comparison_are_refused() -> None:
+    with pytest.raises(SystemExit, match="peers/"):
+        table.section({**results(), "rows": {"eval/LstmModel": {}}})
+
+
 def test_the_page_of_the_project_has_a_place_for_a_new_processor() -> None:
     assert "| model |" in table.with_section((pathlib.Path(__file__).parents[2] / table.PAGE).read_text(), "## X\n")

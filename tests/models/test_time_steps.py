@@ -13,6 +13,7 @@ from laws import examples
 from yt8m.lazy import tf
 from yt8m.models import recurrent, time_steps
 from yt8m.models.layers import Net
+from yt8m.numerics import expected_rows
 
 CELLS, SIZE = 2, 3
 
@@ -41,6 +42,37 @@ def test_padded_rows_are_all_frames() -> None:
         found, again = session.run([rows, steps.in_time(rows)])
     assert found[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
     assert np.array_equal(again, values)
+
+
+@pytest.mark.parametrize(
+    ("is_training", "rows", "device", "kind"),
+    [
+        (True, 0, None, time_steps.PackedFrames),
+        (False, 0, None, time_steps.PaddedFrames),
+        (False, 3, None, time_steps.PackedFrames),
+        (True, 0, "/gpu:0", time_steps.PaddedFrames),
+        (False, 3, "/gpu:0", time_steps.PaddedFrames),
+    ],
+)
+@pytest.mark.parametrize("layer", [recurrent.lstm, recurrent.gru])
+def test_padding_is_left_out_on_a_cpu_unless_the_graph_may_be_exported(
+    monkeypatch: pytest.MonkeyPatch,
+    layer: Callable[..., Any],
+    is_training: bool,
+    rows: int,
+    device: str | None,
+    kind: type,
+) -> None:
+    chosen, choose = [], time_steps.choose_frames
+
+    def noted(mask: tf.Tensor, *, is_training: bool) -> time_steps.Frames:
+        chosen.append(choose(mask, is_training=is_training))
+        return chosen[-1]
+
+    monkeypatch.setattr(time_steps, "choose_frames", noted)
+    with tf.Graph().as_default(), tf.device(device), expected_rows.scope(rows):
+        layer(Net(is_training), tf.zeros([2, 3, SIZE]), tf.ones([2, 3]), CELLS, "s")
+    assert [type(frames) for frames in chosen] == [kind]
 
 
 def test_a_packed_step_has_the_videos_that_have_a_frame_at_its_time() -> None:

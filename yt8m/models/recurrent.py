@@ -2,8 +2,9 @@
 
 A layer runs in a loop over the time steps (frames). Two costly products are computed once for all steps: that of the
 inputs and their weights before the loop, and the gradient of the recurrent weights after it. Inside the loop, only the
-state is multiplied. Steps after the last frame of a video leave its state unchanged; on a CPU they are not computed in
-training and evaluation (`time_steps`). On a GPU an LSTM may run cuDNN's kernel instead of the loop (`cudnn_lstm`).
+state is multiplied. Steps after the last frame of a video leave its state unchanged; on a CPU `train`, `eval` and
+`inference` do not compute them (`time_steps`). On a GPU an LSTM may run cuDNN's kernel instead of the loop
+(`cudnn_lstm`).
 """
 
 from __future__ import annotations
@@ -138,7 +139,8 @@ def stack(
       scope: name of the variable scope.
 
     Returns:
-      The outputs of the last layer, [B, T, cells]; and the final state of each layer, as `layer` returns it.
+      The outputs of the last layer, [B, T, cells], without a meaning at padding; and the final state of each layer, as
+      `layer` returns it.
     """
     outputs, mask_by_time = tf.transpose(inputs, [1, 0, 2]), tf.transpose(mask)
     finals = []
@@ -189,7 +191,7 @@ def _input_products(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tu
       The products plus the bias, [N, units]; and the weights of the state, [cells, units].
     """
     features = int(inputs.shape[-1])
-    # Of a matrix `product` expects few rows.
+    # `product` takes a matrix to have few rows, so the rows get a third dimension.
     products = tf.squeeze(precision.product(inputs[tf.newaxis], kernel[:features]), 0)
     return products + bias, kernel[features:]
 
@@ -254,6 +256,7 @@ def _run_loop(
       weights, for the gradient.
     """
     reads = [steps.by_time(values) for values in inputs]
+    count = layout.kept if steps.needs_rows_of_final else 1  # of states whose rows are written
     lay_out, multiply = (
         (tf.transpose, precision.few_rows_in_loop) if layout.is_transposed else (tf.identity, precision.few_rows)
     )
@@ -268,11 +271,11 @@ def _run_loop(
 
         new_states = step(preactivation, tuple(steps.before(time, state) for state in states))
         states = steps.after(time, states, new_states)
-        values = (*states[-layout.kept :], *operands)
+        values = (*states[-count:], *operands)
         return time + 1, states, tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 
     zeros = tuple(tf.zeros([steps.videos, cells]) for _ in range(layout.states))
-    empty = tuple(steps.to_write(cells) for _ in range(layout.kept + len(weights)))
+    empty = tuple(steps.to_write(cells) for _ in range(count + len(weights)))
     shapes = (
         tf.TensorShape([]),
         (tf.TensorShape([None, cells]),) * layout.states,
@@ -280,8 +283,9 @@ def _run_loop(
     )
     _, final, written = tf.while_loop(lambda time, *_: time < steps.times, body, (0, zeros, empty), shapes)
     rows = [steps.written(array, cells) for array in written]
-    finals = [steps.final(*pair) for pair in zip(final[-layout.kept :], rows[: layout.kept], strict=True)]
-    return rows[layout.kept - 1], tf.concat(finals, 1), rows[layout.kept :]
+    rows_of_final = rows[:count] if steps.needs_rows_of_final else [None] * layout.kept
+    finals = [steps.final(*pair) for pair in zip(final[-layout.kept :], rows_of_final, strict=True)]
+    return rows[count - 1], tf.concat(finals, 1), rows[count:]
 
 
 def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:

@@ -1,9 +1,10 @@
 """The frames of a batch as the steps of a recurrent layer: with those that pad the shorter videos, or without.
 
 A layer has its values as rows, [N, F]: one row for each frame, those of the first time first. Both classes here have
-the same methods, and give the same results but for the last bits. `PackedFrames` has no rows for padding, so that a
+the same attributes, and give the same results but for the last bits. `PackedFrames` has no rows for padding, so that a
 batch takes as long as its real frames; how many rows a step has then changes from step to step. `PaddedFrames` has the
-same rows at each time, as GPUs and the exports need them.
+same rows at each time, as GPUs and the exports need them. `needs_rows_of_final` says whether `final` reads rows of the
+states that it joins, so that the loop must write them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ States = tuple[Any, ...]  # state tensors [B, cells]; the last one is the output
 
 class PaddedFrames:
     """All frames, those of the padding too, which leave the states unchanged."""
+
+    needs_rows_of_final = False
 
     def __init__(self, mask: tf.Tensor) -> None:
         """Takes the mask [T, B], 1 at real frames, which come first."""
@@ -54,13 +57,15 @@ class PaddedFrames:
         is_real = self._is_real.read(time)
         return tuple(is_real * of_new + (1.0 - is_real) * old for of_new, old in zip(new, states, strict=True))
 
-    def final(self, state: tf.Tensor, _rows: tf.Tensor) -> tf.Tensor:
-        """The states [B, F] after the last real frames, from that after the loop and the rows [N, F] of all steps."""
+    def final(self, state: tf.Tensor, _rows: tf.Tensor | None) -> tf.Tensor:
+        """The states [B, F] after the last real frames, which are those after the loop."""
         return state
 
 
 class PackedFrames:
     """The real frames alone. In the loop the longest video comes first, so the first rows of a state have frames."""
+
+    needs_rows_of_final = True
 
     def __init__(self, mask: tf.Tensor, *, is_training: bool) -> None:
         """Takes the mask [T, B], 1 at real frames, which come first; and whether gradients are computed."""
@@ -143,11 +148,12 @@ Frames = PaddedFrames | PackedFrames
 
 
 def choose_frames(mask: tf.Tensor, *, is_training: bool) -> Frames:
-    """The frames of a batch with the mask [T, B]: without padding in training and evaluation on a CPU.
+    """The frames of a batch with the mask [T, B]: without padding in `train`, `eval` and `inference` on a CPU.
 
-    GPUs would wait in each step for the number of its rows. Graphs that are exported have no step of another size.
+    A GPU would wait in each step for the number of its rows. In a graph that may be exported every step has the same
+    number of rows.
     """
-    is_exported = not is_training and not expected_rows.current()
-    if is_exported or is_on_gpu(tf.identity(mask)):
+    may_be_exported = not is_training and not expected_rows.current()
+    if may_be_exported or is_on_gpu(tf.identity(mask)):
         return PaddedFrames(mask)
     return PackedFrames(mask, is_training=is_training)

@@ -1,7 +1,8 @@
 """How many examples a tower gets in a step, as far as that is known while its graph is built.
 
 The tensors of a batch do not say it: the last batch of the data has fewer rows, so their first dimension is None. A
-model may choose by it among ways that compute the same and differ in speed.
+model may choose by it among ways that compute the same and differ in speed. Where it is not known, the graph may be
+exported: it is that of `yt8m.load`, `predict`, `serve`, `bulk`, or of the predictions of a training.
 """
 
 from __future__ import annotations
