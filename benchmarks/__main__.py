@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import os
 import pathlib
 import platform
 import sys
@@ -38,16 +37,9 @@ def main() -> int:
             print(f"{name:38s} FAILED: {error}", flush=True)
             continue
         print(rows.line(name, every[name], results[name]), flush=True)
-        if arguments.json:
-            _write(pathlib.Path(arguments.json), json.dumps({**head, "rows": results}, indent=1) + "\n")
+        if arguments.json:  # after each row: an interruption leaves the rows before it
+            measure.write_beside(pathlib.Path(arguments.json), json.dumps({**head, "rows": results}, indent=1) + "\n")
     return 0 if len(results) == len(names) else 1
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    """Writes a file beside and renames it, after each row: an interruption leaves the rows before it."""
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(text)
-    os.replace(beside, path)
 
 
 def _arguments() -> argparse.Namespace:

@@ -158,6 +158,13 @@ def run_process(command: Sequence[str], environment: Mapping[str, str] | None = 
     return done.stdout
 
 
+def write_beside(path: pathlib.Path, text: str) -> None:
+    """Writes a file beside and renames it into place."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text)
+    os.replace(beside, path)
+
+
 def describe_processor() -> str:
     """The processor's name, and the instructions that decide how fast it multiplies: `Intel Xeon with AMX, 2 cores`."""
     try:

@@ -7,14 +7,13 @@ processor is replaced, or added before the notes. A row that was not measured th
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.measure import QUIET
+from benchmarks.measure import QUIET, write_beside
 from benchmarks.peers.comparison import NETWORKS, ROWS
 
 PAGE = pathlib.Path("docs/developers/beside_pytorch.md")
@@ -54,7 +53,7 @@ def _turns(rows: Mapping[str, Any]) -> str:
 
 
 def _others(rows: Mapping[str, Any]) -> float:
-    return max((float(row["others"]) for row in rows.values()), default=0.0)
+    return max(float(row["others"]) for row in rows.values())
 
 
 def _cell(name: str, rows: Mapping[str, Any]) -> str:
@@ -87,9 +86,7 @@ def main(words: list[str]) -> int:
         return 2
     results, page = json.loads(pathlib.Path(words[0]).read_text()), pathlib.Path(words[1] if words[1:] else PAGE)
     new = section(results)
-    beside = page.with_name(page.name + ".new")
-    beside.write_text(with_section(page.read_text(), new))
-    os.replace(beside, page)
+    write_beside(page, with_section(page.read_text(), new))
     print(new)
     return 0
 
