@@ -169,3 +169,10 @@ def test_the_longest_file_of_a_folder_comes_first_and_then_the_fullest_folder(la
     files.give_back([6])
     assert files.take("b") == ("b", [6])
     assert files.take("b") == ("b", [3])
+
+
+def test_the_file_of_a_test_with_a_high_limit_comes_first(tmp_path: pathlib.Path) -> None:
+    limited = "import pytest\n\n@pytest.mark.timeout(60)\ndef test_last():\n    pass\n"
+    done, begun, _ = run(tmp_path, "--workers=1", dying=limited)
+    assert done.returncode == 0, done.stdout
+    assert [line.partition("::")[0] for line in begun[:2]] == ["tests/a/test_dying.py", "tests/a/test_good.py"]

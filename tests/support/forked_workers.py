@@ -28,6 +28,7 @@ import pytest
 from _pytest.config import create_terminal_writer
 
 _SECONDS = {True: 10.0, False: 0.15}  # of a test that is marked `long`, and of another, roughly
+_SHARE_OF_LIMIT = 1 / 40  # that a test with a limit of its own takes, roughly: the longest are thousands of kills
 # A test that takes so much longer than its limit does not listen to pytest-timeout: it waits in C code, for instance.
 _DEAF_SECONDS = 60.0
 _LOOK_SECONDS = 5.0
@@ -123,8 +124,7 @@ class ForkedLoop:
         self.session = session
         config._tmp_path_factory.getbasetemp()
         paths = [os.path.relpath(item.path, config.rootpath / "tests") for item in session.items]
-        seconds = [_SECONDS[item.get_closest_marker("long") is not None] for item in session.items]
-        self._run(Files(paths, seconds))
+        self._run(Files(paths, [_expected_seconds(item) for item in session.items]))
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -217,6 +217,12 @@ def _limit(item: pytest.Item) -> float:
     if marker is not None and marker.args:
         return float(marker.args[0])
     return float(item.config.getoption("timeout") or item.config.getini("timeout") or 0)
+
+
+def _expected_seconds(item: pytest.Item) -> float:
+    """About how long a test takes, by its marks."""
+    own_limit = _limit(item) if item.get_closest_marker("timeout") else 0.0
+    return own_limit * _SHARE_OF_LIMIT or _SECONDS[item.get_closest_marker("long") is not None]
 
 
 class _Terminal:
