@@ -24,9 +24,13 @@ SEED ?= 0
 FUZZ_ARGS ?=
 MUTANTS_ARGS ?=
 
-# Any Python 3.11 (from 3.11.4 on) to 3.14 that can make a virtual environment; `make venv PYTHON=...` takes another.
-FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 15))
-PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.14 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
+# Any Python 3.11 (from 3.11.2 on) to 3.14 that can make a virtual environment; `make venv PYTHON=...` takes another.
+PYTHONS := python3.12 python3.11 python3.13 python3.14 python3
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 2) <= sys.version_info[:3] < (3, 15))
+PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
+# What make says if there is none.
+FOUND = $(strip $(foreach name,$(PYTHONS),$(shell $(name) -c 'import sys; print(f"$(name) ({sys.version.split()[0]})")' 2>/dev/null)))
+NO_PYTHON = $(if $(PYTHON),,make: no Python from 3.11.2 to 3.14 that has venv was found$(if $(FOUND),: there is $(FOUND)). Name one: PYTHON=/path/to/python3.12)
 
 .PHONY: help venv demo test quick-tests check test-fast test-all newest distributions soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures promises fit-stub release clean
 
@@ -61,23 +65,25 @@ help:
 venv: $(INSTALLED)
 
 $(BIN)/python:
-	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.14 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo '$(NO_PYTHON)'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
-	  $(BIN)/python -m pip index versions $(if $(PRE),--pre) tensorflow >/dev/null 2>&1 || { rm -rf $(VENV); \
-	  echo 'make: the index has no TensorFlow for this Python. Take an earlier one (make venv PYTHON=python3.13),'; \
-	  echo 'or pre-releases: make newest PRE=1'; exit 1; }
+	  $(BIN)/python -m pip index versions $(if $(PRE),--pre) tensorflow >$(VENV)/index.log 2>&1 || { cat $(VENV)/index.log; rm -rf $(VENV); \
+	  echo 'make: pip found no TensorFlow$(if $(PRE),, that is released) for this Python; its words stand above.'; \
+	  echo 'Take an earlier Python (make venv PYTHON=python3.13)$(if $(PRE),, or pre-releases (make venv PRE=1)).'; exit 1; }
 
 # The demo does without the tools of tests. Without --no-compile pip would compile all of TensorFlow,
-# of which a run imports a small part.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# of which a run imports a small part. PRE=1 takes pre-releases of what constraints.txt does not name.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(PRE),--pre) -c constraints.txt
+# Apache Beam has no version for Python 3.14.
+BEAM := import sys; print("" if sys.version_info >= (3, 14) else ",beam")
 
 $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[reports]'
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[$(TESTED),beam]'
+	$(PIP_INSTALL) -e ".[$(TESTED)$$($(BIN)/python -c '$(BEAM)')]"
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
@@ -162,11 +168,13 @@ test-all: lint $(DOCUMENTED)
 # No constraints.txt, and an environment of its own. What is newer than there is listed before the tests run. PRE=1 takes
 # pre-releases too.
 newest:
-	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.14 with venv was found; name one by PYTHON='; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo '$(NO_PYTHON)'; exit 1; }
 	rm -rf build/newest
 	$(PYTHON) -m venv build/newest
 	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(PRE),--pre) -e '.[$(TESTED)]'
-	build/newest/bin/python -m pip freeze --exclude-editable | tr _ - | grep -ivxFf constraints.txt || true
+	build/newest/bin/python -m pip freeze --exclude-editable | tr _ - >build/newest/versions.txt
+	@sed 's/;.*//' constraints.txt >build/newest/pins.txt
+	grep -ivxFf build/newest/pins.txt build/newest/versions.txt || true
 	build/newest/bin/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 # The two commands of the README, as an ordinary user, in fresh systems made by debootstrap. It needs root.
