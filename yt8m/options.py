@@ -31,12 +31,15 @@ class Option(NamedTuple):
     Attributes:
       type: the type annotation: bool, int, float, str, a tuple of one of these, or a union of one of these with None.
       default: the option's default.
+      removed_in, instead: the version in which the option goes away, and what to use then; empty if it stays.
     """
 
     type: Any
     default: Any
     help: str
     shapes: Shapes
+    removed_in: str = ""
+    instead: str = ""
 
 
 class Shaping(NamedTuple):
@@ -80,6 +83,8 @@ def option(
     is_reader_argument: bool = False,
     needs_run: bool = False,
     zero_word: str = "",
+    removed_in: str = "",
+    instead: str = "",
 ) -> Any:
     """Declares a dataclass field with its help text and the allowed values, which `check` enforces.
 
@@ -119,6 +124,10 @@ def option(
       is_reader_argument: whether it is an argument of the constructor of a reader.
       needs_run: whether it needs the folder of a run, and is refused if the model is an export.
       zero_word: a word that the flag takes for the value 0, such as `all`; empty if there is none.
+      removed_in: the version in which the flag goes away, such as `0.3.0`: until then a command that is given it warns,
+        and `--help` says so; empty if it stays. docs/users/upgrading.md lists these flags. A flag of the published
+        programs never goes.
+      instead: what to use in place of a flag that goes, such as `--new`; empty if nothing takes its place.
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     if isinstance(default, dict):
@@ -156,6 +165,8 @@ def declared(cls: type) -> dict[str, Option]:
             field.default,
             field.metadata.get("help", ""),
             field.metadata.get("shapes") or "variables",
+            field.metadata.get("removed_in", ""),
+            field.metadata.get("instead", ""),
         )
         for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only))
         if field.default is not dataclasses.MISSING

@@ -77,7 +77,8 @@ def described(flag: Flag) -> str:
     """The entry of a flag in the docstring."""
     also = f" (also {', '.join(flag.aliases)})" if flag.aliases else ""
     end = "" if default(flag) == "None" else f" [{default(flag)}]"
-    text = f"{flag.name}: {flag.help}{also}{end}".replace("\\", "\\\\").replace('"""', "'''")
+    removal = f" ({flag.goes()})" if flag.goes() else ""
+    text = f"{flag.name}: {flag.help}{also}{end}{removal}".replace("\\", "\\\\").replace('"""', "'''")
     return textwrap.fill(
         text, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False
     )

@@ -8,6 +8,7 @@ absl, but stricter: absl uses the last value of a repeated flag, and ignores wor
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import textwrap
@@ -15,9 +16,9 @@ import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from absl import flags
+from absl import flags, logging
 
-from yt8m import options, storage
+from yt8m import deprecation, options, storage
 from yt8m.command_line import synonyms, typed_names
 from yt8m.errors import UsageError
 from yt8m.options import flag_of, sections_of, shown
@@ -32,6 +33,7 @@ class Flag(NamedTuple):
       kind: bool, int, float, str, or a tuple type such as tuple[str, ...] for a list with commas.
       default: the value if the flag is not given; None if there is none, or if it depends on other flags.
       zero_word: a word that stands for 0, such as `all`; empty if there is none.
+      removed_in, instead: the version in which the flag goes away, and what to use then; empty if it stays.
       may_be_empty: whether an empty text is one of the values.
     """
 
@@ -46,7 +48,13 @@ class Flag(NamedTuple):
     is_path: bool = False
     zero_word: str = ""
     is_required: bool = False
+    removed_in: str = ""
+    instead: str = ""
     may_be_empty: bool = False
+
+    def goes(self) -> str:
+        """In which version the flag goes away, in words; empty if it stays."""
+        return deprecation.goes(self.removed_in, self.instead) if self.removed_in else ""
 
 
 class Program(NamedTuple):
@@ -99,7 +107,7 @@ def flags_of_parts(
     for name, declared in fields.items():
         shown_declarations = [declaration for declaration in declared if declaration[0] in chosen] or declared
         kind, text = _without_none(shown_declarations[0][1].type), _shared_help(shown_declarations)
-        flags_of_fields.append(Flag(name, kind, None, text, group))
+        flags_of_fields.append(Flag(name, kind, None, text, group, **_shared_removal(shown_declarations)))
     return flags_of_fields
 
 
@@ -150,6 +158,14 @@ def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
     return declarations[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
 
+def _shared_removal(declarations: Sequence[tuple[str, options.Option]]) -> dict[str, str]:
+    """The facts on the removal of a field that several classes declare: it stays as long as it stays in one of them."""
+    options_ = [option for _, option in declarations]
+    if not all(option.removed_in for option in options_):
+        return {}
+    return {"removed_in": options_[0].removed_in, "instead": options_[0].instead}
+
+
 def usage(
     program: Program, names: Mapping[str, Sequence[str]], also: Collection[str] = (), show_all: bool = False
 ) -> str:
@@ -184,7 +200,8 @@ def _format_flag(flag: Flag) -> list[str]:
     head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={placeholder}"
     has_default = flag.default not in (None, "", ()) and flag.default is not False and not flag.help.endswith("]")
     default = f" [{shown(flag.default)}]" if has_default else ""
-    first, *lines = _wrap(flag.help + default, _COLUMN)
+    removal = f" ({flag.goes()})" if flag.goes() else ""
+    first, *lines = _wrap(flag.help + default + removal, _COLUMN)
     if len(head) > _COLUMN - 2:
         return [head, first, *lines]
     return [head.ljust(_COLUMN) + first.lstrip(), *lines]
@@ -238,6 +255,7 @@ def parse(
     """Parses a command line.
 
     A flag may be given once on the command line, and once in all flagfiles together; the command line takes precedence.
+    A flag that goes away is said once, in the log.
 
     Args:
       words: the command line without the program's name.
@@ -253,7 +271,16 @@ def parse(
     typed, files = _split_flagfiles(words)
     texts = _read_unrepeated(files, by_name_in_files, " in the flagfiles")
     texts |= _read_unrepeated(typed, by_name, "", operands)
-    return {name: _parse_value(by_name_in_files[name], text) for name, text in texts.items()}
+    values = {name: _parse_value(by_name_in_files[name], text) for name, text in texts.items()}
+    for name in values:
+        if removal := by_name_in_files[name].goes():
+            _warn_once(typed_names.in_typed_names(f"--{name}") + f" {removal}.")
+    return values
+
+
+@functools.cache  # a command line is parsed several times
+def _warn_once(notice: str) -> None:
+    logging.warning("%s", notice)
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
