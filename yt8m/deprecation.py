@@ -65,7 +65,7 @@ def _warn_in_new(target: Any, notice: str) -> None:
 
     An `__init__` of such a class would replace the inherited one, or the one that `dataclass` is still to add.
     """
-    own = target.__new__ if "__new__" in vars(target) else None
+    make_object = target.__new__ if "__new__" in vars(target) else None
     signed = target.__init__ if target.__new__ is object.__new__ else target.__new__
 
     @functools.wraps(signed, assigned=())  # gives the class the signature of what takes its arguments
@@ -74,7 +74,7 @@ def _warn_in_new(target: Any, notice: str) -> None:
         owner = next(base for base in cls.__mro__ if vars(base).get("__new__") is attribute)
         if cls is owner:
             _warn(notice)
-        make = own or super(owner, cls).__new__
+        make = make_object or super(owner, cls).__new__
         if make is object.__new__ and cls.__init__ is not object.__init__:
             return make(cls)  # `__init__` takes the arguments
         return make(cls, *arguments, **options)

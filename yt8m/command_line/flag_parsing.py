@@ -107,7 +107,8 @@ def flags_of_parts(
     for name, declared in fields.items():
         shown_declarations = [declaration for declaration in declared if declaration[0] in chosen] or declared
         kind, text = _without_none(shown_declarations[0][1].type), _shared_help(shown_declarations)
-        flags_of_fields.append(Flag(name, kind, None, text, group, **_shared_removal(shown_declarations)))
+        removed_in, instead = _shared_removal(shown_declarations)
+        flags_of_fields.append(Flag(name, kind, None, text, group, removed_in=removed_in, instead=instead))
     return flags_of_fields
 
 
@@ -158,12 +159,10 @@ def _shared_help(declarations: Sequence[tuple[str, options.Option]]) -> str:
     return declarations[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
 
-def _shared_removal(declarations: Sequence[tuple[str, options.Option]]) -> dict[str, str]:
-    """The facts on the removal of a field that several classes declare: it stays as long as it stays in one of them."""
-    options_ = [option for _, option in declarations]
-    if not all(option.removed_in for option in options_):
-        return {}
-    return {"removed_in": options_[0].removed_in, "instead": options_[0].instead}
+def _shared_removal(declarations: Sequence[tuple[str, options.Option]]) -> tuple[str, str]:
+    """`removed_in` and `instead` of a field that classes share: it stays as long as it stays in one of them."""
+    removals = [(option.removed_in, option.instead) for _, option in declarations]
+    return removals[0] if all(version for version, _ in removals) else ("", "")
 
 
 def usage(
