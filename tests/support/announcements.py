@@ -77,6 +77,8 @@ def _of_block(block: ast.AST, scope: str, imports: dict[str, str], understood: l
             _, version, places = node.args
             for name, place in ast.literal_eval(places).items():
                 yield Announcement(ast.literal_eval(version), f"{scope}.{name}", f"{place}.{name}")
+        if isinstance(node, ast.Call) and _dotted(node.func, {}) == "Flag":  # no declaration: it is made of one
+            understood += node.keywords
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
             yield from _of_option(node.target, node.value, understood)
         yield from _of_block(node, inside, imports, understood)
