@@ -32,6 +32,7 @@ _PURPOSE = (
     "--submit it also starts the job. All flags of `yt8m train` can be given too."
 )
 _MODULE = "yt8m.train"  # the module that the job runs
+_PYTHONS = "Python 3.11.2 to 3.13"  # those of released TensorFlows: pip takes no pre-release in a job
 # What --project (id or number), paths in buckets and --region look like.
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|\d+")
 _IN_A_BUCKET = re.compile(r"gs://[^/]")
@@ -102,7 +103,7 @@ class CloudJobConfig(options.Checked):
     ps_machine: str = option("n1-standard-8", "machine type of the parameter servers")
     image: str = option("", "container image that has yt8m in it (the Dockerfile makes one)")
     package: str = option("", "source distribution of yt8m on gs://, in place of an image")
-    executor_image: str = option("", "image with Python 3.11 to 3.13 that --package or this folder is installed in")
+    executor_image: str = option("", f"image with {_PYTHONS} that --package or this folder is installed in")
     output_dir: str = option("", "gs:// folder of the job: checkpoints, logs and the model go there")
     service_account: str = option("", "account that the job runs as; by default the project's own")
     config_file: str = option("yt8m-job.yaml", "name of the job's configuration file in the printed commands")
@@ -126,8 +127,8 @@ class CloudJobConfig(options.Checked):
         if not (self.image or self.executor_image):
             raise UsageError(
                 "--image is missing: build an image with the Dockerfile and give its name, or add --executor_image "
-                "with the name of an image that has Python 3.11 to 3.13. Vertex AI's prebuilt TensorFlow images have "
-                "Python 3.10 only."
+                f"with the name of an image that has {_PYTHONS}. Vertex AI's prebuilt TensorFlow images have Python "
+                "3.10 only."
             )
         if self.package and not self.package.startswith("gs://"):
             raise UsageError(
