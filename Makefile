@@ -59,7 +59,7 @@ help:
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
 	@echo 'make pictures the pictures of the README, from its own commands, and those of the architecture; needs chromium'
-	@echo 'make release the files of a release, checked, in dist/; VERSION=0.1.0; it uploads nothing'
+	@echo 'make release the files of a release, checked and tried with each Python, in dist/; VERSION=0.1.0; it uploads nothing'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)
@@ -228,11 +228,13 @@ docs: $(DOCUMENTED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The tools of a release have an environment of their own: one of them brings a package that changes how requests works.
+# The shell gets the version as a variable: on a forge it is the name of a tag, which may hold any commands.
+RELEASE_ARGS ?=
 release: | $(BIN)/python
-	@[ -n "$(VERSION)" ] || { echo 'make: name the version: make release VERSION=0.1.0'; exit 2; }
+	@[ -n "$$VERSION" ] || { echo 'make: name the version: make release VERSION=0.1.0'; exit 2; }
 	$(BIN)/python -m venv build/release
-	build/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build setuptools twine cyclonedx-bom
-	build/release/bin/python .ci/release.py $(VERSION)
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build setuptools twine cyclonedx-bom zizmor
+	build/release/bin/python .ci/release.py "$$VERSION" $(RELEASE_ARGS)
 
 pictures: $(INSTALLED)
 	$(BIN)/python docs/pictures

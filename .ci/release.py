@@ -1,139 +1,250 @@
 """Makes a release, and stops before the upload: `make release VERSION=0.1.0`.
 
-Checks that the version, the changelog and CITATION.cff agree and that nothing is uncommitted. Builds the source
-distribution and the wheel twice, which must give the same bytes. Checks their metadata (twine) and installs the wheel
-in a fresh environment of each Python that is found, with the versions of constraints.txt. Writes into dist/: both
-files, a list of all components (CycloneDX), and SHA256SUMS. Prints the command that makes the tag.
+Checks that the version, the changelog and CITATION.cff agree, and that nothing is uncommitted. Builds the source
+distribution and the wheel twice, under other permissions and paths, which must give the same bytes. Checks their
+members, their metadata (twine), CITATION.cff (cffconvert) and the forge's workflow (zizmor). With each Python that the
+package takes, in a fresh environment with the versions of constraints.txt, the wheel is installed, trains on sample
+data, and predicts.
+
+Writes into dist/: both packages, a list of all components (CycloneDX), MEMBERS, SHA256SUMS, and TAG, the message of
+the tag, which holds the checksums. Says what has to be done before the version can have its tag, or how to make it.
+
+With --strict, as the forge runs it at the tag, it ends if anything is still to be done, if a Python is missing, or if
+the packages have other checksums than the tag's message. The same bytes need the same zlib, which compresses them.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
-import io
+import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import release_files as files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
-PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"))
+PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
+# Not in constraints.txt: it takes no jsonschema of the last five years, and so has an environment of its own.
+CFFCONVERT = "cffconvert==2.0.0"
+NO_WHEEL = "has no wheel of the TensorFlow of constraints.txt that pip finds"
 
 
-def run(*words: object, **options: object) -> str:
-    """Runs a program, which must end with status 0; returns what it prints."""
-    done = subprocess.run([str(word) for word in words], cwd=ROOT, capture_output=True, text=True, **options)  # type: ignore[call-overload]
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return str(done.stdout)
+def run(*words: object, cwd: pathlib.Path | None = None) -> str:
+    """Runs a program without Python's settings of this shell, which name a checkout for one."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return files.run(*words, cwd=cwd or ROOT, env=environment)
 
 
-def refuse_other_versions(version: str) -> None:
-    """Ends the program unless every place that names the version names this one, and all is committed."""
-    sys.path.insert(0, str(ROOT))
-    from yt8m.version import __version__
-
-    wrong = [] if __version__ == version else [f"yt8m/version.py has {__version__}"]
-    if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.M):
-        wrong.append(f"CHANGELOG.md lacks the heading '## {version} (YYYY-MM-DD)'")
-    if f"version: {version}\n" not in (ROOT / "CITATION.cff").read_text():
-        wrong.append(f"CITATION.cff lacks 'version: {version}'")
-    if run("git", "status", "--porcelain"):
-        wrong.append("there are changes that are not committed")
+def end(version: str, wrong: list[str]) -> None:
+    """Ends the program if anything is wrong."""
     if wrong:
         sys.exit(f"cannot release {version}: " + "; ".join(wrong))
 
 
-def build(folder: pathlib.Path, time: str) -> dict[str, bytes]:
-    """{name: bytes} of the two distributions of what is committed, built in a fresh clone."""
-    run("git", "clone", "--quiet", ROOT, folder / "clone")
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": time}
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "out", folder / "clone", env=environment)
-    files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
-    return {name: repacked(data, int(time)) if name.endswith(".tar.gz") else data for name, data in files.items()}
+def wrong_places(version: str) -> list[str]:
+    """The places that name another version, and what makes these files another commit's, in words."""
+    named = runpy.run_path(str(ROOT / "yt8m/version.py"))["__version__"]
+    wrong = [] if named == version else [f"yt8m/version.py has {named}"]
+    if not re.search(rf"^## {re.escape(version)} \((\d{{4}}-\d\d-\d\d|not released)\)$", read("CHANGELOG.md"), re.M):
+        wrong.append(f"CHANGELOG.md lacks the heading '## {version} (YYYY-MM-DD)', or (not released)")
+    if not re.search(rf"^version: {re.escape(version)}$", read("CITATION.cff"), re.M):
+        wrong.append(f"CITATION.cff lacks 'version: {version}'")
+    if run("git", "status", "--porcelain"):
+        wrong.append("there are changes that are not committed")
+    tagged = run("git", "for-each-ref", "--format=%(objectname) %(*objectname)", f"refs/tags/v{version}")
+    if tagged and run("git", "rev-parse", "HEAD").strip() not in tagged.split():
+        wrong.append(f"the tag v{version} is on another commit: a released version stays as it is, so take the next")
+    return wrong
 
 
-def repacked(archive: bytes, time: int) -> bytes:
-    """The same source distribution with sorted members, and without the owners and times that the disk has."""
-    packed = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(archive)) as source,
-        gzip.GzipFile("", "wb", fileobj=packed, mtime=time) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as target,
-    ):
-        for member in sorted(source.getmembers(), key=lambda member: member.name):
-            content = source.extractfile(member)
-            plain = tarfile.TarInfo(member.name)
-            plain.size, plain.type, plain.mtime = member.size, member.type, time
-            plain.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
-            target.addfile(plain, content)
-    return packed.getvalue()
+def read(name: str) -> str:
+    """The text of a file of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
-def fitting_pythons() -> list[str]:
-    """Those of PYTHONS that are here, can make an environment, and have a version that the package takes.
+def not_ready(version: str) -> list[str]:
+    """What has to be done before the version can have its tag, in words."""
+    notes = []
+    if f"## {version} (not released)" in read("CHANGELOG.md"):
+        notes.append(f"CHANGELOG.md says '{version} (not released)': write the date, YYYY-MM-DD")
+    if files.repository_address(ROOT) is None:
+        notes.append(
+            "pyproject.toml lacks 'Repository' in [project.urls]: the links of README.md lead nowhere on the index"
+        )
+    if "`pip install yt8m` does not work yet" in read("README.md"):
+        notes.append("README.md says that `pip install yt8m` does not work yet: say that it does")
+    return notes
 
-    Debian 12 has 3.11.2, for one, which it does not take.
+
+def reasons_against() -> dict[str, str]:
+    """{program: why the wheel is not tried with it, or nothing}, of the Pythons that pyproject.toml names."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    takes = SpecifierSet(project["requires-python"])
+    versions = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    return {
+        f"python{version}": why_not(f"python{version}", takes) if has_wheel(version) else NO_WHEEL
+        for version in versions
+    }
+
+
+def has_wheel(python: str) -> bool:
+    """Whether constraints.txt names a TensorFlow for this version of Python, which the index has for it."""
+    pins = [Requirement(line) for line in read("constraints.txt").splitlines() if line.startswith("tensorflow==")]
+    pins = [pin for pin in pins if pin.marker is None or pin.marker.evaluate({"python_version": python})]
+    options = ("--pre", "--only-binary=:all:", f"--python-version={python}")
+    words = [sys.executable, "-m", "pip", "index", "versions", "tensorflow", *options]
+    listed = subprocess.run(words, capture_output=True, text=True).stdout
+    available = re.search(r"^Available versions: (.*)", listed, re.M)
+    versions = available[1].split(", ") if available else []
+    return any(pin.specifier.contains(version, prereleases=True) for pin in pins for version in versions)
+
+
+def why_not(python: str, takes: SpecifierSet) -> str:
+    """Why the wheel cannot be tried with this Python, or nothing."""
+    if not shutil.which(python):
+        return "is not on this machine"
+    words = [python, "-c", "import ensurepip, platform; print(platform.python_version())"]
+    found = subprocess.run(words, capture_output=True, text=True)
+    if found.returncode:
+        return f"cannot make a virtual environment: {' '.join(found.stderr.split())}"
+    return "" if takes.contains(found.stdout.strip()) else f"is {found.stdout.strip()}, not {takes}"
+
+
+def write_packages(folder: pathlib.Path, version: str) -> dict[str, str]:
+    """Builds and checks both packages, and writes them and their MEMBERS; returns {name: checksum}."""
+    packages = files.build_twice(ROOT, folder, version)
+    tracked = set(run("git", "ls-files").splitlines())
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    lines, wrong = [], []
+    for name, data in packages.items():
+        (DIST / name).write_bytes(data)
+        sizes = files.member_sizes(name, data)
+        wrong += files.wrong_members(name, set(sizes), tracked, version)
+        lines += [f"{name}: {len(data)} bytes, {len(sizes)} files of {sum(sizes.values())} bytes"]
+        lines += [f"{size:9} {path}" for path, size in sorted(sizes.items())]
+    end(version, wrong)
+    (DIST / "MEMBERS").write_text("\n".join(lines) + "\n")
+    run(sys.executable, "-m", "twine", "check", "--strict", *(DIST / name for name in packages))
+    return {name: hashlib.sha256(data).hexdigest() for name, data in packages.items()}
+
+
+def check_citation_and_workflow(folder: pathlib.Path) -> None:
+    """Ends the program unless CITATION.cff is as its format demands and the workflow has no known weakness."""
+    run(pathlib.Path(sys.executable).with_name("zizmor"), "--offline", "--quiet", ".github/workflows")
+    run(sys.executable, "-m", "venv", folder)
+    run(folder / "bin/python", *PIP, CFFCONVERT)
+    run(folder / "bin/cffconvert", "--validate", "--infile", ROOT / "CITATION.cff")
+
+
+def other_checksums(version: str, sums: dict[str, str]) -> list[str]:
+    """The packages whose checksums the message of the tag does not have, in words."""
+    message = run("git", "tag", "--list", "--format=%(contents)", f"v{version}")
+    wrong = [name for name, checksum in sums.items() if f"{checksum}  {name}" not in message.splitlines()]
+    return [f"the tag v{version} has no or another checksum of {', '.join(wrong)} than this build"] if wrong else []
+
+
+def install(python: str, version: str, folder: pathlib.Path) -> pathlib.Path:
+    """Installs the wheel in a fresh environment; returns the folder of its programs.
+
+    The wheel is found in DIST by its name: installed by its path, this path would be in the list of the components.
     """
-    takes = SpecifierSet(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"])
-    fitting = []
-    for python in filter(shutil.which, PYTHONS):
-        words = [python, "-c", "import ensurepip, platform; print(platform.python_version())"]
-        found = subprocess.run(words, capture_output=True, text=True)
-        if found.returncode == 0 and takes.contains(found.stdout.strip()):
-            fitting.append(python)
-    return fitting
+    run(python, "-m", "venv", folder / "environment", cwd=folder)
+    programs = folder / "environment/bin"
+    pip = (programs / "python", *PIP, "-c", ROOT / "constraints.txt", f"yt8m=={version}")
+    run(*pip, "--no-index", "--no-deps", f"--find-links={DIST}", cwd=folder)
+    run(*pip, cwd=folder)
+    return programs
 
 
-def install(wheel: pathlib.Path, folder: pathlib.Path) -> list[str]:
-    """Installs the wheel in a fresh environment of each Python, and lists the components of the last; returns which."""
-    installed = fitting_pythons()
-    if not installed:
-        sys.exit(f"none of {', '.join(PYTHONS)} is here in a version that fits, so the wheel cannot be tried")
-    for python in installed:
-        environment = folder / python
-        run(python, "-m", "venv", environment)
-        run(environment / "bin/python", *PIP, wheel)
-        run(environment / "bin/yt8m", "--help")
-    run(sys.executable, "-m", "cyclonedx_py", "environment", folder / installed[-1], "-o", DIST / "components.cdx.json")
-    return installed
+def try_package(yt8m: pathlib.Path, folder: pathlib.Path) -> None:
+    """Trains on generated videos and predicts; ends the program unless each video has classes."""
+    videos = ("--train=64", "--validate=16", "--test=8", "--shards=1")
+    run(yt8m, "sample-data", "--out=data", "--level=video", *videos, cwd=folder)
+    data = "--train_data_pattern=data/video/train/*.tfrecord"
+    run(yt8m, "train", data, "--batch_size=16", "--max_steps=3", "--train_dir=run", cwd=folder)
+    printed = run(
+        yt8m, "predict", "--model=run", "--json", "--count=8", "data/video/test/test0000.tfrecord", cwd=folder
+    )
+    if [bool(video["classes"]) for video in json.loads(printed)] != [True] * 8:
+        sys.exit(f"yt8m predict --json printed this for 8 videos:\n{printed}")
+
+
+def list_components(environment: pathlib.Path, version: str, path: pathlib.Path) -> None:
+    """Writes what the package brings along, without the installer and without paths of this machine."""
+    run(environment / "bin/python", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
+    options = ("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--output-file", path)
+    run(sys.executable, "-m", "cyclonedx_py", "environment", *options, environment)
+    components = json.loads(path.read_text())
+    components["metadata"]["component"]["version"] = version  # pyproject.toml leaves it to yt8m/version.py
+    path.write_text(json.dumps(components, indent=2) + "\n")
+    if paths := re.findall(r"file:/[^\"]*", path.read_text()):
+        sys.exit(f"{path.name} names files of this machine: {', '.join(paths)}")
+
+
+def write_sums(version: str, sums: dict[str, str]) -> None:
+    """Writes SHA256SUMS of all files, and TAG with those of the packages: components may differ with the platform."""
+    (DIST / "TAG").write_text(f"yt8m {version}\n\n" + "".join(f"{value}  {name}\n" for name, value in sums.items()))
+    paths = sorted(path for path in DIST.iterdir() if path.name != "TAG")
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
+    (DIST / "SHA256SUMS").write_text("".join(lines))
+
+
+def report(version: str, notes: list[str], reasons: dict[str, str]) -> None:
+    """Says what was made and tried, and what comes next."""
+    print("in dist/:", (DIST / "SHA256SUMS").read_text().rstrip(), sep="\n")
+    print(*(line for line in (DIST / "MEMBERS").read_text().splitlines() if not line.startswith(" ")), sep="\n")
+    print("built twice, the same to the byte; the files in the packages are those of dist/MEMBERS, as they should be")
+    for python, reason in reasons.items():
+        print(f"not tried: {python} {reason}" if reason else f"{python} installed it, trained and predicted")
+    if notes:
+        print(f"a dry run: nothing is uploaded, and {version} is not ready for its tag:", *notes, sep="\n- ")
+    else:
+        print("nothing is uploaded. The tag that publishes it:")
+        print(f"  git tag --sign v{version} --file=dist/TAG && git push origin v{version}")
 
 
 def main() -> None:
     """Makes the release that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("version")
-    version = parser.parse_args().version
-    refuse_other_versions(version)
-    time = run("git", "log", "-1", "--format=%ct").strip()
+    parser.add_argument("--strict", action="store_true", help="refuse what a dry run only notes")
+    arguments = parser.parse_args()
+    version = arguments.version
+    end(version, wrong_places(version))
+    notes, reasons = not_ready(version), reasons_against()
+    missing = [f"{python} {reason}" for python, reason in reasons.items() if reason not in ("", NO_WHEEL)]
+    tried = [python for python, reason in reasons.items() if not reason]
+    if arguments.strict:
+        end(version, notes + missing)
+    if not tried:
+        end(version, [f"{python} {reason}" for python, reason in reasons.items()])
     with tempfile.TemporaryDirectory() as temporary:
-        first, second = (build(pathlib.Path(temporary, name), time) for name in ("first", "second"))
-        if wrong := [name for name in first if not name.startswith(f"yt8m-{version}")]:
-            sys.exit(f"built {', '.join(wrong)}, not version {version}")
-        if first != second:
-            sys.exit(f"two builds differ: {[name for name in first if first[name] != second.get(name)]}")
-        shutil.rmtree(DIST, ignore_errors=True)
-        DIST.mkdir()
-        for name, data in first.items():
-            (DIST / name).write_bytes(data)
-        run(sys.executable, "-m", "twine", "check", "--strict", *(DIST / name for name in first))
-        (wheel,) = DIST.glob("*.whl")
-        pythons = install(wheel, pathlib.Path(temporary))
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in sorted(DIST.iterdir())]
-    (DIST / "SHA256SUMS").write_text("\n".join(sums) + "\n")
-    print(f"installed and started with {', '.join(pythons)}", *sums, sep="\n")
-    print("not uploaded. The tag that publishes it:")
-    print(f"  git tag -s v{version} -m 'yt8m {version}' && git push origin v{version}")
+        folder = pathlib.Path(temporary)
+        sums = write_packages(folder / "packages", version)
+        if arguments.strict:
+            end(version, other_checksums(version, sums))
+        check_citation_and_workflow(folder / "citation")
+    for python in tried:
+        with tempfile.TemporaryDirectory() as temporary:
+            programs = install(python, version, pathlib.Path(temporary))
+            try_package(programs / "yt8m", pathlib.Path(temporary))
+            list_components(programs.parent, version, DIST / "components.cdx.json")
+    write_sums(version, sums)
+    report(version, notes, reasons)
 
 
 if __name__ == "__main__":

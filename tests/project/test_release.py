@@ -1,34 +1,208 @@
-"""`.ci/release.py` tries the wheel with the Pythons that the package takes."""
+"""`.ci/release.py`: which versions it refuses, with which Pythons it tries the wheel, and what the tag says."""
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import pathlib
+import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+import release_script
+from packaging.specifiers import SpecifierSet
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / ".ci/release.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def release() -> Any:
-    spec = importlib.util.spec_from_file_location("release", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def release(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script, which releases a small repository without faults."""
+    module = release_script.load("release")
+    root = release_script.repository(tmp_path / "repository")
+    monkeypatch.setattr(module, "ROOT", root)
+    monkeypatch.setattr(module, "DIST", root / "dist")
     return module
 
 
-def test_pythons_that_the_package_does_not_take_are_left_out(
-    release: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+def rewrite(release: Any, name: str, old: str, new: str) -> None:
+    path = release.ROOT / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    release_script.commit(release.ROOT)
+
+
+def test_a_version_that_all_places_name_is_ready(release: Any) -> None:
+    assert release.wrong_places("0.2.0") == []
+    assert release.not_ready("0.2.0") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("yt8m/version.py", "0.2.0", "0.3.0", "yt8m/version.py has 0.3.0"),
+        ("CHANGELOG.md", "## 0.2.0 (2026-12-01)", "## 0.2.0", "CHANGELOG.md lacks"),
+        ("CHANGELOG.md", "2026-12-01", "soon", "CHANGELOG.md lacks"),
+        ("CITATION.cff", "version: 0.2.0", "version: 0.2.0.1", "CITATION.cff lacks"),
+    ],
+)
+def test_a_version_that_a_place_does_not_name_is_refused(
+    release: Any, name: str, old: str, new: str, said: str
 ) -> None:
-    """Where pip refuses the wheel, the release ended with that."""
-    answers = {"python3.11": "echo 3.11.1", "python3.12": "echo 3.12.1", "python3.13": "exit 1  # no ensurepip"}
-    for name, line in answers.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    monkeypatch.setattr(release, "PYTHONS", tuple(answers))
-    assert release.fitting_pythons() == ["python3.12"]
-    (tmp_path / "python3.11").write_text("#!/bin/sh\necho 3.11.2\n")
-    assert release.fitting_pythons() == ["python3.11", "python3.12"]
+    rewrite(release, name, old, new)
+    (wrong,) = release.wrong_places("0.2.0")
+    assert said in wrong
+
+
+def test_the_version_of_the_format_of_the_citation_is_none_of_the_package(release: Any) -> None:
+    rewrite(release, "CITATION.cff", "\nversion: 0.2.0", "")
+    rewrite(release, "yt8m/version.py", "0.2.0", "1.2.0")
+    rewrite(release, "CHANGELOG.md", "## 0.2.0", "## 1.2.0")
+    assert release.wrong_places("1.2.0") == ["CITATION.cff lacks 'version: 1.2.0'"]
+
+
+def test_a_change_that_is_not_committed_is_refused(release: Any) -> None:
+    (release.ROOT / "yt8m/new.py").write_text("")
+    assert release.wrong_places("0.2.0") == ["there are changes that are not committed"]
+
+
+@pytest.mark.parametrize("options", [(), ("--annotate", "--message=x")])
+def test_a_tag_on_another_commit_is_refused(release: Any, options: tuple[str, ...]) -> None:
+    release_script.git(release.ROOT, "tag", *options, "v0.2.0")
+    assert release.wrong_places("0.2.0") == []
+    release_script.commit(release.ROOT)
+    (wrong,) = release.wrong_places("0.2.0")
+    assert "v0.2.0 is on another commit" in wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("CHANGELOG.md", "2026-12-01", "not released", "CHANGELOG.md says '0.2.0 (not released)'"),
+        ("pyproject.toml", "Repository", "Dataset", "pyproject.toml lacks 'Repository'"),
+        ("README.md", "# yt8m\n", "`pip install yt8m` does not work yet", "README.md says"),
+    ],
+)
+def test_a_dry_run_notes_what_is_to_be_done(release: Any, name: str, old: str, new: str, said: str) -> None:
+    """The repository itself has `not released` until its first release: `make release` refused to run at all."""
+    rewrite(release, name, old, new)
+    assert release.wrong_places("0.2.0") == []
+    (note,) = release.not_ready("0.2.0")
+    assert said in note
+
+
+@pytest.fixture
+def programs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A folder whose programs the script takes for all there are; the index is another folder, `wheels`."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "bin/git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    return tmp_path / "bin"
+
+
+def add_python(programs: pathlib.Path, name: str, line: str) -> None:
+    (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+    (programs / name).chmod(0o755)
+
+
+def add_wheel(programs: pathlib.Path, version: str, python: str) -> None:
+    (programs.parent / f"wheels/tensorflow-{version}-{python}-{python}-manylinux_2_17_x86_64.whl").touch()
+    (programs.parent / f"wheels/tensorflow-{version}-{python}-{python}-manylinux_2_17_aarch64.whl").touch()
+
+
+def test_pythons_without_a_wheel_of_the_pinned_tensorflow_are_not_tried(release: Any, programs: pathlib.Path) -> None:
+    """TensorFlow 2.21 has none for Python 3.14: where that was installed, pip refused, and so the release ended."""
+    add_wheel(programs, "99.1.0", "cp311")
+    add_wheel(programs, "99.2.0rc0", "cp314")
+    add_python(programs, "python3.11", "echo 3.11.9")
+    add_python(programs, "python3.14", "echo 3.14.0")
+    assert release.reasons_against() == {"python3.11": "", "python3.14": release.NO_WHEEL}
+    rewrite(release, "constraints.txt", "99.1.0", "99.2.0rc0")
+    assert release.reasons_against() == {"python3.11": release.NO_WHEEL, "python3.14": ""}
+    rewrite(release, "constraints.txt", "99.2.0rc0", '99.2.0rc0; python_version < "3.14"')
+    assert release.reasons_against()["python3.14"] == release.NO_WHEEL
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("echo 3.11.2", ""),
+        ("echo 3.11.1", "is 3.11.1, not <3.15,>=3.11.2"),
+        ("echo no ensurepip >&2; exit 1", "cannot make a virtual environment: no ensurepip"),
+        (None, "is not on this machine"),
+    ],
+)
+def test_pythons_that_cannot_try_the_wheel_have_their_reason(
+    release: Any, programs: pathlib.Path, line: str | None, said: str
+) -> None:
+    """With one of these the release ended in the middle, where pip refused the wheel."""
+    if line:
+        add_python(programs, "python3.11", line)
+    assert release.why_not("python3.11", SpecifierSet(">=3.11.2,<3.15")) == said
+
+
+def ended(release: Any, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+    """What the script says as it ends."""
+    monkeypatch.setattr(sys, "argv", ["release.py", *words])
+    with pytest.raises(SystemExit) as end:
+        release.main()
+    return str(end.value)
+
+
+def test_strict_refuses_what_a_dry_run_notes(
+    release: Any, programs: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_wheel(programs, "99.1.0", "cp311")
+    rewrite(release, "CHANGELOG.md", "2026-12-01", "not released")
+    said = ended(release, monkeypatch, "0.2.0", "--strict")
+    assert "cannot release 0.2.0" in said
+    assert "'0.2.0 (not released)'" in said
+    assert "python3.11 is not on this machine" in said
+    assert "python3.14" not in said  # for which no TensorFlow is
+    assert not release.DIST.exists()
+
+
+def test_a_wheel_that_no_python_can_try_is_refused(
+    release: Any, programs: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_wheel(programs, "99.1.0", "cp311")
+    said = ended(release, monkeypatch, "0.2.0")
+    assert "python3.11 is not on this machine" in said
+    assert f"python3.14 {release.NO_WHEEL}" in said
+
+
+def test_the_tag_holds_the_checksums_that_the_forge_compares(release: Any) -> None:
+    release.DIST.mkdir()
+    (release.DIST / "yt8m-0.2.0.tar.gz").write_bytes(b"x")
+    (release.DIST / "components.cdx.json").write_bytes(b"{}")
+    sums = {"yt8m-0.2.0.tar.gz": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}
+    release.write_sums("0.2.0", sums)
+    summed = (release.DIST / "SHA256SUMS").read_text().splitlines()
+    assert [line.split()[1] for line in summed] == ["components.cdx.json", "yt8m-0.2.0.tar.gz"]
+    assert subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=release.DIST).returncode == 0
+    (missing,) = release.other_checksums("0.2.0", sums)
+    assert "yt8m-0.2.0.tar.gz" in missing
+    release_script.git(release.ROOT, "tag", "--annotate", "v0.2.0", f"--file={release.DIST / 'TAG'}")
+    assert release.other_checksums("0.2.0", sums) == []
+    (other,) = release.other_checksums("0.2.0", {"yt8m-0.2.0.tar.gz": "0" * 64})
+    assert "yt8m-0.2.0.tar.gz" in other
+
+
+@pytest.mark.parametrize("place", ["argument", "environment"])
+def test_make_gives_the_version_to_the_shell_as_a_value(tmp_path: pathlib.Path, place: str) -> None:
+    """On a forge it is the name of a tag, which may hold `;` and `$(...)`."""
+    words, environment = ["make", "--dry-run", "release"], dict(os.environ)
+    if place == "argument":
+        words.append(f"VERSION=0.1.0; touch {tmp_path}/made")
+    else:
+        environment["VERSION"] = f"$(shell touch {tmp_path}/made)"
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert '.ci/release.py "$VERSION"' in done.stdout
+    assert "touch" not in done.stdout
+    assert list(tmp_path.iterdir()) == []
