@@ -294,7 +294,7 @@ def main() -> None:
     parser.add_argument("--list", type=int, default=0, help="how many of the largest tensors are listed")
     arguments = parser.parse_args()
     print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower, beside the floor's")
-    for name in arguments.model.split(",") if arguments.model else models.names():
+    for name in arguments.model.split(",") if arguments.model else models.built_in_names():
         for towers in map(int, arguments.towers.split(",")):
             least = floor(name, towers)
             for prefetch in (False, True):

@@ -43,7 +43,7 @@ def _needed(op: Any) -> set[Any]:
 
 def table() -> str:
     """The ops and the models that use them, in Markdown."""
-    names = models.names()
+    names = models.built_in_names()
     users = defaultdict[str, list[str]](list)
     for name in names:
         for op in ops_of(name):

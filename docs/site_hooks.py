@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that live elsewhere, and the page of each model."""
     for source, site in ELSEWHERE.items():
         files.append(File.generated(config, site, content=(ROOT / source).read_text()))
-    for name in models.names():
+    for name in models.built_in_names():
         path = f"{pages.SITE_FOLDER}/{name}.md"
         files.append(File.generated(config, path, content=pages.page(name)))
     return files

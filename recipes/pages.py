@@ -22,7 +22,7 @@ def page(name: str) -> str:
 
 def linked(markdown: str) -> str:
     """The page on models with a link to the page of each model that it describes, as `- **NAME**` or `**NAME**`."""
-    names = "|".join(models.names())
+    names = "|".join(models.built_in_names())
     return re.sub(rf"\*\*({names})\*\*", r"[**\1**](models/\1.md)", markdown)
 
 

@@ -18,9 +18,11 @@ import plain_graphs
 import pytest
 import span_runs
 from emulator import bucket, emulator_address
+from installed_packages import packages, warnings_of_packages
 
 # One emulator of buckets for all tests of a process: a fixture of a folder would be made for each folder.
 __all__ = ["bucket", "emulator_address"]
+__all__ += ["packages", "warnings_of_packages"]
 
 # Examples have no deadline: on a busy machine any of them may take long, and pytest ends a test that hangs.
 hypothesis.settings.register_profile(

@@ -1,7 +1,6 @@
 """Registries of things chosen by name: models, losses, callbacks, runners; and of classes whose fields are flags.
 
-An installed package adds to a registry by entry points (`Registry.plug_ins`): its classes then have plain names.
-Installing a package is trusting it, so these names need no leave.
+An installed package adds to a registry by entry points (`yt8m.plug_ins`): its classes then have plain names.
 
 Getting `package.module:Name` imports that module, which runs its code. Code that reads such names from a file of
 unknown origin passes them to `distrust`; then `Registry.get` refuses to import them. This holds in the same context
@@ -15,7 +14,6 @@ not declare one name with two meanings. Otherwise the flag would set something t
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import importlib.util
 import inspect
@@ -26,15 +24,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from absl import logging
 
+from yt8m import plug_ins
 from yt8m.errors import UsageError, suggestion
 from yt8m.options import Option, declared, fields_of, flag_of
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -46,15 +42,20 @@ _distrusted: ContextVar[Mapping[str, str]] = ContextVar("distrusted", default=Ma
 _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 
-def names_of_code(value: Any) -> set[str]:
-    """The texts with a colon, as in package.module:Name, in nested mappings, lists and tuples, or in a single text."""
+def texts_in(value: Any) -> set[str]:
+    """The texts in nested mappings, lists and tuples, except the keys; or a single text."""
     if isinstance(value, str):
-        return {value} if ":" in value else set()
+        return {value}
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
         return set()
-    return set().union(*map(names_of_code, value))
+    return set().union(*map(texts_in, value))
+
+
+def names_of_code(value: Any) -> set[str]:
+    """The texts with a colon, as in package.module:Name, among those of `texts_in`."""
+    return {text for text in texts_in(value) if ":" in text}
 
 
 def distrust(names: Iterable[str], path: str) -> None:
@@ -78,10 +79,14 @@ def trust(names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def local_trust() -> Iterator[None]:
-    """Undoes, at the end of the block, what the block has changed by the other functions of this module about trust."""
+    """Undoes, at the end of the block, what the block has changed by the other functions of this module about trust.
+
+    What it has noted about packages is forgotten too (`plug_ins.expect`).
+    """
     distrusted, on_command_line = _distrusted.set(_distrusted.get()), _on_command_line.set(_on_command_line.get())
     try:
-        yield
+        with plug_ins.local_expectations():
+            yield
     finally:
         _distrusted.reset(distrusted)
         _on_command_line.reset(on_command_line)
@@ -204,22 +209,35 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All registered names and those of installed packages, sorted."""
-        return sorted({*self._entries, *self.plug_ins()})
+        return sorted({*self._entries, *self._plug_ins()})
 
-    def plug_ins(self) -> dict[str, EntryPoint]:
-        """The entry points by which installed packages add entries, by name; none of them is imported.
-
-        Looking for them reads the metadata of all installed packages, so a name of this package is found without.
-
-        Raises:
-          UsageError: two packages, or a package and this one, have an entry of the same name.
-        """
-        return _find_plug_ins(self.kind, self._group, frozenset(self._entries)) if self._group else {}
+    def built_in_names(self) -> list[str]:
+        """The registered names, sorted; for pages and tables that do not depend on what is installed beside."""
+        return sorted(self._entries)
 
     def names_and_packages(self) -> list[str]:
-        """All names as `--help` lists them: one that an installed package adds is followed by that package."""
-        points = self.plug_ins()
-        return [f"{name} ({_package_of(points[name])})" if name in points else name for name in self.names()]
+        """All names as `--help` lists them: one that an installed package adds is followed by that package.
+
+        No package is imported. A name of several packages is listed with all of them, though it is refused when it is
+        used.
+        """
+        by_name = self._plug_ins()
+        for name in self._entries:
+            plug_ins.warn_of_built_in(by_name.pop(name, []))
+        packages = {name: " and ".join(one.package for one in members) for name, members in by_name.items()}
+        return [f"{name} ({packages[name]})" if name in packages else name for name in self.names()]
+
+    def _plug_ins(self) -> dict[str, list[plug_ins.PlugIn]]:
+        return plug_ins.by_name(self.kind, self._group)
+
+    def _find_plug_in(self, name: str) -> plug_ins.PlugIn | None:
+        """The plug-in that the name means; see `plug_ins.find`."""
+        is_built_in = name in self._entries_up_to(name)
+        return plug_ins.find(self.kind, self._group, name, is_built_in=is_built_in) if self._group else None
+
+    def is_plug_in(self, name: str) -> bool:
+        """Whether the name is one that an installed package adds, or of which several packages have one."""
+        return name in self._plug_ins() and name not in self._entries_up_to(name)
 
     def all(self) -> list[T]:
         """All entries, in the order in which they were registered."""
@@ -230,20 +248,20 @@ class Registry(Generic[T]):
 
         Raises:
           UsageError: there is no such entry (the message lists all); or `package.module:Name` is distrusted or cannot
-            be imported; or a `Catalogue` refuses the fields of the imported class.
+            be imported; or an installed package has the entry, and it cannot be imported, or two have it; or a
+            `Catalogue` refuses the fields of the imported class.
         """
         if ":" in name:
             _refuse_distrusted(self.kind, name)
-            return self._load(name)
-        entries = self._entries_up_to(name)
-        if name not in entries and (point := self.plug_ins().get(name)):
-            return self._load(point.value)
-        if name not in entries:
+            return self._checked(name, self._load(name))
+        if plug_in := self._find_plug_in(name):
+            return self._checked(f"{name} ({plug_in.package})", plug_in.load())
+        if name not in self._registered:
             raise UsageError(
                 f"unknown {self.kind} {name!r}{self._hint(name)} "
                 f"Known: {', '.join(self.names())}; or package.module:Name for one of your own."
             )
-        return entries[name]
+        return self._registered[name]
 
     def _hint(self, name: str) -> str:
         """What the message about an unknown name says after the name: which entry may be meant, or a period."""
@@ -261,26 +279,9 @@ class Registry(Generic[T]):
             raise UsageError(f"cannot load {self.kind} {path!r} (package.module:Name): {error}") from error
         return loaded  # type: ignore[no-any-return]
 
-
-@functools.cache
-def _find_plug_ins(kind: str, group: str, own_entries: frozenset[str]) -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # slow to import, and most programs name no class of another package
-
-    points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=group):
-        other = points.get(point.name)
-        if point.name in own_entries or (other and other.value != point.value):
-            owner = _package_of(other) if other else "yt8m itself"
-            raise UsageError(
-                f"the {kind} {point.name!r} of the installed package {_package_of(point)} has the name of one of "
-                f"{owner}: uninstall one of the two packages, or ask its authors for another name."
-            )
-        points[point.name] = point
-    return points
-
-
-def _package_of(point: EntryPoint) -> str:
-    return str(point.dist.name) if point.dist else "an unnamed package"
+    def _checked(self, name: str, entry: T) -> T:
+        """Returns an entry that was imported by its name; a derived class may refuse it."""
+        return entry
 
 
 _reserved_flags: dict[str, dict[str, str]] = {}  # {use of the classes: {flag: where it is declared}}
@@ -313,19 +314,18 @@ class Catalogue(Registry[Any]):
         super().__init__(kind, modules, group)
         self._use, self._passed = use, passed
 
-    def _load(self, path: str) -> Any:
-        entry = super()._load(path)
+    def _checked(self, name: str, entry: Any) -> Any:
         is_own = isinstance(entry, type) and entry.__module__.startswith("yt8m.")
         if is_own and (inspect.isabstract(entry) or getattr(entry, "is_base", lambda: False)()):
             raise UsageError(
-                f"{self.kind} {path}: {entry.__name__} is a base class; name a class that is derived from it."
+                f"{self.kind} {name}: {entry.__name__} is a base class; name a class that is derived from it."
             )
         fields = arguments_of(entry) if isinstance(entry, type) else None
-        for name in fields or ():
-            declaration = _reserved_flags.get(self._use, {}).get(name)
-            if declaration and name not in self._passed:
+        for field in fields or ():
+            declaration = _reserved_flags.get(self._use, {}).get(field)
+            if declaration and field not in self._passed:
                 raise UsageError(
-                    f"{self.kind} {path}: its field {entry.__name__}.{name} has the name of the flag --{name} "
+                    f"{self.kind} {name}: its field {entry.__name__}.{field} has the name of the flag --{field} "
                     f"({declaration}), which would not set the field; rename the field."
                 )
         return entry
@@ -376,26 +376,35 @@ def arguments_of(cls: type) -> list[str] | None:
     return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
 
 
-def owners(catalogue: Any, chosen: str = "", *, others: bool = True) -> dict[str, list[tuple[str, Option]]]:
+Others = Literal["none", "built-in", "all"]  # which classes of a catalogue are meant beside the chosen one
+
+
+def owners(catalogue: Any, chosen: str = "", *, others: Others = "all") -> dict[str, list[tuple[str, Option]]]:
     """{hyper-parameter: [(name of a class that declares it, the option), ...]}; the class `chosen` comes first.
 
     Args:
       chosen: name of the class that is used; empty if there is none.
-      others: whether the other classes of the catalogue are included; if not, they are not imported.
+      others: which other classes of the catalogue are included, and imported for that. With `all`, a class of an
+        installed package that cannot be imported is left out with a warning, because nobody has named it.
     """
     declarations: dict[str, list[tuple[str, Option]]] = {}
-    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *(catalogue.names() if others else ())]):
-        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
+    names = [] if others == "none" else catalogue.names() if others == "all" else catalogue.built_in_names()
+    for owner in dict.fromkeys([*filter(None, [chosen]), *names]):
+        cls = _class_of(catalogue, owner, is_chosen=owner == chosen)
+        for name, option in catalogue.hyper_parameters(cls).items() if cls else ():
             declarations.setdefault(name, []).append((owner, option))
     return declarations
 
 
-def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """[chosen] if it is a class that can be loaded, else []. A wrong name is refused later, when all flags are read."""
+def _class_of(catalogue: Any, name: str, *, is_chosen: bool) -> type | None:
+    """The class of this name; None if it cannot be loaded. A wrong name that is chosen is refused when it is used."""
     try:
-        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
-    except UsageError:
-        return []
+        entry = catalogue.get(name)
+    except UsageError as error:
+        if not is_chosen:
+            plug_ins.warn_once(f"{error} It is left out.")
+        return None
+    return entry if isinstance(entry, type) else None
 
 
 def refuse_two_meanings(classes: Mapping[str, type], shared: Collection[str] = ()) -> None:

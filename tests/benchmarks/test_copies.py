@@ -20,7 +20,7 @@ DBOF = {"dbof_cluster_size": 64, "dbof_hidden_size": 32}
 # (model, whether batches are copied ahead, towers): two of each model, and all of some that differ most
 STEPS = [
     (name, is_ahead, towers)
-    for name in models.names()
+    for name in models.built_in_names()
     for is_ahead in (False, True)
     for towers in (1, 2, 4)
     if (is_ahead, towers) in ((False, 1), (True, 2))
@@ -51,7 +51,7 @@ def test_a_tower_picks_its_frames_on_its_own_device_where_they_are() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", quick(["DbofModel"], models.names()))
+@pytest.mark.parametrize("name", quick(["DbofModel"], models.built_in_names()))
 def test_every_op_of_a_step_has_a_device(name: str) -> None:
     assert without_device(name, **sizes(name)) == []
 
@@ -68,7 +68,7 @@ def test_bytes_cannot_be_gathered_on_a_gpu_but_words_can() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", quick(["LogisticModel"], models.names()))
+@pytest.mark.parametrize("name", quick(["LogisticModel"], models.built_in_names()))
 def test_every_op_of_a_tower_has_a_gpu_kernel(name: str) -> None:
     """Else its inputs would be copied to the host in every step, and its outputs back."""
     assert unsupported(name, **sizes(name)) == []

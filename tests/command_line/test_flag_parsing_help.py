@@ -187,6 +187,8 @@ class _Catalogue:
     def names(self) -> list[str]:
         return sorted(self._classes)
 
+    built_in_names = names
+
     def get(self, name: str) -> type:
         return self._classes[name]
 

@@ -53,7 +53,7 @@ def own(monkeypatch):
 
 
 def test_every_hyper_parameter_of_every_loss_is_a_flag_of_its_own():
-    named = [name for loss in losses.names() for name in losses.hyper_parameters(losses.get(loss))]
+    named = [name for loss in losses.built_in_names() for name in losses.hyper_parameters(losses.get(loss))]
     for known in (flags.training_flags(), flag_parsing.program_flags(EvalConfig, "Evaluation")):
         names = [flag.name for flag in known + flags.hyper_parameters(known)]
         assert set(named) <= set(names)

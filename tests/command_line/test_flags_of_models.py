@@ -45,7 +45,7 @@ def own(monkeypatch):
 def test_every_hyper_parameter_of_every_model_is_a_flag():
     own_flags = {flag.name for flag in flags.training_flags()}
     names = {flag.name for flag in flags.hyper_parameters(flags.training_flags())}
-    for model in models.names():
+    for model in models.built_in_names():
         assert set(models.hyper_parameters(models.get(model))) <= names | own_flags
     assert not names & own_flags
 
@@ -100,7 +100,7 @@ def test_a_model_without_declared_fields_takes_no_flags(own):
         model_options.with_hyper_parameters(plain, {"own_width": 7})
 
 
-dbof = pytest.mark.skipif("DbofModel" not in models.names(), reason="no model with a classifier is registered")
+dbof = pytest.mark.skipif("DbofModel" not in models.built_in_names(), reason="no model with a classifier is registered")
 
 
 @dbof

@@ -129,7 +129,8 @@ def test_each_option_of_a_run_has_the_effect_that_is_listed_here_or_that_a_new_o
 
 
 def hyper_parameters(catalogue: Any) -> list[tuple[str, str]]:
-    return [(name, option) for name in catalogue.names() for option in catalogue.hyper_parameters(catalogue.get(name))]
+    names = catalogue.built_in_names()
+    return [(name, option) for name in names for option in catalogue.hyper_parameters(catalogue.get(name))]
 
 
 def test_each_hyper_parameter_of_a_model_makes_another_model_but_for_the_kernel_of_an_lstm():

@@ -290,5 +290,5 @@ def data_of(name: str, shard: str = "", batch_size: int = B) -> DataConfig:
 
 def quick(few: Sequence[str], names: Sequence[str] = ()) -> list[Any]:
     """`names`, by default all registered models, for `parametrize`; those that are not in `few` are marked heavy."""
-    every = names or models.names()
+    every = names or models.built_in_names()
     return [name if name in few else pytest.param(name, marks=pytest.mark.heavy) for name in every]

@@ -21,7 +21,7 @@ WEIGHTS = {
     "rows": RNG.integers(0, 2, size=(9, 1)).astype(np.float32),
 }
 
-pytestmark = pytest.mark.parametrize("name", losses.names())
+pytestmark = pytest.mark.parametrize("name", losses.built_in_names())
 # To this one a weight of 0 says "not rated", which has a cost.
 UNRATED_COSTS = "SegmentFineTuningLoss"
 

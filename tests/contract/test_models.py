@@ -13,7 +13,7 @@ from contract.model_session import EVERY_FRAME, NUM_FRAMES, Built, Tower, built,
 from yt8m import models
 from yt8m.lazy import tf
 
-EVERY = [*models.names(), *VARIANTS]
+EVERY = [*models.built_in_names(), *VARIANTS]
 FRAME_LEVEL = [name for name in EVERY if models.get(class_of(name)).level == "frame"]
 # The variants are compared with published vectors too. These models differ in one piece from another one; it has
 # tests of its own in tests/models.
@@ -29,7 +29,7 @@ SIBLINGS = (
     "NetRvladModel",
     "NetVladModel",
 )
-QUICK = [name for name in models.names() if name not in SIBLINGS]
+QUICK = [name for name in models.built_in_names() if name not in SIBLINGS]
 
 # One of each way to use the number of frames: a mean, a draw, a loop, a mask of scores.
 WITHOUT_COUNT = ["FrameLevelLogisticModel", "DbofModel", "LstmModel", "AttentionPoolingModel"]
@@ -50,7 +50,7 @@ def tower(model: Built, mode: str) -> Tower:
 
 
 def test_every_model_has_a_case() -> None:
-    assert {class_of(name) for name in CASES} == set(models.names())
+    assert {class_of(name) for name in CASES} == set(models.built_in_names())
 
 
 @every_model

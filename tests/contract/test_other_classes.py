@@ -17,7 +17,7 @@ from yt8m.lazy import tf
 from yt8m.numerics import whole_blocks
 from yt8m.types import ModelOutput
 
-EVERY = [*models.names(), *VARIANTS]
+EVERY = [*models.built_in_names(), *VARIANTS]
 QUICK = ["LogisticModel", "MoeModel", "GatedMoeModel"]  # classifiers of each kind
 
 # Heads in which classes read each other: a class that is gone changes the scores of the others.

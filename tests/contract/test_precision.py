@@ -23,7 +23,7 @@ _CASES = [
         id=f"{name}-{precision}",
     )
     for precision in ("bfloat16", "float16")
-    for name in models.names()
+    for name in models.built_in_names()
 ]
 
 

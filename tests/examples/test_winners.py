@@ -14,7 +14,7 @@ from yt8m.command_line import cli
 
 
 def test_families_have_small_recipes() -> None:
-    assert {*winners.FAMILIES, winners.STUDENT} <= set(models.names())
+    assert {*winners.FAMILIES, winners.STUDENT} <= set(models.built_in_names())
     assert all((winners.RECIPES / f"{name}.flags").exists() for name in winners.FAMILIES)
     assert f"--num_classes={winners.CLASSES}" in files.DATA.read_text()
 

@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, onnxruntime_web: str) -> Iter
 
 
 @pytest.mark.parametrize("weights", ["float32", "int8"])
-@pytest.mark.parametrize("name", models.names())
+@pytest.mark.parametrize("name", models.built_in_names())
 def test_a_model_gives_the_same_scores(site: Site, tmp_path: pathlib.Path, name: str, weights: str) -> None:
     check_scores(site, tmp_path, name, weights)
 

@@ -36,7 +36,7 @@ def drawn() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("label_type", "weights"), cases.all_of([(tf.bool, "rows")], heavy=[(tf.float32, "each"), (tf.bool, None)])
 )
-@pytest.mark.parametrize("name", cases.only(losses.names(), QUICK))
+@pytest.mark.parametrize("name", cases.only(losses.built_in_names(), QUICK))
 def test_equals_the_loss_operation_by_operation(
     name: str, label_type: Any, weights: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +124,7 @@ def test_equals_the_loss_of_all(name: str) -> None:
 
 
 def test_a_loss_whose_terms_hang_together_is_not_taken_so() -> None:
-    assert {name for name in losses.names() if losses.is_of_pairs(losses.create(name))} == set(OF_PAIRS)
+    assert {name for name in losses.built_in_names() if losses.is_of_pairs(losses.create(name))} == set(OF_PAIRS)
 
     class Own(losses.get("CrossEntropyLoss")):
         pass

@@ -36,7 +36,7 @@ class Own(models.BaseModel):
 
 
 def test_names_and_get() -> None:
-    assert {"LogisticModel", "MoeModel", "FrameLevelLogisticModel"} <= set(models.names())
+    assert {"LogisticModel", "MoeModel", "FrameLevelLogisticModel"} <= set(models.built_in_names())
     assert models.get("MoeModel").level == "video"
     assert models.get("FrameLevelLogisticModel").level == "frame"
     with pytest.raises(UsageError, match="did you mean LogisticModel"):
@@ -109,8 +109,8 @@ def test_a_published_model_works() -> None:
 def test_hyper_parameters_cost_no_tensorflow() -> None:
     code = (
         "import sys; from yt8m import losses, models\n"
-        "for n in models.names(): models.hyper_parameters(models.get(n)); models.create(n)\n"
-        "for n in losses.names(): losses.create(n)\n"
+        "for n in models.built_in_names(): models.hyper_parameters(models.get(n)); models.create(n)\n"
+        "for n in losses.built_in_names(): losses.create(n)\n"
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -66,7 +66,7 @@ def names_of_programs() -> Iterator[set[str]]:
                 fields = list(fields_of(cls))
                 yield {short_name(path) for path, _ in fields} | {flag_of(field) for _, field in fields}
     for catalogue in (models, losses, extractors):
-        yield {name for each in catalogue.names() for name in declared(catalogue.get(each))}
+        yield {name for each in catalogue.built_in_names() for name in declared(catalogue.get(each))}
 
 
 def texts_of(node: ast.AST) -> list[str]:

@@ -17,7 +17,7 @@ from yt8m.lazy import tf
 from yt8m.types import Batch
 from yt8m.video import workload
 
-every_model = pytest.mark.parametrize("name", models.names())
+every_model = pytest.mark.parametrize("name", models.built_in_names())
 QUICK = ("LogisticModel", "NetVladModel", "TransformerModel")
 
 
@@ -39,7 +39,7 @@ def test_it_has_each_option_and_both_recipes(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in models.names()]
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in models.built_in_names()]
 )
 def test_its_commands_are_taken(name: str) -> None:
     for words in command_blocks.commands(block_of(name)):
@@ -65,7 +65,7 @@ def test_its_commands_reach_its_figure(name: str, checkout: pathlib.Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in models.names()]
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in models.built_in_names()]
 )
 def test_the_parameters_are_those_of_the_small_recipe(name: str) -> None:
     """Counted in the graph that predicts, which an export holds."""
@@ -102,5 +102,5 @@ def test_a_model_that_the_page_lacks_gets_a_line_of_its_docstring() -> None:
 
 def test_the_page_on_models_links_each() -> None:
     text = pages.linked(files.DOCS.read_text())
-    for name in models.names():
+    for name in models.built_in_names():
         assert f"[**{name}**](models/{name}.md)" in text

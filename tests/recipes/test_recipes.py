@@ -21,19 +21,19 @@ from yt8m.models.base import ClassifiedModel
 from yt8m.records import vocabulary
 from yt8m.video import workload
 
-FULL = [name for name in models.names() if (files.FOLDER / f"{name}.flags").exists()]
-every_model = pytest.mark.parametrize("name", models.names())
+FULL = [name for name in models.built_in_names() if (files.FOLDER / f"{name}.flags").exists()]
+every_model = pytest.mark.parametrize("name", models.built_in_names())
 every_full_recipe = pytest.mark.parametrize("name", FULL)
 both_sizes = pytest.mark.parametrize(
     ("folder", "name"),
-    [(files.FOLDER, name) for name in FULL] + [(files.SMALL, name) for name in models.names()],
+    [(files.FOLDER, name) for name in FULL] + [(files.SMALL, name) for name in models.built_in_names()],
     ids=lambda value: value if isinstance(value, str) else "small" if value == files.SMALL else "full",
 )
 
 
 def test_there_is_a_recipe_for_each_model_and_no_other() -> None:
     assert {path.stem for path in files.FOLDER.glob("*.flags")} == {*FULL, files.DATA.stem}
-    assert files.names() == models.names()
+    assert files.names() == models.built_in_names()
 
 
 @both_sizes

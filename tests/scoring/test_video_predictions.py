@@ -14,9 +14,12 @@ import made_videos
 import numpy as np
 import pytest
 import stand_ins
+from installed_packages import Packages
 
 import yt8m
 from yt8m.command_line import cli
+from yt8m.datasets.extract import choose
+from yt8m.datasets.extract.computing import Settings, describe_extractors, locate
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -263,6 +266,21 @@ def test_a_saved_model_that_a_foreign_run_names_needs_trust(tmp_path: pathlib.Pa
         video_features.for_model(takes(entry), {})
     with pytest.raises(UsageError, match="whose saved_model_dir has the sha256 000"):
         video_features.for_model(takes(entry), {}, trust_code=True)
+
+
+def test_an_extractor_of_a_package_needs_no_trust_but_the_package(packages: Packages) -> None:
+    code = "from own_extractors import Bands\n\n\nclass AcmeBands(Bands):\n    feature = 'rgb'\n"
+    packages.install("acme-sounds", "[yt8m.extractors]\nAcmeBands = acme_bands:AcmeBands\n", "acme_bands", code)
+    located = locate(choose(["AcmeBands", "own_extractors:Colours"], {}))
+    entry, other = describe_extractors(located, [None, None], Settings())
+    assert (entry["package"], "package" in other) == ("acme-sounds", False)
+    with video_features.for_model(takes(entry), {}) as source:
+        assert source.entries == [entry]
+    packages.uninstall_all()
+    with pytest.raises(UsageError) as caught:
+        video_features.for_model(takes(entry), {})
+    expected = "runs/theirs names the extractor 'AcmeBands' of the package acme-sounds, which is not installed here"
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(

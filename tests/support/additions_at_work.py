@@ -26,8 +26,8 @@ def shown(*words: str) -> str:
 
 
 def test_the_added_model_and_loss_are_listed_with_their_flags() -> None:
-    assert "AddedModel" in models.names()
-    assert "AddedLoss" in losses.names()
+    assert "AddedModel" in models.built_in_names()
+    assert "AddedLoss" in losses.built_in_names()
     told = set(shown("--model=AddedModel", "--helpfull").replace(",", " ").replace("=", " ").split())
     assert {"AddedModel", "AddedLoss", "--added_penalty", "--added_factor"} <= told
 

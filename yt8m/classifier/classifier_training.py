@@ -166,7 +166,7 @@ def _refuse_other_level(model: str | type[Any], videos: GivenVideos) -> None:
     if level is None or level == given_level:
         return
     takes = {"frame": "frames, [videos, frames, values]", "video": "one vector for each video, [videos, values]"}
-    fitting = ", ".join(name for name in models.names() if models.get(name).level == given_level)
+    fitting = ", ".join(name for name in models.built_in_names() if models.get(name).level == given_level)
     name = model if isinstance(model, str) else model.__name__
     raise DataError(
         f"model={name!r} takes {takes[level]}, but X has {takes[given_level]}. Models for this X: {fitting}."

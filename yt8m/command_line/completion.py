@@ -28,7 +28,7 @@ _SCRIPTS = {
 }
 # Parts of a help text: the start of a flag's entry, a list of names such as models, and the choices of a flag.
 _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
-_NAMES = re.compile(r"^  (models|losses|optimizers): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_NAMES = re.compile(rf"^  ({'|'.join(CHOOSE)}): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
 # {command: words that call each of its subcommands}. The flags of all subcommands together are offered to the shell.
@@ -102,7 +102,7 @@ def _flags_of_command(command: str) -> dict[str, list[str] | None]:
         choices_of[flag] = None if switch else choices.group(1).split()[::2] if choices else []
     for kind, names in _NAMES.findall(text):
         if CHOOSE[kind] in choices_of:
-            choices_of[CHOOSE[kind]] = [name.strip() for name in " ".join(names.split()).split(",")]
+            choices_of[CHOOSE[kind]] = [name.split()[0] for name in " ".join(names.split()).split(",")]
     return choices_of
 
 

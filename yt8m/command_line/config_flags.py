@@ -11,7 +11,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from yt8m import options, registry, storage
-from yt8m.command_line.flag_parsing import Flag, HelpAsked, Program, find_word, flags_of, flags_of_parts, parse, usage
+from yt8m.command_line import listed_names
+from yt8m.command_line.flag_parsing import (
+    Flag,
+    HelpAsked,
+    Program,
+    UnknownFlagError,
+    find_word,
+    flags_of,
+    flags_of_parts,
+    parse,
+    usage,
+)
 from yt8m.command_line.program import called
 from yt8m.errors import UsageError
 from yt8m.options import about_flags
@@ -59,8 +70,8 @@ def read_with(
     """Like `read`, for a program of which a flag names classes, such as extractors, whose fields are flags too.
 
     Args:
-      catalogue: the classes to choose from, such as `yt8m.extractors`: an object with `names`, `get` and
-        `hyper_parameters`.
+      catalogue: the classes to choose from, such as `yt8m.extractors`: a `registry.Catalogue`, or a module that has
+        its methods.
 
     Returns:
       The config, and {field of a class: value} of the fields whose flags were given.
@@ -71,8 +82,10 @@ def read_with(
     own_flags = flags_of(cls, "Flags")
     # `flags_of_parts` imports all classes of the catalogue, which is slow; it is skipped if no flag of theirs is given.
     has_only_own_flags = not class_names and are_flags_of(own_flags, words)
-    names = {flag_of_program.name for flag_of_program in own_flags}
-    part_flags = [] if has_only_own_flags else flags_of_parts(catalogue, class_names, f"Settings of {flag}", names)
+    taken, heading = {flag_of_program.name for flag_of_program in own_flags}, f"Settings of {flag}"
+    part_flags = [] if has_only_own_flags else flags_of_parts(catalogue, class_names, heading, taken)
+    if has_unknown_flag([*own_flags, *part_flags], words):
+        part_flags = flags_of_parts(catalogue, class_names, heading, taken, others="all")
     config, values = read_values(cls, Program(program, purpose, [*own_flags, *part_flags]), words, operands)
     return config, {
         flag_of_part.name: values[flag_of_part.name] for flag_of_part in part_flags if flag_of_part.name in values
@@ -88,11 +101,22 @@ def are_flags_of(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
     return True
 
 
+def has_unknown_flag(program_flags: Sequence[Flag], words: Sequence[str]) -> bool:
+    """Whether the words have a flag that is none of `program_flags`, and that may be one of an installed package."""
+    try:
+        parse(program_flags, words, [])
+    except UnknownFlagError:
+        return True
+    except (HelpAsked, UsageError):
+        return False
+    return False
+
+
 def read_values(
     cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None
 ) -> tuple[C, dict[str, Any]]:
     """Reads a config like `read`, but also returns {flag: value} of all flags that were given."""
-    values = parse_program(program, words, {}, {flag.name for flag in program.flags}, operands)
+    values = parse_program(program, words, {flag.name for flag in program.flags}, operands)
     config = config_section(cls, values)
     if operands is not None:
         by_flag = (getattr(config, name) for name in options.paths_where(cls, is_operand=True))
@@ -101,30 +125,26 @@ def read_values(
 
 
 def load_own_classes(*classes: tuple[str, Any, str]) -> None:
-    """Imports classes of the user, so that flags can be made of their fields.
+    """Imports classes of the user or of a package, so that flags can be made of their fields.
 
     Args:
       classes: (name of a flag, catalogue of classes, class that the flag names) for each class. Only classes that are
-        named as package.module:Class are imported.
+        named as package.module:Class, or that an installed package adds, are imported.
     """
     for flag, catalogue, name in classes:
-        if ":" in name:
+        if ":" in name or catalogue.is_plug_in(name):
             with about_flags(f"--{flag}={name}: "):
                 catalogue.get(name)
 
 
 def parse_program(
-    program: Program,
-    words: Sequence[str],
-    names: Mapping[str, Sequence[str]],
-    also: Collection[str],
-    operands: list[str] | None = None,
+    program: Program, words: Sequence[str], also: Collection[str], operands: list[str] | None = None
 ) -> dict[str, Any]:
     """Parses a command line; if it has `--help`, prints the help and exits.
 
     Args:
       words: the command line without the program's name.
-      names: {kind, such as `models`: the names to choose from}, for the help.
+      also: names of flags that the help lists although they are not common.
 
     Returns:
       {flag: value} of the flags that were given.
@@ -132,6 +152,7 @@ def parse_program(
     try:
         return parse([*program.flags, *program.unlisted], words, operands, program.only_in_files)
     except HelpAsked as asked:
+        names = listed_names.of_program(program)
         print(usage(program._replace(name=called(program.name)), names, also, asked.show_all), end="")
         raise SystemExit(0) from None
 

@@ -22,7 +22,7 @@ from yt8m import deprecation, options, storage
 from yt8m.command_line import synonyms, typed_names
 from yt8m.errors import UsageError
 from yt8m.options import flag_of, sections_of, shown
-from yt8m.registry import owners
+from yt8m.registry import Others, owners
 
 
 class Flag(NamedTuple):
@@ -87,7 +87,7 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
 
 
 def flags_of_parts(
-    catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str], *, others: bool = True
+    catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str], *, others: Others = "built-in"
 ) -> list[Flag]:
     """Makes flags for the fields of the classes in a catalogue; fields of the same name share a flag.
 
@@ -95,6 +95,7 @@ def flags_of_parts(
       catalogue: the classes, such as the package `yt8m.models`; see `registry.owners`.
       chosen: names of the classes that the user chose, which may be the user's own. If one of them has a field, the
         help of the field's flag shows only the defaults of the chosen classes.
+      others: which classes have flags beside the chosen ones; see `registry.owners`.
     """
     fields: dict[str, list[tuple[str, options.Option]]] = {}
     for part in chosen or [""]:
@@ -118,7 +119,7 @@ def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
     Args:
       catalogue: the package `yt8m.models` or `yt8m.losses`.
     """
-    return set(owners(catalogue, chosen, others=False))
+    return set(owners(catalogue, chosen, others="none"))
 
 
 def flags_of(cls: type, group: str) -> list[Flag]:
@@ -182,7 +183,8 @@ def usage(
         lines += ["", f"{group}:"]
         for flag in group_flags:
             lines += _format_flag(flag)
-    lines += ["", "Names:"] if names else []
+    have_packages = any(name.endswith(")") for members in names.values() for name in members)
+    lines += ["", "Names (in parentheses: of an installed package):" if have_packages else "Names:"] if names else []
     for kind, members in names.items():
         lines += _wrap(f"{kind}: {', '.join(members)}", 2)
     hidden = len(program.flags) - len(shown_flags)
@@ -190,7 +192,15 @@ def usage(
     return "\n".join([*lines, "", *_wrap(f"{hint}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 
 
-CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of names: flag that takes one}
+# {kind of names: flag that takes one}
+CHOOSE = {
+    "models": "model",
+    "losses": "label_loss",
+    "optimizers": "optimizer",
+    "readers": "reader",
+    "callbacks": "callbacks",
+    "extractors": "extractors",
+}
 _COLUMN, _WIDTH = 30, 100  # the columns of a line of `--help` at which the text on a flag begins and ends
 
 
@@ -234,6 +244,10 @@ class HelpAsked(Exception):  # noqa: N818 - no error: the user asked for help
     def __init__(self, show_all: bool) -> None:
         super().__init__()
         self.show_all = show_all
+
+
+class UnknownFlagError(UsageError):
+    """Raised if the command line has a flag that is none of the program's."""
 
 
 class _TypedFlag(NamedTuple):
@@ -362,7 +376,7 @@ def _read_flags(words: Sequence[str], flags: Mapping[str, Flag], operands: list[
             raise HelpAsked(name == "helpfull" or text == "all")
         flag = flags.get(name) or _find_negated(name, equals, flags)
         if flag is None:
-            raise UsageError(_describe_unknown(name, flags))
+            raise UnknownFlagError(_describe_unknown(name, flags))
         if name in (flag.name, *flag.aliases):
             typed_names.note(flag.name, name)
         if equals:

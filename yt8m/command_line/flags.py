@@ -18,6 +18,7 @@ from yt8m.command_line import flag_defaults, search_flags
 from yt8m.command_line.config_flags import (
     are_flags_of,
     config_section,
+    has_unknown_flag,
     load_own_classes,
     parse_program,
     read,
@@ -46,11 +47,11 @@ from yt8m.config.search_config import ModelSearchConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.datasets.cache_making import CacheConfig
 from yt8m.eval_util import metrics
-from yt8m.graph.optimizers import optimizers
 from yt8m.models import published
 from yt8m.options import about_flags, flag_of, sections_of
 from yt8m.records import data_folders
 from yt8m.records.opened_data import OpenedData, open_data
+from yt8m.registry import Others
 
 if TYPE_CHECKING:
     from yt8m.training.growth_config import AddClassesConfig
@@ -327,16 +328,14 @@ def _parse_training_flags(
     load_own_classes(("model", models, model), ("label_loss", losses, loss))
     start_model = start.config.model if start.path else ModelConfig("", label_loss="")
     model_and_loss = model or start_model.model, loss or start_model.label_loss
-    own_flags, names = [*program.flags, *program.unlisted], {}
-    part_flags = hyper_parameters(own_flags, *model_and_loss, with_losses=with_losses, others=False)
-    # If the words have `--help` or further flags, all models and losses are imported, so that all flags are known.
+    own_flags = [*program.flags, *program.unlisted]
+    part_flags = hyper_parameters(own_flags, *model_and_loss, with_losses=with_losses, others="none")
+    # If the words have `--help` or further flags, all built-in models and losses are imported, so that all flags are
+    # known; those of installed packages only if a flag is still unknown, and never for `--help`.
     if not are_flags_of([*own_flags, *part_flags], words):
         part_flags = hyper_parameters(own_flags, *model_and_loss, with_losses=with_losses)
-        names = {
-            "models": models.names_and_packages(),
-            "losses": losses.names_and_packages(),
-            "optimizers": optimizers.names(),
-        }
+        if has_unknown_flag([*own_flags, *part_flags], words):
+            part_flags = hyper_parameters(own_flags, *model_and_loss, with_losses=with_losses, others="all")
     # `yt8m import-checkpoint`, the one program with `only_in_files`, uses no loss. So hyper-parameters of losses are
     # allowed only in its flagfiles, which may be those of a training.
     loss_flags = [flag for flag in part_flags if program.only_in_files and flag.group == OF_PARTS.format("losses")]
@@ -345,7 +344,7 @@ def _parse_training_flags(
         only_in_files=[*program.only_in_files, *loss_flags],
     )
     shown_in_help = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
-    values = parse_program(program, words, names, shown_in_help)
+    values = parse_program(program, words, shown_in_help)
     # Only the values of flags that name code are trusted: a folder called `module:Name` must not make code trusted.
     hyper_parameter_values = {flag.name: values[flag.name] for flag in part_flags if flag.name in values}
     code = [values[flag.name] for flag in (*program.flags, *program.unlisted) if flag.is_code and flag.name in values]
@@ -426,7 +425,7 @@ OF_PARTS = "Hyper-parameters of the {}"  # the heading of hyper-parameters in `-
 
 
 def hyper_parameters(
-    taken: Iterable[Flag], model: str = "", loss: str = "", *, with_losses: bool = True, others: bool = True
+    taken: Iterable[Flag], model: str = "", loss: str = "", *, with_losses: bool = True, others: Others = "built-in"
 ) -> list[Flag]:
     """Makes the flags for the hyper-parameters of models and losses; see `flags_of_parts`.
 

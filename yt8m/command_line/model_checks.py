@@ -53,7 +53,7 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
             problem = "takes frames, but the data hold one vector per video. Name frame records"
     if problem:
         data_level = "frame" if frame_features else "video"
-        fitting_models = ", ".join(name for name in models.names() if models.get(name).level == data_level)
+        fitting_models = ", ".join(name for name in models.built_in_names() if models.get(name).level == data_level)
         raise UsageError(f"--model={model} {problem}, or choose a {data_level}-level model: {fitting_models}.")
 
 

@@ -111,7 +111,8 @@ class DataConfig(SegmentPolicy, SamplingPolicy, DamagePolicy):
     )
     reader: str = option(
         "",
-        "your own reader, for records of another layout, as package.module:Class [YouTube-8M's]",
+        "your own reader, for records of another layout: one of an installed package, by name, or package.module:Class "
+        "[YouTube-8M's]",
         shapes="input",
         is_code=True,
     )

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import formats, options, registry, storage
+from yt8m import formats, options, plug_ins, registry, storage
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, refusing, suggestion
@@ -33,8 +33,15 @@ from yt8m.version import __version__
 
 
 def to_json(config: TrainConfig) -> str:
-    """Returns the text of config.json: the config, the number of the format, and the versions of the software."""
-    document = {"format": formats.CONFIG, "versions": versions(), "config": dataclasses.asdict(config)}
+    """Returns the text of config.json: the config, the number of the format, and the versions of the software.
+
+    It also has the packages of the plug-ins that the config names, if there are any (`plug_ins.packages_of`).
+    """
+    values = dataclasses.asdict(config)
+    document: dict[str, Any] = {"format": formats.CONFIG, "versions": versions()}
+    if packages := plug_ins.packages_of(registry.texts_in(values)):
+        document["packages"] = packages
+    document["config"] = values
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -251,6 +258,7 @@ def _read_config_file(path: str, parse: Callable[[str, str], TrainConfig], trust
     code = registry.names_of_code(dataclasses.asdict(config))
     is_trusted = trust_code or own_runs.is_noted(text)
     registry.set_trust(code, path, is_trusted=is_trusted)
+    plug_ins.expect(_parse_json_object(text, path).get("packages"), path)
     if is_trusted:
         registry.find_near(code, os.path.dirname(path))
     return config

@@ -35,7 +35,7 @@ class ModelConfig(Checked):
 
     model: str = option(
         "LogisticModel",
-        "one listed below, or package.module:Class [LogisticModel; yours: auto]",
+        "one below, of a package, or module:Class [LogisticModel; yours: auto]",
         shapes="variables",
         is_common=True,
         is_compared=False,  # a comparison of runs shows the model in a column or line of its own
@@ -45,7 +45,7 @@ class ModelConfig(Checked):
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     label_loss: str = option(
         "CrossEntropyLoss",
-        "loss on the labels, by name or package.module:Class",
+        "loss: one below, of a package, or module:Class",
         shapes="graph",
         is_common=True,
         is_code=True,
@@ -230,7 +230,8 @@ class TrainConfig(EngineConfig, RunConfig):  # a dataclass has the fields of its
 
     callbacks: tuple[str, ...] = option(
         (),
-        "callbacks to add, by name or package.module:Class, separated by commas; -name removes a default callback",
+        "callbacks to add, by name (of an installed package, too) or package.module:Class, separated by commas; -name "
+        "removes a default callback",
         shapes="nothing",
         is_code=True,
     )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import file_kinds, options, storage
+from yt8m import file_kinds, options, plug_ins, storage
 from yt8m.errors import UsageError
 from yt8m.extractors import sampling_rules
 from yt8m.options import option
@@ -277,6 +277,9 @@ _catalogue = Catalogue(
 
 named = _catalogue.register_as
 names = _catalogue.names
+built_in_names = _catalogue.built_in_names
+names_and_packages = _catalogue.names_and_packages
+is_plug_in = _catalogue.is_plug_in
 hyper_parameters = _catalogue.hyper_parameters
 
 
@@ -294,7 +297,8 @@ def split_name(name: str) -> tuple[type[Extractor], str]:
     kind, _, file = name.partition(":")
     if name.count("/") == 1 and ":" not in name:
         raise UsageError(f"unknown extractor {name!r}. A network of Hugging Face is named hf:{name}.")
-    takes_file = kind in _catalogue.names() and bool(file_field_of(_catalogue.get(kind)))
+    is_listed = kind in _catalogue.names() or plug_ins.is_expected("extractor", kind)
+    takes_file = is_listed and bool(file_field_of(_catalogue.get(kind)))
     if takes_file and not file:
         raise UsageError(f"extractor {name!r}: add the path of its file or folder, as in {kind}:PATH.")
     _refuse_file(name)

@@ -29,7 +29,9 @@ _losses = Catalogue(
 register = _losses.register
 get = _losses.get
 names = _losses.names
+built_in_names = _losses.built_in_names
 names_and_packages = _losses.names_and_packages
+is_plug_in = _losses.is_plug_in
 create = _losses.create
 hyper_parameters = _losses.hyper_parameters
 

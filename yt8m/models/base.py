@@ -30,7 +30,9 @@ _models = Catalogue(
 register = _models.register
 get = _models.get
 names = _models.names
+built_in_names = _models.built_in_names
 names_and_packages = _models.names_and_packages
+is_plug_in = _models.is_plug_in
 create = _models.create
 hyper_parameters = _models.hyper_parameters
 

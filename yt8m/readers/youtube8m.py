@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from yt8m import options
+from yt8m import options, plug_ins
 from yt8m.config.data_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
@@ -308,6 +308,7 @@ READERS = (YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, EverySegmentRead
 _ARGUMENTS = options.paths_where(DataConfig, is_reader_argument=True)
 _REQUIRED = options.paths_where(DataConfig, is_reader_argument=True, shapes="variables", needs="")
 _readers = Catalogue("reader", passed=_ARGUMENTS, group="yt8m.readers")
+names_and_packages = _readers.names_and_packages
 
 # The methods that the class of a user's reader must have.
 _METHODS = ("prepare_serialized_examples", "video_matrix")
@@ -350,7 +351,7 @@ def own_reader_class(name: str) -> Any:
       UsageError: the class cannot be loaded, is not a class, or lacks a method; or the name comes from a run that is
         not trusted.
     """
-    if ":" not in name and name not in _readers.names():
+    if ":" not in name and name not in _readers.names() and not plug_ins.is_expected("reader", name):
         raise UsageError(
             f"--reader={name}: expected package.module:Class, the name of your own reader{_others()}. Leave the "
             "flag out to read records of YouTube-8M's layout."

@@ -12,8 +12,9 @@
 Names of shards are relative to the manifest's folder; `crc32c` is the checksum of the whole file, which buckets report
 too. The entries after `shards` are optional. `data` is described in `data_format`; the manifests of YouTube-8M's own
 shards lack it. `extractors` describes the networks that computed the features, in the order of the command line, if
-`yt8m extract` made the records. `split` is the name of the split to which the records belong, and `corrections` names
-the file of corrected labels that `yt8m relabel` or `make-records` applied.
+`yt8m extract` made the records; `package` is the name of the installed package that adds the extractor, if one does.
+`split` is the name of the split to which the records belong, and `corrections` names the file of corrected labels that
+`yt8m relabel` or `make-records` applied.
 
 `count_records` counts the records of a shard by reading only their 12 header bytes each. If a shard was cut inside such
 a header, TensorFlow regards the cut as the end of the shard, but `count_records` reports it as damage.

@@ -85,7 +85,8 @@ class PredictConfig(options.Checked):
     )
     extractors: tuple[str, ...] = option(
         (),
-        "of video files: the extractors of a model that does not name its own, such as inception,vggish",
+        "of video files: the extractors of a model that does not name its own, such as inception,vggish, or names of "
+        "installed packages",
         is_code=True,
     )
     max_bad_packets: int = option(

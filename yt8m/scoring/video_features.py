@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import cores, extractors, options, registry, storage
+from yt8m import cores, extractors, options, plug_ins, registry, storage
 from yt8m.datasets.extract import choose, weights
 from yt8m.datasets.extract.computing import (
     ChosenExtractor,
@@ -211,6 +211,7 @@ def _match_entries(takes: ModelInput, entries: Sequence[Entry]) -> list[Entry]:
 def _recreate_extractor(takes: ModelInput, entry: Entry, flags: Mapping[str, Any]) -> ChosenExtractor:
     """Creates the extractor that an entry describes."""
     name = str(entry["name"])
+    plug_ins.expect({f"extractor {name.partition(':')[0]}": entry.get("package")}, takes.folder)
     flags = {**_path_near(entry, takes.folder), **flags}
     extractor = extractors.create(name, entry["settings"])
     changeable = {key for key in flags if key in extractor.weight_files() or key in extractor.free_settings}

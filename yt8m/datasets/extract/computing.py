@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import plug_ins
 from yt8m.datasets.extract import weights
 from yt8m.errors import RunError
 from yt8m.extractors import Extractor
@@ -334,6 +335,7 @@ def describe_extractors(
     return [
         {
             "name": name,
+            **_package_of(name),
             "feature": extractor.feature,
             "range": None if bounds is None else list(bounds),
             **shared,
@@ -342,6 +344,12 @@ def describe_extractors(
         }
         for (name, extractor, files), bounds in zip(located, ranges, strict=True)
     ]
+
+
+def _package_of(name: str) -> dict[str, str]:
+    """{"package": the installed package that adds the extractor}; empty if it is built in or a class of the user."""
+    package = plug_ins.package_of("extractor", name.partition(":")[0])
+    return {"package": package} if package else {}
 
 
 def _as_json(value: Any) -> Any:

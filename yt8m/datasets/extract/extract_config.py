@@ -28,7 +28,8 @@ class ExtractConfig(DataSetFlags):
     )
     extractors: tuple[str, ...] = option(
         ("inception", "vggish"),
-        "inception, vggish, onnx:FILE, saved_model:DIR, or package.module:Class of your own",
+        "inception, vggish, onnx:FILE, saved_model:DIR, one of an installed package, by name, or package.module:Class "
+        "of your own",
         is_required=True,
         is_code=True,
     )

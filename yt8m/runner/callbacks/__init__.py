@@ -70,6 +70,12 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
     return [*remaining, *(name for name in names if name not in defaults and not name.startswith("-"))]
 
 
+def names_and_packages(mode: str) -> list[str]:
+    """The names of callbacks that a run of this mode can have, as `Registry.names_and_packages` lists them."""
+    others = tuple(f"{other}_" for other in DEFAULTS if other != mode)
+    return [name for name in callbacks.names_and_packages() if not name.startswith(others)]
+
+
 def build(config: CallbackConfig, context: Context) -> list[Any]:
     """Makes the callbacks of a run.
 
