@@ -26,6 +26,7 @@ ELSEWHERE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "developers/contributing.md",
     "CHANGELOG.md": "developers/changelog.md",
+    "SECURITY.md": "developers/security.md",
     "examples/cifar10/README.md": "users/cifar10.md",
 }
 # The score of a page in the search is multiplied by the factor of the first prefix that its path has: questions are

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+import shutil
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +18,7 @@ from yt8m.options import option
 from yt8m.registry import Catalogue, owners, reserve_flags
 from yt8m.runner.callbacks import callbacks
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOOL = "[yt8m.tools]\n{} = acme_tools:Mine\n"
 
 
@@ -141,6 +145,15 @@ def test_a_package_that_is_there_twice_counts_as_it_is_first(
     del sys.modules["acme_newer"]
 
 
+def test_a_package_may_be_in_a_zip_file(
+    packages: Packages, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Packages(tmp_path / "unzipped").install("acme-saws", TOOL.format("Saw"), "acme_tools")
+    monkeypatch.syspath_prepend(shutil.make_archive(str(tmp_path / "saws"), "zip", tmp_path / "unzipped"))
+    assert tools().get("Saw").__module__ == "acme_tools"
+    del sys.modules["acme_tools"]
+
+
 def test_a_package_whose_entry_points_cannot_be_read_does_not_hide_others(
     packages: Packages, warnings_of_packages: Warnings
 ) -> None:
@@ -149,6 +162,13 @@ def test_a_package_whose_entry_points_cannot_be_read_does_not_hide_others(
     assert tools().names() == ["Own", "Saw"]
     (warning,) = warnings_of_packages()
     assert "acme-damaged" in warning
+
+
+@pytest.mark.parametrize("folder", ["docs", "recipes", "benchmarks", "tests/docs", "tests/recipes", "tests/contract"])
+def test_pages_and_tables_do_not_depend_on_what_is_installed(folder: str) -> None:
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / folder).rglob("*.py")}
+    pattern = re.compile(r"\b(models|losses|extractors|callbacks)\.(names|names_and_packages)\(\)")
+    assert [name for name, text in files.items() if pattern.search(text)] == []
 
 
 def test_what_a_file_names_is_that_of_the_package_which_it_says(packages: Packages) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pathlib
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -75,13 +77,25 @@ def installed() -> tuple[EntryPoint, ...]:
 
     A package that is in several folders of sys.path counts as it is in the first.
     """
-    from importlib.metadata import distributions  # slow to import, and not every program names a class
+    if not any(map(_may_have_plug_ins, sys.path)):
+        return ()
+    from importlib.metadata import distributions  # slow to import, and most people have no plug-ins
 
     points: dict[str, list[EntryPoint]] = {}
     for distribution in distributions():
         if own_points := _points_of(distribution):
             points.setdefault(_normal(distribution.name or ""), own_points)
     return tuple(point for package in sorted(points) for point in points[package])
+
+
+def _may_have_plug_ins(folder: str) -> bool:
+    """Whether a folder of sys.path has a package with entry points for this one; also if it is no folder, but a zip."""
+    if folder.endswith(".egg") or os.path.isfile(folder):
+        return True
+    files = pathlib.Path(folder).glob("*.*-info/entry_points.txt")
+    with contextlib.suppress(OSError):
+        return any(b"[yt8m." in file.read_bytes() for file in files)
+    return True
 
 
 def _points_of(distribution: Distribution) -> list[EntryPoint]:

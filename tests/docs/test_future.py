@@ -8,6 +8,7 @@ import types
 
 import pytest
 from contract.model_cases import FEW
+from installed_packages import Packages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/users/future.md"
@@ -32,6 +33,15 @@ def test_every_op_of_a_model_has_a_row(ops: types.ModuleType, name: str) -> None
         who = [row for row in rows.splitlines() if row.startswith(f"| {op} |")]
         assert who or f" {op}," in of_all or f" {op}." in of_all, op
         assert not who or f"all but {name}" not in who[0]
+
+
+def test_the_list_leaves_classes_of_installed_packages_out(
+    ops: types.ModuleType, packages: Packages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages.install_all_kinds()
+    monkeypatch.setattr(ops, "ops_of", lambda name: {f"OpOf{name}"})
+    assert "| OpOfMoeModel | MoeModel |" in ops.table()
+    assert "AcmeModel" not in ops.table()
 
 
 @pytest.mark.heavy

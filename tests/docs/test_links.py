@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 from docs.command_blocks import PAGES, ROOT
 
-CHECKED = [*PAGES, ROOT / "CHANGELOG.md"]
+CHECKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

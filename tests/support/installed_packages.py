@@ -59,6 +59,7 @@ class Packages:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
+        folder.mkdir(exist_ok=True)
         self._modules: set[str] = set()
 
     def install(self, package: str, entry_points: str, module: str, code: str = "class Mine: ...\n") -> None:

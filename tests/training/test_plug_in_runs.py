@@ -21,6 +21,7 @@ EVAL = ["--train_dir=run", "--eval_data_pattern=data/video/validate/*", "--run_o
 PREDICT = ["predict", "--model=run", "data/video/validate/validate0000.tfrecord"]
 
 
+@pytest.mark.promise("X4")
 def test_its_run_opens_elsewhere_without_leave_and_says_which_package_is_missing(
     packages: Packages, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
