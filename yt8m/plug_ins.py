@@ -56,11 +56,7 @@ class PlugIn(NamedTuple):
         return f"the {self.kind} {self.point.name!r} of the installed package {self.package} ({self.point.value})"
 
     def load(self) -> Any:
-        """Imports the class.
-
-        Raises:
-          UsageError: that fails, for whatever reason.
-        """
+        """Imports the class; whatever goes wrong in its module is an error that names the package."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # the package may import TensorFlow without `yt8m.lazy`
         try:
             return self.point.load()
@@ -121,9 +117,6 @@ def find(kind: str, group: str, name: str, *, is_built_in: bool) -> PlugIn | Non
     Args:
       is_built_in: whether the registry itself has an entry of this name. It counts; a plug-in of the same name is
         refused by a warning, so that no package changes or blocks what a built-in name means.
-
-    Raises:
-      UsageError: several packages have one of this name; or a file that was read names that of another package.
     """
     plug_ins = by_name(kind, group).get(name, [])
     _refuse_other_package(kind, name, [] if is_built_in else plug_ins, is_built_in)

@@ -224,7 +224,7 @@ class Registry(Generic[T]):
         by_name = self._plug_ins()
         for name in self._entries:
             plug_ins.warn_of_built_in(by_name.pop(name, []))
-        packages = {name: " and ".join(one.package for one in members) for name, members in by_name.items()}
+        packages = {name: " and ".join(plug_in.package for plug_in in members) for name, members in by_name.items()}
         return [f"{name} ({packages[name]})" if name in packages else name for name in self.names()]
 
     def _plug_ins(self) -> dict[str, list[plug_ins.PlugIn]]:

@@ -154,7 +154,7 @@ def test_a_field_of_several_classes_stays_as_long_as_one_of_them_has_it(monkeypa
     names = ["cutting:CutLoss", "cutting:KeepingLoss"]
 
     def goes(*chosen: str) -> str:
-        (flag,) = flag_parsing.flags_of_parts(losses, chosen, "Losses", (), others=False)
+        (flag,) = flag_parsing.flags_of_parts(losses, chosen, "Losses", (), others="none")
         return flag.goes()
 
     assert (goes(names[0]), goes(names[1])) == ("goes in yt8m 9.3.0; use --drop_rate", "")
