@@ -54,7 +54,7 @@ help:
 	@echo 'make bench-exchange  a step of 2 and 4 processes: parameter servers, all-reduce, and computed for up to 64 machines'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  a GPU in eight minutes: rates, their share of the peak of its chip, and the bytes that are copied to it'
-	@echo 'make bench-peers  this project beside PyTorch, in turn within one run'
+	@echo 'make bench-peers  this project beside PyTorch, in turn within one run of an hour at most'
 	@echo 'make bench-whole  whole runs: one pass over 400,000 videos and 8,000 records of frames'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
@@ -214,7 +214,7 @@ bench-exchange bench-whole: bench-%: $(INSTALLED)
 # Three turns of each row, and their table in the page.
 bench-peers: $(DOCUMENTED)
 	@rm -f bench-peers.json
-	$(BIN)/python -m benchmarks --rows 'peers/*' --repeat 3 --json bench-peers.json $(BENCH_ARGS); status=$$?; \
+	$(BIN)/python -m benchmarks --rows 'peers/*' --repeat 3 --minutes 60 --json bench-peers.json $(BENCH_ARGS); status=$$?; \
 	  if [ -f bench-peers.json ]; then $(BIN)/python -m benchmarks.peers.table bench-peers.json || exit; fi; exit $$status
 
 bench-growth: $(INSTALLED)

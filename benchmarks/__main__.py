@@ -1,10 +1,11 @@
-"""`python -m benchmarks [--rows 'train/*'] [--repeat 5] [--json bench.json]`."""
+"""`python -m benchmarks [--rows 'train/*'] [--repeat 5] [--minutes 60] [--json bench.json]`."""
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
 import json
+import math
 import pathlib
 import platform
 import sys
@@ -29,10 +30,10 @@ def main() -> int:
     head = {"processor": measure.describe_processor(), "machine": _describe_machine()}
     print(*head.values(), rows.heading(), sep="\n\n", flush=True)
     results: dict[str, Any] = {}
+    end = time.monotonic() + 60 * arguments.minutes
     for name in names:
-        words = ("-m", "benchmarks", f"--worker={name}", f"--repeat={arguments.repeat}")
         try:
-            results[name] = json.loads(measure.run_process([sys.executable, *words]).splitlines()[-1])
+            results[name] = _measure(name, arguments.repeat, end)
         except SystemExit as error:  # the rows after it are measured all the same
             print(f"{name:38s} FAILED: {error}", flush=True)
             continue
@@ -42,10 +43,22 @@ def main() -> int:
     return 0 if len(results) == len(names) else 1
 
 
+def _measure(name: str, repeats: int, end: float) -> Any:
+    """A row, which is given up when `time.monotonic()` says `end`."""
+    seconds = end - time.monotonic()
+    if seconds <= 0:
+        raise SystemExit("not begun: the time is over")
+    words = (sys.executable, "-m", "benchmarks", f"--worker={name}", f"--repeat={repeats}")
+    return json.loads(measure.run_process(words, seconds=None if math.isinf(end) else seconds).splitlines()[-1])
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", nargs="+", help="names of rows, with * as in a shell [all but those that take long]")
     parser.add_argument("--repeat", type=int, default=5, help="repetitions of each row")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="after which no row is begun, and the one that runs is given up"
+    )
     parser.add_argument("--json", help="file to write the results to; compare two by -m benchmarks.compare")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser.parse_args()

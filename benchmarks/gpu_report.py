@@ -12,10 +12,7 @@ import contextlib
 import dataclasses
 import fnmatch
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,13 +127,14 @@ def main() -> int:
         [part] = [part for part in planned if part.name == arguments.row]
         print(json.dumps(run(part, arguments.small)))
         return 0
+    end = time.monotonic() + 60 * arguments.minutes
     name = "small sizes" if arguments.small else _gpu_of_a_process()
     if not name:
         print("no GPU found: `make bench` measures the CPU, and --small tries this script on it", file=sys.stderr)
         return 1
     print(f"{name}: at most {arguments.minutes:g} minutes for these rows, in this order:", flush=True)
     print("".join(f"  {part.name}\n" for part in planned), flush=True)
-    results = dict(_run_all(planned, arguments))
+    results = dict(_run_all(planned, arguments, end))
     print(_table(name, results), flush=True)
     if arguments.json:
         rows = {name: result for name, result in results.items() if "rate" in result}
@@ -163,9 +161,10 @@ def _gpu_of_a_process() -> str:
     return measure.run_process(words).strip()
 
 
-def _run_all(planned: Sequence[Part], arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+def _run_all(
+    planned: Sequence[Part], arguments: argparse.Namespace, end: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Runs each row in a process of its own, until the time is over."""
-    end = time.monotonic() + 60 * arguments.minutes
     for part in planned:
         most = _DATA_SECONDS if part.kind == "data" else arguments.row_seconds
         seconds = min(most, end - time.monotonic())
@@ -178,18 +177,14 @@ def _in_process(part: Part, arguments: argparse.Namespace, seconds: float) -> di
     """The result of a row, or its error."""
     words = [sys.executable, "-m", "benchmarks.gpu_report", f"--row={part.name}", f"--models={arguments.models}"]
     words += ["--small"] if arguments.small else []
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        output, messages = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return {"error": f"took longer than {seconds:.0f} s"}
-    if process.returncode == 0:
-        result: dict[str, Any] = json.loads(output.splitlines()[-1])
-        return result
-    lines = messages.strip().splitlines()
-    return {"error": f"ended with status {process.returncode}: {lines[-1] if lines else 'no message'}"}
+        output = measure.run_process(words, seconds=seconds)
+        result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    except SystemExit as error:
+        return {"error": str(error).strip().splitlines()[-1]}
+    except (IndexError, ValueError):  # it ended with status 0 and yet without a result
+        return {"error": "printed no result"}
+    return result
 
 
 def _line(result: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import pathlib
 import platform
 import re
 import resource
+import signal
 import statistics
 import subprocess
 import threading
@@ -150,12 +151,27 @@ def timed_steps(session: Any, fetch: Any, steps: int, warm: int = 2) -> Work:
     return work
 
 
-def run_process(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """The standard output of a process; if it fails, this one exits with its messages."""
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    return done.stdout
+def run_process(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float | None = None
+) -> str:
+    """The standard output of a process; if it fails, or takes longer than `seconds`, this one exits with its messages.
+
+    The process, and what it has started, does not outlive this call.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, messages = process.communicate(timeout=seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise SystemExit(f"took longer than {seconds:.3g} s") from None
+            raise
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with status {process.returncode}:\n{messages}")
+    return output
 
 
 def write_beside(path: pathlib.Path, text: str) -> None:

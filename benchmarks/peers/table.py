@@ -1,7 +1,7 @@
 """`python -m benchmarks.peers.table bench-peers.json [PAGE]`: writes the results of a processor into the page.
 
 The page, docs/developers/beside_pytorch.md, has a section for each processor, whose heading is its name. That of this
-processor is replaced, or added before the notes. A row that was not measured this time has no figure.
+processor is replaced, or added before the notes. A row that was not measured this time keeps its figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def section(results: Mapping[str, Any]) -> str:
     lines = [
         f"## {results['processor']}",
         "",
-        f"{results['machine']}. {_turns(rows)} Other programs used at most {_others(rows):.1f} cores.",
+        f"{results['machine']}. {_turns(rows)}",
         "",
         f"| model | {' | '.join(_COLUMNS)} |",
         "|---|" + "---:|" * len(_COLUMNS),
@@ -50,10 +50,6 @@ def section(results: Mapping[str, Any]) -> str:
 def _turns(rows: Mapping[str, Any]) -> str:
     counts = sorted({row["turns"] for row in rows.values()})
     return f"The median of {' or '.join(map(str, counts))} turns, and the range."
-
-
-def _others(rows: Mapping[str, Any]) -> float:
-    return max(float(row["others"]) for row in rows.values())
 
 
 def _cell(name: str, rows: Mapping[str, Any]) -> str:
@@ -72,11 +68,25 @@ def with_section(page: str, new: str) -> str:
     heading = new.splitlines()[0]
     found = re.search(rf"(?ms)^{re.escape(heading)}\n.*?(?=^## )", page)
     if found:
-        return page[: found.start()] + new + "\n" + page[found.end() :]
+        return page[: found.start()] + _with_earlier_cells(new, found.group()) + "\n" + page[found.end() :]
     before, notes, after = page.partition(NOTES)
     if not notes:
         raise SystemExit(f"the page has no section {NOTES.strip()!r}, before which the table of a processor belongs")
     return f"{before.rstrip()}\n\n{new}{notes}{after}"
+
+
+def _with_earlier_cells(new: str, old: str) -> str:
+    """A section whose empty cells have what an earlier one has there."""
+    earlier = {line.split("|")[1]: line.split("|") for line in old.splitlines() if line.startswith("|")}
+    lines = []
+    for line in new.splitlines():
+        cells, before = line.split("|"), earlier.get(line.split("|")[1]) if line.startswith("|") else None
+        if before and len(before) == len(cells):
+            line = "|".join(
+                cell if cell.strip() else earlier_cell for cell, earlier_cell in zip(cells, before, strict=True)
+            )
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def main(words: list[str]) -> int:

@@ -25,7 +25,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str, fails: str = "") -> tuple[
     """The status of the command, and the rows that it started; none of them is measured."""
     started: list[str] = []
 
-    def answer(command: list[str], _environment: object = None) -> str:
+    def answer(command: list[str], seconds: float | None) -> str:
         name = next(word for word in command if word.startswith("--worker=")).removeprefix("--worker=")
         started.append(name)
         if name == fails:
@@ -66,6 +66,13 @@ def test_a_row_that_fails_is_said_and_the_others_are_kept(
     assert list(found["rows"]) == ["peers/infer/MoeModel"]
     assert found["processor"] == measure.describe_processor()
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+
+
+def test_when_the_time_is_over_the_rows_that_are_left_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--rows", "peers/eval/*", "--minutes=0") == (1, [])
+    assert capsys.readouterr().out.count("not begun: the time is over") == 5
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,23 @@ def test_every_kind_of_row_runs_on_a_cpu(monkeypatch: pytest.MonkeyPatch, capsys
     assert "14 of 14 rows were measured" in capsys.readouterr().out
 
 
+def test_a_row_that_takes_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--small", "--models=LogisticModel", "--rows=*bytes", "--minutes=1000", "--row_seconds=0.1")
+    assert main(monkeypatch, *words) == 0
+    table = capsys.readouterr().out.split("0 of 1 rows were measured")[1]
+    assert "FAILED: took longer than 0.1 s" in table
+
+
+def test_a_row_that_prints_nothing_is_noted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    assert main(monkeypatch, "--small", "--models=LogisticModel", "--rows=*bytes", *PATIENT) == 0
+    assert "FAILED: printed no result" in capsys.readouterr().out.split("0 of 1 rows were measured")[1]
+
+
 def test_without_a_gpu_the_status_is_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(gpu_report, "_gpu_of_a_process", lambda: "")
     assert main(monkeypatch) == 1

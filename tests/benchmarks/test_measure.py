@@ -112,6 +112,19 @@ def test_what_a_row_starts_counts_as_its_own(monkeypatch):
     assert found["others"] == pytest.approx(0, abs=0.05)
 
 
+def test_a_process_that_takes_too_long_ends_with_what_it_started():
+    code = "import subprocess, sys; subprocess.run(['sleep', '1000.5'])"
+    with pytest.raises(SystemExit, match="took longer than 1 s"):
+        measure.run_process([sys.executable, "-c", code], seconds=1.0)
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 1000.5" not in listed.splitlines()
+
+
+def test_a_process_that_fails_says_what_it_wrote():
+    with pytest.raises(SystemExit, match=r"(?s)status 3.*no such thing"):
+        measure.run_process([sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"])
+
+
 def result(rate, ratio=None, spread=0.01, peak_mb=10.0):
     def around(value):
         return {"median": value, "low": value * (1 - spread), "high": value * (1 + spread)}

@@ -21,7 +21,7 @@ def results(processor: str = "Chip, 2 cores", others: float = 0.0) -> dict[str, 
 def test_a_row_has_its_median_and_range_and_is_bold_below_its_goal() -> None:
     lines = table.section(results()).splitlines()
     assert lines[0] == "## Chip, 2 cores"
-    assert lines[2] == "2 cores; quiet. The median of 3 turns, and the range. Other programs used at most 0.0 cores."
+    assert lines[2] == "2 cores; quiet. The median of 3 turns, and the range."
     assert lines[-1] == "| LstmModel | 1.20 (1.10 to 1.25) |  | **1.20** (1.10 to 1.25) |  |  |  |"
     assert lines[-2] == "| NeXtVladModel |  |  |  |  |  |  |"
 
@@ -52,6 +52,14 @@ def test_the_section_of_a_processor_is_replaced_or_added(
     assert table.main([str(found), str(page)]) == 0
     assert page.read_text() == text
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".new"] == []
+
+
+def test_a_row_that_was_not_measured_again_keeps_its_figure() -> None:
+    page = table.with_section(PAGE, table.section(results()))
+    again = results(others=0.4)
+    again["rows"] = {"peers/step/LstmModel": again["rows"]["peers/step/LstmModel"]}
+    line = table.with_section(page, table.section(again)).partition("| LstmModel |")[2].splitlines()[0]
+    assert line == " 1.20 (1.10 to 1.25) ! |  | **1.20** (1.10 to 1.25) |  |  |  |"
 
 
 def test_a_page_without_notes_is_refused_and_left_as_it_is(tmp_path: pathlib.Path) -> None:

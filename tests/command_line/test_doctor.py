@@ -106,3 +106,11 @@ def test_a_process_that_fails_is_told_and_ends_the_command_with_an_error(
     with pytest.raises(RunError, match=r"1 of 1 .*failed.*: every model in float32 on CPU"):
         cli.call("doctor", [])
     assert capsys.readouterr().out.count("ended with status 1: no message") == 1
+
+
+@pytest.mark.parametrize(("place", "is_named"), [("GPU 0", True), ("CPU", False)])
+def test_where_there_is_a_gpu_the_command_that_measures_it_is_named(
+    capsys: pytest.CaptureFixture[str], place: str, is_named: bool
+) -> None:
+    doctor._print_trials([doctor.Trial(place, "LogisticModel", "float32", 0.0)])
+    assert ("make bench-gpu" in capsys.readouterr().out) == is_named
