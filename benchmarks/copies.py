@@ -8,7 +8,8 @@ runs on few short videos, and the sizes are computed for 1,024 videos of 300 fra
 The floor is what a step must copy: the frames that the model uses, the labels (eight bytes each) and the numbers of
 frames, once for each tower; each weight once for each tower, and each gradient once. With one tower the weights are on
 its device. Tensors of less than 4 kB are counted, since each takes the time of a copy, however small it is; those that
-are weights, gradients or batch statistics are in the floor too.
+are weights, gradients or batch statistics are in the floor too. Not seen is what a GPU's kernels read from the host's
+memory or leave there, such as shapes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ LABEL_RATE = 0.001  # the share of the classes that a video has
 # Videos of a tower and frames of a video: in the step that runs, and in the batch whose bytes are counted. No model has
 # a size that is a multiple of one of the small numbers, so their multiples in a shape are rows and frames.
 SMALL, LARGE = (31, 19), (1024, 300)
+# What `unsupported` can build.
+STEPS = ("training", "training, one tower", "training, copied ahead", "eval", "infer")
 SMALL_TENSOR = 4096  # bytes; smaller tensors are counted, not added
 
 
@@ -60,18 +63,21 @@ class Copy(NamedTuple):
       name: the name of the op that makes it.
       target: number of the CPU device to which it is sent; 0 is the host.
       dtype: its type.
-      shape: its shape in the large batch.
+      small_shape: its shape in the step that ran.
     """
 
     name: str
     target: int
     dtype: str
-    shape: tuple[int, ...]
+    small_shape: tuple[int, ...]
 
-    @property
-    def bytes(self) -> int:
-        """Its size in the large batch."""
-        return int(np.prod(self.shape, dtype=np.int64)) * int(tf.as_dtype(self.dtype).size)
+    def shape(self, sizes: tuple[int, int] = LARGE) -> tuple[int, ...]:
+        """Its shape in a batch of so many videos and frames."""
+        return tuple(_enlarged(size, sizes) for size in self.small_shape)
+
+    def bytes(self, sizes: tuple[int, int] = LARGE) -> int:
+        """Its size in a batch of so many videos and frames."""
+        return int(np.prod(self.shape(sizes), dtype=np.int64)) * int(tf.as_dtype(self.dtype).size)
 
 
 class _Videos(Inputter):
@@ -137,23 +143,41 @@ def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_paramet
             fetches = [ops.train_op, ops.label_loss, ops.learning_rate]
             session.run(fetches)
             session.run(fetches, options=options, run_metadata=metadata)
-    return sorted(_received(metadata), key=lambda copy: (-copy.bytes, copy))
+    return sorted(_received(metadata), key=lambda copy: (-copy.bytes(), copy))
 
 
 def _build(model_name: str, deployment: DevicesOfTowers, prefetch: bool, hyper_parameters: Mapping[str, Any]) -> Any:
     """Builds a training step of a model in the current graph."""
-    model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
-    modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), CLASSES, feature_sizes=SIZES)
+    modeler = _modeler(model_name, hyper_parameters)
     with _as_on_gpus():
         devices = DeviceConfig(prefetch_to_device=prefetch)
-        return graph.build(_Videos(model.level), modeler, deployment, OptimizerConfig(), devices)
+        return graph.build(_Videos(modeler.model.level), modeler, deployment, OptimizerConfig(), devices)
 
 
-def unsupported(model_name: str, **hyper_parameters: Any) -> list[str]:
-    """The ops in the towers of a model's training step that have no GPU kernel for their types, as `type: name`."""
-    with tf.Graph().as_default():
-        _build(model_name, DevicesOfTowers(2), False, hyper_parameters)
-        return [f"{op.type}: {op.name}" for op in ops_without_gpu_kernel()]
+def _modeler(model_name: str, hyper_parameters: Mapping[str, Any]) -> VideoModeler:
+    model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
+    return VideoModeler(model, losses.get("CrossEntropyLoss")(), CLASSES, feature_sizes=SIZES)
+
+
+def unsupported(model_name: str, step: str = "training", **hyper_parameters: Any) -> list[str]:
+    """The ops in the towers of a model's step that have no GPU kernel for their types, as `type: name`.
+
+    Args:
+      model_name: name of the model.
+      step: one of `STEPS`. With one tower the update of the weights is on its device too.
+      hyper_parameters: of the model.
+    """
+    with tf.Graph().as_default() as built:
+        if step in ("eval", "infer"):
+            modeler = _modeler(model_name, hyper_parameters)
+            with _as_on_gpus():
+                graph.build_eval(_Videos(modeler.model.level), modeler, DevicesOfTowers(2), step)
+        else:
+            towers = 1 if step == "training, one tower" else 2
+            deployment = DevicesOfTowers(towers, variables_on_clone=towers == 1)
+            _build(model_name, deployment, step == "training, copied ahead", hyper_parameters)
+        ops = [f"{op.type}: {op.name}" for op in ops_without_gpu_kernel()]
+        return ops + _without_gpu_kernel_in_functions(built.as_graph_def())
 
 
 def without_device(model_name: str, **hyper_parameters: Any) -> list[str]:
@@ -181,8 +205,28 @@ def ops_without_gpu_kernel() -> list[tf.Operation]:
     return [
         op
         for op in tf.get_default_graph().get_operations()
-        if tf.DeviceSpec.from_string(op.device).device_index and not has_gpu_kernel(op)
+        if tf.DeviceSpec.from_string(op.device).device_index and not has_gpu_kernel(op.node_def)
     ]
+
+
+def _without_gpu_kernel_in_functions(graph_def: tf.GraphDef) -> list[str]:
+    """Likewise the ops in the loops and branches of the towers, as `type: name`."""
+    bodies = {function.signature.name: function.node_def for function in graph_def.library.function}
+    on_towers = [node for node in graph_def.node if tf.DeviceSpec.from_string(node.device).device_index]
+    left, seen, found = [name for node in on_towers for name in _functions_of(node)], set[str](), []
+    while left:
+        name = left.pop()
+        if name in bodies and name not in seen:
+            seen.add(name)
+            left += [inner for node in bodies[name] for inner in _functions_of(node)]
+            found += [f"{node.op}: {name}/{node.name}" for node in bodies[name] if not has_gpu_kernel(node)]
+    return found
+
+
+def _functions_of(node: tf.NodeDef) -> list[str]:
+    """The functions that an op may run."""
+    values = list(node.attr.values())
+    return [value.func.name for value in values] + [each.name for value in values for each in value.list.func]
 
 
 def _feature_sizes(model_name: str) -> dict[str, Any]:
@@ -190,11 +234,11 @@ def _feature_sizes(model_name: str) -> dict[str, Any]:
     return {"feature_sizes": SIZES} if "feature_sizes" in models.hyper_parameters(models.get(model_name)) else {}
 
 
-def has_gpu_kernel(op: tf.Operation) -> bool:
+def has_gpu_kernel(node: tf.NodeDef) -> bool:
     """Whether TensorFlow has a GPU kernel for an op and its types; ops without any kernel count as having one."""
-    limits = _gpu_kernels(op.type)
+    limits = _gpu_kernels(node.op)
     return limits is None or any(
-        all(op.get_attr(name).as_datatype_enum in types for name, types in kernel.items()) for kernel in limits
+        all(node.attr[name].type in types for name, types in kernel.items()) for kernel in limits
     )
 
 
@@ -224,13 +268,13 @@ def _received(metadata: tf.RunMetadata) -> Iterator[Copy]:
             target = int(node.attr["recv_device"].s.decode().rpartition(":")[2])
             for outputs in made.get(name, ()):  # one for each turn of a loop
                 if description := outputs.get(int(slot or 0)):
-                    shape = tuple(_enlarged(dim.size) for dim in description.shape.dim)
+                    shape = tuple(dim.size for dim in description.shape.dim)
                     yield Copy(name, target, tf.as_dtype(description.dtype).name, shape)
 
 
-def _enlarged(size: int) -> int:
-    """A size of the small batch in the large one."""
-    for small, large in zip(SMALL, LARGE, strict=True):
+def _enlarged(size: int, sizes: tuple[int, int]) -> int:
+    """A size of the small batch in that of so many videos and frames."""
+    for small, large in zip(SMALL, sizes, strict=True):
         if size and size % small == 0:
             size = size // small * large
     return size
@@ -248,16 +292,16 @@ class Crossing(NamedTuple):
     small: int
 
     @classmethod
-    def of(cls, crossing: Sequence[Copy]) -> Crossing:
-        """The sums of the tensors that cross."""
-        sizes = [copy.bytes for copy in crossing]
-        return cls(sum(size for size in sizes if size >= SMALL_TENSOR), sum(size < SMALL_TENSOR for size in sizes))
+    def of(cls, crossing: Sequence[Copy], sizes: tuple[int, int] = LARGE) -> Crossing:
+        """The sums of the tensors that cross, for a batch of so many videos and frames."""
+        found = [copy.bytes(sizes) for copy in crossing]
+        return cls(sum(size for size in found if size >= SMALL_TENSOR), sum(size < SMALL_TENSOR for size in found))
 
 
-def floor(model_name: str, towers: int, **hyper_parameters: Any) -> Crossing:
-    """What a training step of a model must copy."""
+def floor(model_name: str, towers: int, sizes: tuple[int, int] = LARGE, **hyper_parameters: Any) -> Crossing:
+    """What a training step of a model must copy, for a batch of so many videos and frames."""
     model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
-    rows, frames = LARGE
+    rows, frames = sizes
     if model.level == "video":
         features = rows * sum(SIZES) * 4
     else:
@@ -310,7 +354,7 @@ def _print_row(name: str, towers: int, prefetch: bool, least: Crossing, listed: 
         flush=True,
     )
     for copy in crossing[:listed]:
-        print(f"    {copy.bytes / 1e6:9.3f} MB to {copy.target}: {copy.dtype:8s} {copy.shape} {copy.name}")
+        print(f"    {copy.bytes() / 1e6:9.3f} MB to {copy.target}: {copy.dtype:8s} {copy.shape()} {copy.name}")
 
 
 if __name__ == "__main__":
