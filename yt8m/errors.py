@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -85,6 +86,15 @@ def missing_tensorflow(needed_by: str, otherwise: str = "") -> UsageError:
     """
     install = "run pip install 'tensorflow>=2.21,<2.23'"
     return UsageError(f"{needed_by} TensorFlow, which is not installed: {install}{otherwise}.")
+
+
+def refuse_without_tensorflow(needed_by: str = "this needs", otherwise: str = "") -> None:
+    """Raises the error of `missing_tensorflow` if TensorFlow is not installed, without the time that its import takes.
+
+    Commands that write files before they use it call this first.
+    """
+    if importlib.util.find_spec("tensorflow") is None:
+        raise missing_tensorflow(needed_by, otherwise)
 
 
 def first_line(error: Exception | str) -> str:

@@ -1,14 +1,27 @@
-"""The page on a future without TensorFlow lists the ops that the models use."""
+"""The page on a future without TensorFlow lists the ops that the models use, and says what runs without it.
+
+`tests/project/test_runtime.py` runs the same in an environment without TensorFlow.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import pathlib
+import re
+import shutil
+import subprocess
+import sys
 import types
 
 import pytest
+import records_and_metrics
 from contract.model_cases import FEW
+from golden_data import golden
 from installed_packages import Packages
+
+from yt8m import eval_util
+from yt8m.records import shards
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/users/future.md"
@@ -47,3 +60,73 @@ def test_the_list_leaves_classes_of_installed_packages_out(
 @pytest.mark.heavy
 def test_the_list_is_that_of_all_models(ops: types.ModuleType) -> None:
     assert listed(ops) == ops.table(), "run python docs/ops.py"
+
+
+# Makes TensorFlow an absent package. Then runs the program that the first word names, or the commands of a JSON list.
+WITHOUT = """
+import json, runpy, sys
+
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "tensorflow":
+            raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
+
+sys.meta_path.insert(0, Absent())
+sys.argv[:] = sys.argv[1:]
+if sys.argv[0].endswith(".py"):
+    runpy.run_path(sys.argv[0], {}, "__main__")
+else:
+    from yt8m.command_line import cli
+    print([cli.main(words) for words in json.loads(sys.argv[0])])
+"""
+
+
+def run_without(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT, *map(str, words)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def test_records_and_all_metrics_need_no_tensorflow() -> None:
+    shard = str(golden("checkpoint_logistic/test.tfrecord"))
+    assert records_and_metrics.METRICS.keys() == set(eval_util.__all__)
+    expected = records_and_metrics.figures([shard])
+    assert expected["videos"] == [shards.parse(record).id().decode() for record in shards.read_shard(shard)]
+    assert 0 < expected["calculate_gap"] < 1
+    assert {"gap", "map", "aps", "avg_hit_at_one", "avg_perr", "avg_loss"} <= expected["EvaluationMetrics"][
+        "all"
+    ].keys()
+    assert json.loads(run_without(records_and_metrics.__file__, shard).stdout) == expected
+
+
+def test_what_needs_tensorflow_says_so_in_a_line_each(tmp_path: pathlib.Path) -> None:
+    run, data = tmp_path / "run", f"--data={golden('checkpoint_logistic/train.tfrecord')}"
+    shutil.copytree(golden("run_format_1"), run)
+    before = sorted(tmp_path.rglob("*"))
+    model, out = f"--model={run}", f"--out={tmp_path}/{{}}"
+    published = ["--from=google", f"--checkpoint={run}/model.ckpt-6", "--model=LogisticModel"]
+    sizes = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
+    needing = {
+        "train": [data, out, *sizes],
+        "eval": [model, data, "--run_once"],
+        "inference": [model, data, out],
+        "audit": [data, out],
+        "export": [model, out],
+        "average-checkpoints": [model, out],
+        "add-classes": [model, data, out],
+        "import-checkpoint": [*published, *sizes, out],
+        "predict": [model, data],
+        "serve": [model, "--port=0"],
+        "bulk": ["infer", model, data, out],
+    }
+    section = PAGE.read_text().partition("These need TensorFlow: ")[2].partition(", and whatever")[0]
+    named = re.findall(r"`([^`]+)`", section)
+    assert named == list(needing)[: len(named)]
+    ended = run_without(json.dumps([[name, *(word.format(name) for word in words)] for name, words in needing.items()]))
+    errors = [line for line in ended.stderr.splitlines() if ": error: " in line]
+    assert [line.partition(":")[0] for line in errors] == [f"yt8m {name}" for name in needing]
+    assert all("this needs TensorFlow, which is not installed" in line for line in errors), errors
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout.splitlines()[-1] == str([2] * len(needing))
+    assert sorted(tmp_path.rglob("*")) == before

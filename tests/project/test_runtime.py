@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import made_videos
 import numpy as np
 import pytest
+import records_and_metrics
 import stand_ins
 
 import yt8m
@@ -115,6 +116,9 @@ def test_a_model_is_used_without_tensorflow(runtime: Runtime, model: pathlib.Pat
     np.savez(tmp_path / "arrays.npz", **batch.features)
     of_arrays = runtime.run("python", "-c", _OF_ARRAYS, path, tmp_path / "arrays.npz").split()
     np.testing.assert_allclose([float(score) for score in of_arrays], best, rtol=0, atol=2e-6)
+
+    expected = records_and_metrics.figures([str(shard)])
+    assert json.loads(runtime.run("python", "-P", records_and_metrics.__file__, shard)) == expected
 
     assert "mean_rgb" in runtime.yt8m("inspect", shard)
     assert "20 records" in runtime.yt8m("verify", shard)

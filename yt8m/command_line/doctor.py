@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -26,7 +25,7 @@ from rich import filesize
 
 from yt8m import cores, deploy, forks, graph, losses, models, options, terminal
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
-from yt8m.errors import RunError, missing_tensorflow
+from yt8m.errors import RunError, refuse_without_tensorflow
 from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.options import option
@@ -100,8 +99,8 @@ def run(config: DoctorConfig) -> int:
       UsageError: the training steps are to run, but TensorFlow is not installed.
       RunError: a training step failed, or its result differs from that of the CPU.
     """
-    if config.steps and importlib.util.find_spec("tensorflow") is None:
-        raise missing_tensorflow("the training steps need", ", or leave out the steps by --nosteps")
+    if config.steps:
+        refuse_without_tensorflow("the training steps need", ", or leave out the steps by --nosteps")
     facts, trials = machine(), list(compare_devices()) if config.steps else []
     if config.json:
         steps = [{**dataclasses.asdict(trial), "is_good": trial.is_good} for trial in trials]

@@ -30,7 +30,7 @@ from yt8m import options, storage, terminal
 from yt8m.config.programs import AuditConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
-from yt8m.errors import RunError, UsageError, quantity
+from yt8m.errors import RunError, UsageError, quantity, refuse_without_tensorflow
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import audited_cells, audited_videos, findings, folds, video_copies
 from yt8m.labels.audit_summary import CLASSES, COPIES, DECISIONS, ISSUES, format_summary
@@ -101,6 +101,7 @@ def audit(config: AuditConfig, training: TrainConfig, data: OpenedData) -> dict[
         raise UsageError(f"--data={config.data}: {problem}; an audit needs labels.")
     if config.dry_run:
         return {"understood": _describe_work(config, training, data)}
+    refuse_without_tensorflow()
     with terminable(), new_outputs.locked_folder(config.out):
         if isinstance(config, audited_cells.AuditOfCells):
             from yt8m.labels.cell_audit import CellAudit  # extends the class of this module

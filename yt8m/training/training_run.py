@@ -18,7 +18,7 @@ from yt8m.config.run_dir import Ended
 from yt8m.config.run_options import DistillConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.errors import RunError, UsageError, first_line, refuse_without_tensorflow
 from yt8m.options import Shaping, shown
 from yt8m.readers.input_check import check_input
 from yt8m.records import label_check
@@ -72,6 +72,7 @@ def train(
       validates: whether this process validates, if the config has validation data and `cluster` is None.
     """
     forks.refuse_copy(config.train_dir)
+    refuse_without_tensorflow()
     for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):  # the folders for outputs
         if folder := options.value_at(config, path):
             storage.refuse_unusable_folder(folder, options.short_name(path))
