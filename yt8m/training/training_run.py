@@ -61,6 +61,15 @@ def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> di
     return {name: value if isinstance(value, int | float) else shown(value or "") for name, value in values.items()}
 
 
+def _refuse_process_and_folders(config: TrainConfig) -> None:
+    """Refuses a training that this process cannot run, or whose folders for outputs cannot be used."""
+    forks.refuse_copy(config.train_dir)
+    refuse_without_tensorflow()
+    for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):
+        if folder := options.value_at(config, path):
+            storage.refuse_unusable_folder(folder, options.short_name(path))
+
+
 def train(
     config: TrainConfig, data: OpenedData | None = None, cluster: ClusterConfig | None = None, *, validates: bool = True
 ) -> tuple[TrainConfig, runner.Outcome]:
@@ -71,11 +80,7 @@ def train(
       cluster: the cluster, if this process is the chief of several that train together; else None.
       validates: whether this process validates, if the config has validation data and `cluster` is None.
     """
-    forks.refuse_copy(config.train_dir)
-    refuse_without_tensorflow()
-    for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):  # the folders for outputs
-        if folder := options.value_at(config, path):
-            storage.refuse_unusable_folder(folder, options.short_name(path))
+    _refuse_process_and_folders(config)
     config, data = complete(config, data)
     resumed = "" if config.checkpoints.start_new_model else config.train_dir
     _refuse_unknown_bytes(data, (resumed, config.init_from, config.distillation.teacher))
