@@ -206,8 +206,8 @@ def fit(
 
     Args:
       train_dir: folder of the run; by default a new one under runs/ (also out)
-      callbacks: callbacks to add, by name or package.module:Class, separated by commas; -name removes a default
-        callback
+      callbacks: callbacks to add, by name (of an installed package, too) or package.module:Class, separated by
+        commas; -name removes a default callback
       init_from: folder of a run to read the initial weights from, by the names of variables and classes
       rename: CSV file with the columns old,new: classes of --init_from that have another name now
       train_only: new: train only the weights of the classes that --init_from lacks
@@ -232,7 +232,8 @@ def fit(
       prefetch: number of parsed batches that are kept ready for the next steps [set by the number of cores; 0 for
         whole videos of frames]
       num_epochs: passes over the data [5]
-      reader: your own reader, for records of another layout, as package.module:Class [YouTube-8M's]
+      reader: your own reader, for records of another layout: one of an installed package, by name, or
+        package.module:Class [YouTube-8M's]
       cache: local folder that caches parsed records for later passes over them; auto: one in --cache_dir
       manifest: file with the record count of each shard (yt8m verify); by default manifest.json beside the shards
       max_bad_records: number of bad records to tolerate; the rest of the shard after a bad record is skipped, which
@@ -245,8 +246,8 @@ def fit(
       film_mean: give the model the mean over the whole video's frames beside each frame, also for a segment [False]
       segment_context: frames before and after a rated segment that the model sees too, as the means of windows of
         several lengths [of spans, if the model is chosen: those of five seconds, at least a segment] [0]
-      model: one listed below, or package.module:Class [LogisticModel; yours: auto] ["LogisticModel"]
-      label_loss: loss on the labels, by name or package.module:Class ["CrossEntropyLoss"]
+      model: one below, of a package, or module:Class [LogisticModel; yours: auto] ["LogisticModel"]
+      label_loss: loss: one below, of a package, or module:Class ["CrossEntropyLoss"]
       class_weights: table with the columns class,weight: how much each class counts in the loss; a class without a
         row counts 1
       optimizer: the optimizer: one listed below, or package.module:Class ["AdamOptimizer"]
