@@ -171,6 +171,15 @@ def test_pages_and_tables_do_not_depend_on_what_is_installed(folder: str) -> Non
     assert [name for name, text in files.items() if pattern.search(text)] == []
 
 
+def test_a_package_without_metadata_is_one_of_no_name(packages: Packages, tmp_path: pathlib.Path) -> None:
+    packages.install("acme-saws", TOOL.format("Saw"), "acme_tools")
+    (packages.folder / "acme_saws-1.0.dist-info/METADATA").unlink()
+    assert tools().names_and_packages() == ["Own", "Saw (of no name)"]
+    assert tools().get("Saw").__module__ == "acme_tools"
+    plug_ins.expect(plug_ins.packages_of({"Saw"}), "runs/a/config.json")
+    assert tools().get("Saw").__module__ == "acme_tools"
+
+
 def test_what_a_file_names_is_that_of_the_package_which_it_says(packages: Packages) -> None:
     packages.install("acme-saws", TOOL.format("Saw"), "acme_tools")
     assert plug_ins.packages_of({"Saw"}) == {}  # nothing has named it yet

@@ -45,12 +45,13 @@ class PlugIn(NamedTuple):
     @property
     def package(self) -> str:
         """The name of the package, as its metadata have it."""
-        return (self.point.dist and self.point.dist.name) or "of no name"
+        return _name_of(self.point.dist) or "of no name"
 
     @property
     def release(self) -> str:
         """The name and the version of the package."""
-        return f"{self.package} {self.point.dist.version}" if self.point.dist else self.package
+        version = self.point.dist.version if _name_of(self.point.dist) else None
+        return f"{self.package} {version}" if version else self.package
 
     def __str__(self) -> str:
         return f"the {self.kind} {self.point.name!r} of the installed package {self.package} ({self.point.value})"
@@ -80,7 +81,7 @@ def installed() -> tuple[EntryPoint, ...]:
     points: dict[str, list[EntryPoint]] = {}
     for distribution in distributions():
         if own_points := _points_of(distribution):
-            points.setdefault(_normal(distribution.name or ""), own_points)
+            points.setdefault(_normal(_name_of(distribution)), own_points)
     return tuple(point for package in sorted(points) for point in points[package])
 
 
@@ -98,8 +99,17 @@ def _points_of(distribution: Distribution) -> list[EntryPoint]:
     try:
         return [point for point in distribution.entry_points if point.group.startswith("yt8m.")]
     except Exception as error:
-        logging.warning("the entry points of the installed package %s cannot be read: %s", distribution.name, error)
+        package = _name_of(distribution)
+        logging.warning("the entry points of the installed package %s cannot be read: %s", package, error)
         return []
+
+
+def _name_of(distribution: Distribution | None) -> str:
+    """The name of a package, as its metadata have it; empty if they are missing or damaged."""
+    try:
+        return distribution.name or "" if distribution else ""
+    except Exception:  # the versions of Python differ in what they raise
+        return ""
 
 
 def by_name(kind: str, group: str) -> dict[str, list[PlugIn]]:

@@ -58,7 +58,7 @@ class Packages:
     """The packages that a test has installed into a folder of its own."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
+        self.folder = folder
         folder.mkdir(exist_ok=True)
         self._modules: set[str] = set()
 
@@ -68,8 +68,8 @@ class Packages:
         Args:
           entry_points: the text of entry_points.txt.
         """
-        (self._folder / f"{module}.py").write_text(code)
-        metadata = self._folder / f"{package.replace('-', '_')}-1.0.dist-info"
+        (self.folder / f"{module}.py").write_text(code)
+        metadata = self.folder / f"{package.replace('-', '_')}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         (metadata / "entry_points.txt").write_text(entry_points)
@@ -83,7 +83,7 @@ class Packages:
 
     def uninstall_all(self) -> None:
         """Removes the files and the modules of all these packages."""
-        for path in self._folder.iterdir():
+        for path in self.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         for module in self._modules:
             sys.modules.pop(module, None)
