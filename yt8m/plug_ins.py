@@ -50,8 +50,8 @@ class PlugIn(NamedTuple):
     @property
     def release(self) -> str:
         """The name and the version of the package."""
-        version = self.point.dist.version if _name_of(self.point.dist) else None
-        return f"{self.package} {version}" if version else self.package
+        distribution = self.point.dist
+        return f"{self.package} {distribution.version}" if distribution and _name_of(distribution) else self.package
 
     def __str__(self) -> str:
         return f"the {self.kind} {self.point.name!r} of the installed package {self.package} ({self.point.value})"
