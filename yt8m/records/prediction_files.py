@@ -249,11 +249,12 @@ SEGMENTS_HEADER = ",".join(SEGMENT_COLUMNS).encode()
 
 # What `video_name` escapes besides `id_text`.
 _ESCAPED_SEPARATORS = {ord(sign): f"\\x{ord(sign):02x}" for sign in ' ,"'}
-# Each pattern matches the well-formed segments `video:start` at the beginning of a line, up to the first malformed one.
-# In the first pattern, starts are multiples of 5 seconds. Six digits suffice for starts up to eleven days. One match
-# checks all segments of a line: a Python loop would take ten times as long, and a file may have 100 million segments.
-_SEGMENTS_ON_GRID = re.compile(rb'(?:[^ ,\t\r"]+:(?:[05]|[1-9]\d{0,4}[05])(?: |\Z))*+')
-_SEGMENTS = re.compile(rb'(?:[^ ,\t\r"]+:(?:0|[1-9]\d{0,5})(?: |\Z))*+')
+# Each pattern finds the space before the first segment that is not a well-formed `video:start`. In the first pattern,
+# starts are multiples of 5 seconds. Six digits suffice for starts up to eleven days. One search checks all segments of
+# a line: a Python loop would take ten times as long, and a file may have 100 million segments. A possessive repetition
+# `(...)*+` would say the same, but Python before 3.11.5 matches it wrongly (its issue 106052).
+_MALFORMED_ON_GRID = re.compile(rb' (?![^ ,\t\r"]+:(?:[05]|[1-9]\d{0,4}[05])(?: |\Z))')
+_MALFORMED = re.compile(rb' (?![^ ,\t\r"]+:(?:0|[1-9]\d{0,5})(?: |\Z))')
 
 
 class ClassLine(NamedTuple):
@@ -304,9 +305,9 @@ def _parse_ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, in
     """Parses the text `video:start video:start ...` of a line; raises like `read_segments`."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
-    match = (_SEGMENTS if any_start else _SEGMENTS_ON_GRID).match(text)
-    if match and match.end() < len(text):
-        bad = segments[text.count(b" ", 0, match.end())]
+    malformed = (_MALFORMED if any_start else _MALFORMED_ON_GRID).search(b" " + text)
+    if segments and malformed:
+        bad = segments[text.count(b" ", 0, malformed.start())]
         problem = f"{shown(bad)} is not a segment" if bad else "there are two spaces in a row"
         starts = "whole seconds from 0 to 999999" if any_start else "0, 5, 10, ... seconds"
         line.refuse(f"{problem}; expected video:start with a start of {starts}, and one space between two segments.")
