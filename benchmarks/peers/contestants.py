@@ -70,10 +70,12 @@ class PipeTurns:
         """Waits for the next turn; False if there is none."""
         return bool(sys.stdin.readline())
 
-    def take(self, step: Callable[[], Any], steps: int, finish: Callable[[], Any] = lambda: None) -> None:
-        """Takes all turns of `steps` steps and what ends them, after steps that use up what was read ahead."""
+    def take(
+        self, step: Callable[[], Any], steps: int, finish: Callable[[], Any] = lambda: None, warm: int = WARM_STEPS
+    ) -> None:
+        """Takes all turns of `steps` steps and what ends them, after `warm` steps that use up what was read ahead."""
         while self.wait():
-            for _ in range(min(steps, WARM_STEPS)):
+            for _ in range(min(steps, warm)):
                 step()
             clock = Clock()
             for _ in range(steps):

@@ -74,7 +74,7 @@ def _step(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
         _store(session, batch, folder)
         losses = [session.run([ops.label_loss, ops.train_op])[0] for _ in range(LOSSES)]
         np.save(losses_path(folder, OURS), losses)
-        turns.take(lambda: session.run(ops.train_op), row.network.steps)
+        turns.take(lambda: session.run(ops.train_op), row.network.steps, warm=1)
 
 
 def stored_inputter(row: Comparison) -> Stored:

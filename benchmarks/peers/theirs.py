@@ -41,7 +41,7 @@ def take_turns(turns: PipeTurns, row: Comparison, folder: pathlib.Path, name: st
     if row.work == "step":
         step = _step(row, network, folder, is_compiled)
         np.save(losses_path(folder, name), [networks.loss(network, *step()).item() for _ in range(LOSSES)])
-        turns.take(step, row.network.steps)
+        turns.take(step, row.network.steps, warm=1)
     else:
         work, finish = _WORKS[row.work](row, network, is_compiled)
         work()
