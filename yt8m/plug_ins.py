@@ -107,7 +107,8 @@ def _points_of(distribution: Distribution) -> list[EntryPoint]:
 def _name_of(distribution: Distribution | None) -> str:
     """The name of a package, as its metadata have it; empty if they are missing or damaged."""
     try:
-        return distribution.name or "" if distribution else ""
+        is_named = distribution is not None and "Name" in distribution.metadata
+        return distribution.name if distribution and is_named else ""
     except Exception:  # the versions of Python differ in what they raise
         return ""
 

@@ -15,6 +15,7 @@ from yt8m.errors import RunError
 @pytest.fixture(scope="module")
 def beam_runs() -> ModuleType:
     """Imported with Beam, which takes two seconds, where these tests run and not wherever tests are collected."""
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
     from yt8m.bulk import beam_runs
 
     return beam_runs

@@ -99,7 +99,7 @@ def test_vertex_pools():
         ('{"cluster": {}}', ["an empty cluster", "addresses of the processes are missing", "unset"]),
         ('{"cluster": null, "task": {"type": "worker", "index": 0}}', ["an empty cluster", "addresses"]),
         ('{"task": {"type": "worker", "index": 0}}', ["a task, but no cluster", "addresses", "unset"]),
-        ('{"task":' * 50_000, ["not JSON", "nested deeper than 100"]),
+        ('{"task":' * 50_000 + "0" + "}" * 50_000, ["not JSON", "nested deeper than 100"]),
         (f'{{"cluster": {"[" * 101 + "]" * 101}}}', ["not JSON", "nested deeper than 100"]),
     ],
 )

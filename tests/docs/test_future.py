@@ -123,6 +123,8 @@ def test_what_needs_tensorflow_says_so_in_a_line_each(tmp_path: pathlib.Path) ->
     section = PAGE.read_text().partition("These need TensorFlow: ")[2].partition(", and whatever")[0]
     named = re.findall(r"`([^`]+)`", section)
     assert named == list(needing)[: len(named)]
+    if importlib.util.find_spec("apache_beam") is None:
+        del needing["bulk"]  # which lacks Beam first
     ended = run_without(json.dumps([[name, *(word.format(name) for word in words)] for name, words in needing.items()]))
     errors = [line for line in ended.stderr.splitlines() if ": error: " in line]
     assert [line.partition(":")[0] for line in errors] == [f"yt8m {name}" for name in needing]

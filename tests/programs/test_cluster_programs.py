@@ -164,7 +164,7 @@ def test_the_runtime_keeps_quiet_about_processes_that_are_gone(
         ('{"cluster": {"wroker": ["a:1"]}, "task": {"type": "chief"}}', "TF_CONFIG: unknown job 'wroker'"),
         ('{"cluster": {}}', "TF_CONFIG has an empty cluster: the addresses of the processes are missing"),
         ('{"task": {"type": "worker", "index": 0}}', "TF_CONFIG has a task, but no cluster"),
-        ('{"cluster":' * 50_000, "TF_CONFIG is not JSON (its lists or objects are nested deeper"),
+        ('{"cluster":' * 50_000 + "0" + "}" * 50_000, "TF_CONFIG is not JSON (its lists or objects are nested deeper"),
     ],
 )
 @pytest.mark.parametrize("program", [train, evaluation, inference])

@@ -145,7 +145,7 @@ def test_data_without_labels_are_evaluated_with_a_warning(
 def test_the_reason_why_predictions_were_not_written_is_told_once(
     run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    data = unlabelled(tmp_path / "test.tfrecord", 200)
+    data = unlabelled(tmp_path / "test.tfrecord", 2000)  # more than any Python keeps before it writes
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
