@@ -116,7 +116,8 @@ lint: $(INSTALLED)
 
 # Tests wait for killed programs and for deadlines, so there is one process more than cores, if each can have 4 GB.
 # They are forked from one that has collected the tests (tests/support/forked_workers.py).
-WORKERS ?= $(shell awk -v cores="$$(nproc)" '/^MemTotal/ { most = int($$2 / 4e6); print most < 1 ? 1 : most <= cores ? most : cores + 1 }' /proc/meminfo)
+# nproc obeys OMP_NUM_THREADS, which is set below, and which make from 4.4 on hands to this shell.
+WORKERS ?= $(shell awk -v cores="$$(env -u OMP_NUM_THREADS nproc)" '/^MemTotal/ { most = int($$2 / 4e6); print most < 1 ? 1 : most <= cores ? most : cores + 1 }' /proc/meminfo)
 SHARED = --workers=$(WORKERS)
 # Beside one another they compute in one thread each: threads of NumPy's matrix products, of which each process has one
 # a core, wait in loops for one that has no core, which takes ten times as long.
