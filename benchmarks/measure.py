@@ -156,7 +156,7 @@ def run_process(
 ) -> str:
     """The standard output of a process; if it fails, or takes longer than `seconds`, this one exits with its messages.
 
-    The process, and what it has started, does not outlive this call.
+    If it is given up, what it has started is killed with it.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(

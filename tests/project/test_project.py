@@ -316,6 +316,11 @@ def test_only_modules_that_derive_from_classes_of_tensorflow_import_it() -> None
     assert done.returncode == 0, done.stderr
 
 
+def test_no_file_has_both_sides_of_a_merge():
+    marked = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    assert [path.name for path in tracked() if marked.search(path.read_bytes())] == []
+
+
 def test_no_pattern_is_possessive_or_atomic():
     """Python before 3.11.5 matches a possessive repetition wrongly, and these tests rarely run on one."""
     texts = {
