@@ -1,4 +1,4 @@
-"""What is compared: five networks, each trained, evaluated and used, with one batch size for all contestants."""
+"""What is compared: six networks, each trained, evaluated and used, with one batch size for all contestants."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Network(NamedTuple):
       options: hyper-parameters that differ from the defaults. Dropout is off, so that losses can be compared.
       draws_frames: whether a step draws frames at random. Stored batches then repeat the first frame of each video, so
         that all contestants draw the same.
+      is_trained: whether its training is compared too. That of GruModel, 300 frames as for LstmModel, would take the
+        hour that all rows have together.
     """
 
     level: str
@@ -40,6 +42,7 @@ class Network(NamedTuple):
     steps: int
     options: Mapping[str, float] = {}
     draws_frames: bool = False
+    is_trained: bool = True
 
 
 NETWORKS = {
@@ -48,6 +51,7 @@ NETWORKS = {
     "DbofModel": Network("frame", 64, 5, draws_frames=True),
     "NeXtVladModel": Network("frame", 32, 3, {"drop_rate": 0.0}),
     "LstmModel": Network("frame", 32, 1),
+    "GruModel": Network("frame", 32, 1, is_trained=False),
 }
 
 
@@ -111,11 +115,11 @@ def describe_difference(ours: np.ndarray, theirs: Sequence[np.ndarray], most: fl
 
 
 def _rows() -> dict[str, Row]:
-    works = [(work, precision) for work in ("step", "files") for precision in ("float32", "bfloat16")]
-    works += [("eval", "float32"), ("infer", "float32")]
+    trained = [(work, precision) for work in ("step", "files") for precision in ("float32", "bfloat16")]
+    used = [("eval", "float32"), ("infer", "float32")]
     rows = {}
-    for model in NETWORKS:
-        for work, precision in works:
+    for model, network in NETWORKS.items():
+        for work, precision in [*(trained if network.is_trained else ()), *used]:
             comparison = Comparison(work, model, precision)
             name = f"peers/{work}/{model}" + ("" if precision == "float32" else f", {precision}")
             rows[name] = Row(comparison.measure, ratio=comparison.goal)

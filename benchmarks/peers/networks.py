@@ -1,4 +1,4 @@
-"""The five networks in PyTorch. Their weights come from variables of this project, so that both compute the same.
+"""The six networks in PyTorch. Their weights come from variables of this project, so that both compute the same.
 
 Every network maps a batch (see `Batch`) to probabilities [B, C] or logits [B, C]; `loss` takes either.
 """
@@ -222,19 +222,56 @@ class Lstm(nn.Module):
         order = np.concatenate([np.arange(cells) + gate * cells for gate in (0, 2, 1, 3)])
         matrix, biases = kernel.T[order].copy(), bias[order].copy()
         biases[cells : 2 * cells] += 1.0
-        own = self.layers
-        with torch.no_grad():
-            getattr(own, f"weight_ih_l{layer}").copy_(torch.tensor(matrix[:, :-cells]))
-            getattr(own, f"weight_hh_l{layer}").copy_(torch.tensor(matrix[:, -cells:]))
-            getattr(own, f"bias_ih_l{layer}").copy_(torch.tensor(biases))
-            getattr(own, f"bias_hh_l{layer}").zero_().requires_grad_(False)
+        fill_layer(self.layers, layer, matrix, biases)
 
     def forward(self, batch: Batch) -> Tensor:
-        frames = torch.cat([dequantised(feature) for feature in batch.features], -1)
-        mask = torch.arange(frames.shape[1]) < batch.num_frames[:, None]
-        outputs, _ = self.layers(functional.normalize(frames, dim=-1) * mask[..., None])
-        last = outputs[torch.arange(len(outputs)), batch.num_frames - 1]
-        return self.mixture.classify(last)
+        return self.mixture.classify(last_output(self.layers, batch))
+
+
+class Gru(nn.Module):
+    """Two layers of 1200 cells; a mixture on the output at the last real frame.
+
+    The reset gate r follows the product with the recurrent weights U: r * (U h), as in every GRU of PyTorch. This
+    project computes U (r * h). So both have the same weights and as many products, but not quite the same outputs.
+    """
+
+    gives_logits = False
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__()
+        names = [f"tower/rnn/multi_rnn_cell/cell_{layer}/gru_cell" for layer in range(2)]
+        cells = len(weights[f"{names[0]}/candidate/bias"])
+        self.layers = nn.GRU(weights[f"{names[0]}/candidate/kernel"].shape[0] - cells, cells, 2, batch_first=True)
+        for layer, name in enumerate(names):
+            matrix, biases = (
+                np.concatenate([weights[f"{name}/{part}/{kind}"] for part in ("gates", "candidate")], -1)
+                for kind in ("kernel", "bias")
+            )
+            fill_layer(self.layers, layer, matrix.T.copy(), biases)
+        self.mixture = Moe(weights)
+        self.penalties = self.mixture.penalties
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.mixture.classify(last_output(self.layers, batch))
+
+
+def fill_layer(layers: nn.LSTM | nn.GRU, layer: int, matrix: np.ndarray, biases: np.ndarray) -> None:
+    """Gives a layer its weights [gates, inputs + cells] and biases [gates]; its second biases stay zero."""
+    cells = layers.hidden_size
+    with torch.no_grad():
+        getattr(layers, f"weight_ih_l{layer}").copy_(torch.tensor(matrix[:, :-cells]))
+        getattr(layers, f"weight_hh_l{layer}").copy_(torch.tensor(matrix[:, -cells:]))
+        getattr(layers, f"bias_ih_l{layer}").copy_(torch.tensor(biases))
+        getattr(layers, f"bias_hh_l{layer}").zero_().requires_grad_(False)
+
+
+def last_output(layers: nn.LSTM | nn.GRU, batch: Batch) -> Tensor:
+    """The output [B, cells] of the last layer at the last real frame of each video."""
+    frames = torch.cat([dequantised(feature) for feature in batch.features], -1)
+    mask = torch.arange(frames.shape[1]) < batch.num_frames[:, None]
+    outputs, _ = layers(functional.normalize(frames, dim=-1) * mask[..., None])
+    last: Tensor = outputs[torch.arange(len(outputs)), batch.num_frames - 1]
+    return last
 
 
 def dequantised(codes: Tensor) -> Tensor:
@@ -261,4 +298,11 @@ def slopes(network: nn.Module, outputs: Tensor, labels: Tensor) -> Tensor:
     return torch.ops.aten.binary_cross_entropy_backward(share, outputs, labels.float(), None, _SUM)
 
 
-NETWORKS = {"LogisticModel": Logistic, "MoeModel": Moe, "DbofModel": Dbof, "NeXtVladModel": NeXtVlad, "LstmModel": Lstm}
+NETWORKS = {
+    "LogisticModel": Logistic,
+    "MoeModel": Moe,
+    "DbofModel": Dbof,
+    "NeXtVladModel": NeXtVlad,
+    "LstmModel": Lstm,
+    "GruModel": Gru,
+}
