@@ -13,7 +13,6 @@ import sys
 import threading
 import weakref
 
-import cases
 import pytest
 
 from yt8m import lazy
@@ -193,7 +192,13 @@ def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capf
 @pytest.mark.heavy
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="glibc's allocator")
 @pytest.mark.parametrize(
-    ("setting", "is_reused"), cases.all_of([({}, True)], heavy=[({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])
+    ("setting", "is_reused"),
+    [
+        ({}, True),
+        ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False),
+        ({"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}, False),
+        ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"}, True),
+    ],
 )
 def test_the_memory_of_a_batch_is_reused(setting: dict[str, str], is_reused: bool) -> None:
     """Three blocks of 16 MB, freed together, are more than glibc keeps by default; and there are few arenas."""

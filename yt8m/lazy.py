@@ -185,15 +185,20 @@ def _keep_freed_memory() -> None:
     for each core, and memory that was freed in one arena is not reused in another. Settings in the environment take
     precedence.
     """
-    if "GLIBC_TUNABLES" in os.environ:
-        return
     with contextlib.suppress(AttributeError, OSError):  # the C library is not glibc
         mallopt = ctypes.CDLL(None).mallopt
-        if "MALLOC_ARENA_MAX" not in os.environ:
+        if not _is_set("arena_max"):
             mallopt(_ARENA_MAX, max(2, cores.usable()))
-        if "MALLOC_MMAP_THRESHOLD_" not in os.environ and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
+        if not _is_set("mmap_threshold") and not _is_set("trim_threshold"):
             mallopt(_MMAP_THRESHOLD, _HEAP_BLOCK_BYTES)
             mallopt(_TRIM_THRESHOLD, _UNUSED_BYTES)
+
+
+def _is_set(parameter: str) -> bool:
+    """Whether the environment sets a parameter of glibc's malloc: MALLOC_ARENA_MAX is another name of arena_max."""
+    older = f"MALLOC_{parameter.upper()}"
+    in_environment = older in os.environ or f"{older}_" in os.environ
+    return in_environment or f"glibc.malloc.{parameter}=" in os.environ.get("GLIBC_TUNABLES", "")
 
 
 def open_closed_descriptors() -> None:
