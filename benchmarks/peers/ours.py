@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks import runs
 from benchmarks.peers.comparison import OURS, Comparison, losses_path
 from benchmarks.peers.contestants import PipeTurns
-from yt8m import deploy, graph, runner
+from yt8m import deploy, graph, huge_pages, runner
 from yt8m.config.data_config import DataConfig
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.lazy import tf
@@ -74,6 +74,8 @@ def _step(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
         _store(session, batch, folder)
         losses = [session.run([ops.label_loss, ops.train_op])[0] for _ in range(LOSSES)]
         np.save(losses_path(folder, OURS), losses)
+        if bytes_of_page := huge_pages.size():  # as a run does after ten seconds
+            huge_pages.move_memory(bytes_of_page)
         turns.take(lambda: session.run(ops.train_op), row.network.steps, warm=1)
 
 

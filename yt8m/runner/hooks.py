@@ -1,4 +1,4 @@
-"""The base class of callbacks, and the hooks of every run: input, step count, bad records, epochs, log line.
+"""The base class of callbacks, and the hooks of every run: input, step count, bad records, epochs, memory, log line.
 
 `Runner._create_hooks` puts them in order: the input starts before another hook uses it, the step is counted before the
 callbacks run, the log line is written after all callbacks have filled it in, and checkpoints are saved after that.
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from absl import logging
 
-from yt8m import storage
+from yt8m import huge_pages, storage
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError, shortened
 from yt8m.graph import Inputter
@@ -152,6 +152,43 @@ def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[
         session.run([op for op, _ in calls], zeros, options)
     except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session raises RuntimeError
         logging.debug("the first step compiles the functions: %s", error)
+
+
+class HugePagesHook(Callback):
+    """Moves the memory of a run into huge pages, in a thread: when it has run for a while, and twice later.
+
+    A short run would not get back the time, and at its first step a run does not have all its memory yet.
+
+    Args:
+      after_seconds: the seconds after the first step.
+    """
+
+    def __init__(self, context: Context, after_seconds: Sequence[float] = (10.0, 60.0, 600.0)) -> None:
+        super().__init__(context)
+        self._bytes_of_page = huge_pages.size()
+        self._left = list(after_seconds) if self._bytes_of_page else []
+        self._first_step: float | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = threading.Event()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Starts the thread if it is time."""
+        if not self._left:
+            return
+        now = time.monotonic()
+        if self._first_step is None:
+            self._first_step = now
+        if now - self._first_step >= self._left[0] and not (self._thread and self._thread.is_alive()):
+            del self._left[0]
+            words = (self._bytes_of_page, self._is_closed.is_set)
+            self._thread = threading.Thread(target=huge_pages.move_memory, args=words, daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._is_closed.set()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class StepHook(Callback):

@@ -200,6 +200,7 @@ class Runner:
         return [
             *([] if self.config.is_distributed else [hooks.CompileHook(context)]),
             hooks.InputHook(context, files, position),
+            hooks.HugePagesHook(context),
             hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if counts_records else []),
