@@ -65,8 +65,8 @@ def _addresses_in_use(bytes_of_page: int) -> Iterator[int]:
             first, end = -(-addresses.start // bytes_of_page), addresses.stop // bytes_of_page
             for number in range(first, end, _READ_AT_ONCE):
                 entries.seek(number * pages * _ENTRY_BYTES)
-                found = entries.read(min(_READ_AT_ONCE, end - number) * pages * _ENTRY_BYTES)
-                for index in np.flatnonzero(_shares_in_memory(found, pages) >= _LEAST_SHARE):
+                words = entries.read(min(_READ_AT_ONCE, end - number) * pages * _ENTRY_BYTES)
+                for index in np.flatnonzero(_shares_in_memory(words, pages) >= _LEAST_SHARE):
                     yield (number + int(index)) * bytes_of_page
 
 
