@@ -6,12 +6,14 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tomllib
 
 import numpy as np
 import pytest
+from installed_packages import Packages
 
 from yt8m.command_line import cli, doctor
 from yt8m.errors import RunError
@@ -114,3 +116,14 @@ def test_where_there_is_a_gpu_the_command_that_measures_it_is_named(
 ) -> None:
     doctor._print_trials([doctor.Trial(place, "LogisticModel", "float32", 0.0)])
     assert ("make bench-gpu" in capsys.readouterr().out) == is_named
+
+
+def test_plug_ins_are_named_with_their_package_and_are_not_imported(
+    packages: Packages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages.install("acme-saws", "[yt8m.models]\nSawModel = acme_saws:Saw\n", "acme_saws")
+    (added,) = doctor.machine()["plug_ins"]
+    assert (added["kind"], added["name"], added["class"]) == ("models", "SawModel", "acme_saws:Saw")
+    assert cli.call("doctor", ["--nosteps"]) == 0
+    assert re.search(r"^plug-in SawModel +models: acme_saws:Saw of acme-saws", capsys.readouterr().out, re.MULTILINE)
+    assert "acme_saws" not in sys.modules

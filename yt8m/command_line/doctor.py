@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from rich import filesize
 
-from yt8m import cores, deploy, forks, graph, losses, models, options, terminal
+from yt8m import cores, deploy, forks, graph, huge_pages, losses, models, options, plug_ins, terminal
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.errors import RunError, refuse_without_tensorflow
 from yt8m.graph import Inputter
@@ -127,8 +127,18 @@ def machine() -> dict[str, Any]:
         "memory_bytes": _memory_bytes(),
         "free_disk_bytes": {folder: free_bytes(folder) for folder in _folders()},
         "nvidia_driver": _nvidia_driver(),
+        "huge_page_bytes": huge_pages.size(),
         "missing_packages_of_extras": missing_packages(),
+        "plug_ins": _plug_ins(),
     }
+
+
+def _plug_ins() -> list[dict[str, str]]:
+    """What installed packages add: the kind, the name, the package with its version, and `module:Class`."""
+    added = [plug_ins.PlugIn(point.group.removeprefix("yt8m."), point) for point in plug_ins.installed()]
+    return [
+        {"kind": one.kind, "name": one.point.name, "package": one.release, "class": one.point.value} for one in added
+    ]
 
 
 def _folders() -> list[str]:
@@ -259,12 +269,15 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
         ["system", facts["system"]],
         ["processor", f"{processor['name']}, {processor['cores']} cores, {' '.join(processor['instructions'])}"],
         ["memory", ", ".join(f"{filesize.decimal(size)} {name}" for name, size in memory.items())],
+        ["huge pages", f"of {filesize.decimal(facts['huge_page_bytes'])}" if facts["huge_page_bytes"] else "none"],
         *(["free disk", f"{filesize.decimal(size)} in {name}"] for name, size in facts["free_disk_bytes"].items()),
         ["NVIDIA driver", facts["nvidia_driver"] or "none"],
     ]
     for extra, packages in sorted(facts["missing_packages_of_extras"].items()):
         missing = f"lacks {', '.join(packages)}: pip install -e '.[{extra}]' in the checkout"
         rows.append([f"extra {extra}", missing if packages else "installed"])
+    for added in facts["plug_ins"]:
+        rows.append([f"plug-in {added['name']}", f"{added['kind']}: {added['class']} of {added['package']}"])
     print_table(["", ""], rows)
 
 
