@@ -231,11 +231,11 @@ COMMANDS = {name: command for group in _GROUPS.values() for name, command in gro
 def call(name: str, words: Sequence[str]) -> int:
     """Runs a command and returns its exit status; errors of the command are not caught."""
     command = COMMANDS[name]
+    set_up_log()  # before the flags are read, because reading them may log values that come from the data
     if not command.options:
         main_of_command = _import_object(command.function)
         begin_work()
         return int(main_of_command(list(words)))
-    set_up_log()  # before the flags are read, because reading them may log values that come from the data
     arguments = parse_arguments(name, words)
     # The function is imported after the flags are read, so that flag errors come before slow imports.
     function = _import_object(command.function)
