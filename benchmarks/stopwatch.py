@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from benchmarks.measure import WARM_STEPS, Clock, Measured, Sample, Work, now
+from yt8m import huge_pages
 from yt8m.lazy import tf
 from yt8m.runner import Callback, Context
 
@@ -78,6 +80,9 @@ class Stopwatch(Callback):
             self._begin_turn(run_context)
 
     def _begin_turn(self, run_context: Any) -> None:
+        for thread in threading.enumerate():
+            if thread.name == huge_pages.THREAD:  # it would take time from the next turn, which may be a floor's
+                thread.join()
         self._done = -min(self._steps, WARM_STEPS)
         if not self._turns.wait():
             run_context.request_stop()

@@ -198,6 +198,7 @@ def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capf
         ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False),
         ({"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}, False),
         ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"}, True),
+        ({"MALLOC_TRIM_THRESHOLD": "131072"}, True),  # glibc reads it with an underscore at its end alone
     ],
 )
 def test_the_memory_of_a_batch_is_reused(setting: dict[str, str], is_reused: bool) -> None:

@@ -187,18 +187,17 @@ def _keep_freed_memory() -> None:
     """
     with contextlib.suppress(AttributeError, OSError):  # the C library is not glibc
         mallopt = ctypes.CDLL(None).mallopt
-        if not _is_set("arena_max"):
+        if not _is_set("MALLOC_ARENA_MAX", "arena_max"):
             mallopt(_ARENA_MAX, max(2, cores.usable()))
-        if not _is_set("mmap_threshold") and not _is_set("trim_threshold"):
+        thresholds = {"MALLOC_MMAP_THRESHOLD_": "mmap_threshold", "MALLOC_TRIM_THRESHOLD_": "trim_threshold"}
+        if not any(_is_set(name, tunable) for name, tunable in thresholds.items()):
             mallopt(_MMAP_THRESHOLD, _HEAP_BLOCK_BYTES)
             mallopt(_TRIM_THRESHOLD, _UNUSED_BYTES)
 
 
-def _is_set(parameter: str) -> bool:
-    """Whether the environment sets a parameter of glibc's malloc: MALLOC_ARENA_MAX is another name of arena_max."""
-    older = f"MALLOC_{parameter.upper()}"
-    in_environment = older in os.environ or f"{older}_" in os.environ
-    return in_environment or f"glibc.malloc.{parameter}=" in os.environ.get("GLIBC_TUNABLES", "")
+def _is_set(name: str, tunable: str) -> bool:
+    """Whether the environment sets a parameter of glibc's malloc, by a variable of its own or in GLIBC_TUNABLES."""
+    return name in os.environ or f"glibc.malloc.{tunable}=" in os.environ.get("GLIBC_TUNABLES", "")
 
 
 def open_closed_descriptors() -> None:

@@ -1,4 +1,4 @@
-"""What is compared: six networks, each trained, evaluated and used, with one batch size for all contestants."""
+"""What is compared: six networks, all evaluated and used, all but one trained, with one batch size for all."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class Network(NamedTuple):
       options: hyper-parameters that differ from the defaults. Dropout is off, so that losses can be compared.
       draws_frames: whether a step draws frames at random. Stored batches then repeat the first frame of each video, so
         that all contestants draw the same.
-      is_trained: whether its training is compared too. That of GruModel, 300 frames as for LstmModel, would take the
-        hour that all rows have together.
+      is_trained: whether its training is compared too. A row of GruModel takes minutes, and all rows have one hour.
     """
 
     level: str

@@ -1,4 +1,4 @@
-"""The six networks in PyTorch. Their weights come from variables of this project, so that both compute the same.
+"""The six networks in PyTorch. Their weights are variables of this project, so all but `Gru` compute the same.
 
 Every network maps a batch (see `Batch`) to probabilities [B, C] or logits [B, C]; `loss` takes either.
 """
@@ -232,7 +232,8 @@ class Gru(nn.Module):
     """Two layers of 1200 cells; a mixture on the output at the last real frame.
 
     The reset gate r follows the product with the recurrent weights U: r * (U h), as in every GRU of PyTorch. This
-    project computes U (r * h). So both have the same weights and as many products, but not quite the same outputs.
+    project computes U (r * h). So both have the same weights and as much to multiply, PyTorch in one product for a step
+    and this project in two, but not quite the same outputs.
     """
 
     gives_logits = False

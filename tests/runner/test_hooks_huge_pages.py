@@ -8,9 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tiny_workload import TinyInputter, TinyModeler
 
-from yt8m import huge_pages
-from yt8m.lazy import tf  # noqa: F401 - the hooks derive from a class of TensorFlow
+from yt8m import huge_pages, runner
+from yt8m.graph import EvalOps, InputOps, PredictOps
+from yt8m.lazy import tf
+from yt8m.runner.lines import StepLine
 from yt8m.runner.run_config import Context
 
 PAGE = 2 << 20
@@ -59,10 +62,10 @@ def test_a_system_without_huge_pages_moves_nothing(calls: list[int], monkeypatch
 
 
 def test_the_end_of_the_run_ends_the_moving(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    has_begun = threading.Event()
+    begun = threading.Semaphore(0)
 
     def move(size: int, is_stopped: Callable[[], bool]) -> None:
-        has_begun.set()
+        begun.release()
         while not is_stopped():
             time.sleep(0.001)
         calls.append(size)
@@ -70,8 +73,36 @@ def test_the_end_of_the_run_ends_the_moving(calls: list[int], monkeypatch: pytes
     monkeypatch.setattr(huge_pages, "move_memory", move)
     hook = hook_of((0.0, 0.0))
     hook.after_run(None, None)
-    assert has_begun.wait(60)
-    hook.after_run(None, None)  # one thread at a time
+    assert begun.acquire(timeout=60)
+    hook.after_run(None, None)
+    assert not begun.acquire(timeout=0.05)  # one thread at a time
     assert calls == []
     hook.close()
     assert calls == [PAGE]
+
+
+def test_a_run_does_without_if_it_may_have_no_more_threads(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    hook = hook_of((0.0,))
+    with monkeypatch.context() as limits:
+        limits.setattr(threading.Thread, "start", refuse)
+        hook.after_run(None, None)
+    hook.close()
+    assert calls == []
+
+
+@pytest.mark.parametrize(("kind", "count"), [(runner.Runner, 1), (runner.StandingEvaluation, 0)])
+def test_a_run_has_the_hook_and_an_evaluation_inside_a_training_has_not(kind: type[runner.Runner], count: int) -> None:
+    from yt8m.runner.hooks import HugePagesHook
+
+    config = runner.RunnerConfig("eval", "unused")
+    with tf.Graph().as_default():
+        made = kind(config, TinyInputter("unused", 8, 1), TinyModeler(), runner.CallbackConfig(("-eval_speed",)))
+        ops = EvalOps(
+            tf.constant(0), tf.constant(0), PredictOps(tf.constant(0)), InputOps(tf.no_op(), tf.constant(0), b"")
+        )
+        context = Context(config, ops, made.modeler, StepLine(1))
+        hooks = made._create_hooks(context, [], None)
+    assert [isinstance(hook, HugePagesHook) for hook in hooks].count(True) == count

@@ -134,10 +134,11 @@ def machine() -> dict[str, Any]:
 
 
 def _plug_ins() -> list[dict[str, str]]:
-    """What installed packages add: the kind, the name, the package with its version, and `module:Class`."""
-    added = [plug_ins.PlugIn(point.group.removeprefix("yt8m."), point) for point in plug_ins.installed()]
+    """What installed packages add: its kind (`models`, ...), name, package with version, and `module:Class`."""
+    installed = [plug_ins.PlugIn(point.group.removeprefix("yt8m."), point) for point in plug_ins.installed()]
     return [
-        {"kind": one.kind, "name": one.point.name, "package": one.release, "class": one.point.value} for one in added
+        {"kind": added.kind, "name": added.point.name, "package": added.release, "class": added.point.value}
+        for added in installed
     ]
 
 
@@ -269,7 +270,7 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
         ["system", facts["system"]],
         ["processor", f"{processor['name']}, {processor['cores']} cores, {' '.join(processor['instructions'])}"],
         ["memory", ", ".join(f"{filesize.decimal(size)} {name}" for name, size in memory.items())],
-        ["huge pages", f"of {filesize.decimal(facts['huge_page_bytes'])}" if facts["huge_page_bytes"] else "none"],
+        ["huge pages", f"of {facts['huge_page_bytes'] >> 20} MB" if facts["huge_page_bytes"] else "none"],
         *(["free disk", f"{filesize.decimal(size)} in {name}"] for name, size in facts["free_disk_bytes"].items()),
         ["NVIDIA driver", facts["nvidia_driver"] or "none"],
     ]

@@ -8,6 +8,7 @@ The hooks derive from a class of TensorFlow, so other modules import this one on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
@@ -157,7 +158,8 @@ def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[
 class HugePagesHook(Callback):
     """Moves the memory of a run into huge pages, in a thread: when it has run for a while, and twice later.
 
-    A short run would not get back the time, and at its first step a run does not have all its memory yet.
+    A short run would not get back the time, and at its first step a run does not have all its memory yet. Evaluations
+    inside a training leave it to the training, because they share its process.
 
     Args:
       after_seconds: the seconds after the first step.
@@ -181,8 +183,10 @@ class HugePagesHook(Callback):
         if now - self._first_step >= self._left[0] and not (self._thread and self._thread.is_alive()):
             del self._left[0]
             words = (self._bytes_of_page, self._is_closed.is_set)
-            self._thread = threading.Thread(target=huge_pages.move_memory, args=words, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=huge_pages.move_memory, args=words, name=huge_pages.THREAD, daemon=True)
+            with contextlib.suppress(RuntimeError):  # the system allows no more threads; the run does without
+                thread.start()
+                self._thread = thread
 
     def close(self) -> None:
         """Ends the thread."""

@@ -37,7 +37,8 @@ class Runner:
       UsageError: config and inputter have different batch sizes, or inputter or modeler has the wrong base class.
     """
 
-    _is_quiet = False  # whether another run of this process has already said on which devices the towers are
+    # Whether another run of this process, which trains, has already said on which devices the towers are.
+    _is_quiet = False
 
     def __init__(
         self, config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
@@ -200,7 +201,7 @@ class Runner:
         return [
             *([] if self.config.is_distributed else [hooks.CompileHook(context)]),
             hooks.InputHook(context, files, position),
-            hooks.HugePagesHook(context),
+            *([] if self._is_quiet else [hooks.HugePagesHook(context)]),
             hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if counts_records else []),
