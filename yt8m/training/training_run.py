@@ -61,13 +61,13 @@ def hyper_parameters_of(shaping: Iterable[Shaping], max_steps: int | None) -> di
     return {name: value if isinstance(value, int | float) else shown(value or "") for name, value in values.items()}
 
 
-def _refuse_process_and_folders(config: TrainConfig) -> None:
-    """Refuses a training that this process cannot run, or whose folders for outputs cannot be used."""
-    forks.refuse_copy(config.train_dir)
+def _refuse_process_and_folders(train_dir: str, folders: Mapping[str, str]) -> None:
+    """Refuses a training that this process cannot run, or whose folders for outputs, by option, cannot be used."""
+    forks.refuse_copy(train_dir)
     refuse_without_tensorflow()
-    for path in options.paths_where(TrainConfig, is_path=True, belongs_to="start"):
-        if folder := options.value_at(config, path):
-            storage.refuse_unusable_folder(folder, options.short_name(path))
+    for name, folder in folders.items():
+        if folder:
+            storage.refuse_unusable_folder(folder, name)
 
 
 def train(
@@ -80,7 +80,9 @@ def train(
       cluster: the cluster, if this process is the chief of several that train together; else None.
       validates: whether this process validates, if the config has validation data and `cluster` is None.
     """
-    _refuse_process_and_folders(config)
+    paths = options.paths_where(TrainConfig, is_path=True, belongs_to="start")
+    folders = {options.short_name(path): options.value_at(config, path) for path in paths}
+    _refuse_process_and_folders(config.train_dir, folders)
     config, data = complete(config, data)
     resumed = "" if config.checkpoints.start_new_model else config.train_dir
     _refuse_unknown_bytes(data, (resumed, config.init_from, config.distillation.teacher))
