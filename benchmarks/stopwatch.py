@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -72,8 +71,7 @@ class Stopwatch(Callback):
             return
         self._done += 1
         if self._done == 0:
-            if bytes_of_page := huge_pages.size():  # as a run does after ten seconds
-                huge_pages.move_memory(bytes_of_page)
+            huge_pages.move_memory()  # as a run does after ten seconds
             self._clock = Clock()
         elif self._done == self._steps:
             if self._finish:
@@ -82,9 +80,6 @@ class Stopwatch(Callback):
             self._begin_turn(run_context)
 
     def _begin_turn(self, run_context: Any) -> None:
-        for thread in threading.enumerate():
-            if thread.name == huge_pages.THREAD:  # it would take time from the next turn, which may be a floor's
-                thread.join()
         self._done = -min(self._steps, WARM_STEPS)
         if not self._turns.wait():
             run_context.request_stop()

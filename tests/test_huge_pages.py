@@ -16,7 +16,7 @@ SMALL, HUGE = mmap.PAGESIZE, 16 * mmap.PAGESIZE  # of the made-up page maps
 ALONE, SHARED = 1 << 63 | 1 << 56, 1 << 63  # entries of pages in memory: of this process, and of others too
 # Writes a block at each STEP bytes; prints how many of its huge pages were moved, and the result of a second call.
 PROGRAM = """
-import mmap, os, re
+import mmap, re
 from yt8m import huge_pages
 
 page = huge_pages.size()
@@ -33,9 +33,9 @@ def bytes_in_huge_pages():
     return max((huge << 10 for size, huge in sizes if size << 10 >= len(block)), default=0)
 
 before = bytes_in_huge_pages()
-huge_pages.move_memory(page, STOPPED)
+huge_pages.move_memory(STOPPED)
 moved = bytes_in_huge_pages() - before
-again = huge_pages.move_memory(page, STOPPED)
+again = huge_pages.move_memory(STOPPED)
 assert all(block[place] == place // STEP % 251 for place in range(0, len(block), STEP))
 print(moved // page, again)
 """
@@ -120,10 +120,17 @@ def test_many_huge_pages_are_looked_at_in_parts(tmp_path: pathlib.Path, monkeypa
 
 def test_without_the_files_of_linux_nothing_is_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setattr(huge_pages.addresses_in_use, "__defaults__", (str(tmp_path / "maps"), str(tmp_path / "none")))
-    assert huge_pages.move_memory(HUGE) == 0
+    monkeypatch.setattr(huge_pages, "size", lambda: HUGE)
+    assert huge_pages.move_memory() == 0
 
 
-@pytest.mark.skipif(not huge_pages.size(), reason="this system moves no memory into huge pages")
+def test_a_system_without_huge_pages_looks_at_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huge_pages, "size", lambda: 0)
+    monkeypatch.setattr(huge_pages, "addresses_in_use", None)
+    assert huge_pages.move_memory() == 0
+
+
+@needs_huge_pages
 @pytest.mark.parametrize(
     ("enabled", "huge", "expected"),
     [

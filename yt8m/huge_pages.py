@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-THREAD = "huge pages"  # the name of a thread that moves the memory of a run
 _SETTINGS = "/sys/kernel/mm/transparent_hugepage"
 _MAPS, _PAGE_MAP = "/proc/self/maps", "/proc/self/pagemap"
 _COLLAPSE = 25  # MADV_COLLAPSE, which Python's mmap module does not name
@@ -42,17 +41,19 @@ def size(settings: str = _SETTINGS) -> int:
     return 0 if is_off or bytes_of_page > _MOST_BYTES or not can_move else bytes_of_page
 
 
-def move_memory(bytes_of_page: int, is_stopped: Callable[[], bool] = lambda: False) -> int:
-    """Moves the memory that is in use into huge pages. Other threads go on meanwhile.
+def move_memory(is_stopped: Callable[[], bool] = lambda: False) -> int:
+    """Moves the memory that is in use into huge pages, if the system has some. Other threads go on meanwhile.
 
     Args:
-      bytes_of_page: bytes of a huge page, as `size` returns them.
       is_stopped: is asked before each page; if it returns True, the rest stays where it is.
 
     Returns:
       The number of huge pages that this memory now has, those of earlier calls included.
     """
-    madvise, count = _madvise(), 0
+    count, bytes_of_page = 0, size()
+    if not bytes_of_page:
+        return 0
+    madvise = _madvise()
     with contextlib.suppress(OSError):  # a sandbox without these files of Linux
         for address in addresses_in_use(bytes_of_page, is_stopped):
             if madvise(address, bytes_of_page, _COLLAPSE) == 0:
@@ -75,17 +76,23 @@ def addresses_in_use(
     """The address of each huge page that the memory of this process could have, if enough of it is in use."""
     pages = bytes_of_page // mmap.PAGESIZE
     with open(page_map, "rb", buffering=0) as entries:
-        for addresses in _own_memory(maps):
-            first, end = -(-addresses.start // bytes_of_page), addresses.stop // bytes_of_page
-            for number in range(first, end, _READ_AT_ONCE):
-                entries.seek(number * pages * _ENTRY_BYTES)
-                words = entries.read(min(_READ_AT_ONCE, end - number) * pages * _ENTRY_BYTES)
-                for index in np.flatnonzero(_shares_in_use(words, pages) >= _LEAST_SHARE):
-                    if is_stopped():
-                        return
-                    yield (number + int(index)) * bytes_of_page
+        for numbers in _parts(_own_memory(maps), bytes_of_page):
+            entries.seek(numbers.start * pages * _ENTRY_BYTES)
+            words = entries.read(len(numbers) * pages * _ENTRY_BYTES)
+            for index in np.flatnonzero(_shares_in_use(words, pages) >= _LEAST_SHARE):
                 if is_stopped():
                     return
+                yield numbers[index] * bytes_of_page
+            if is_stopped():
+                return
+
+
+def _parts(memory: list[range], bytes_of_page: int) -> Iterator[range]:
+    """The numbers of the huge pages that fit into the memory, as many as are looked at together."""
+    for addresses in memory:
+        first, end = -(-addresses.start // bytes_of_page), addresses.stop // bytes_of_page
+        for number in range(first, end, _READ_AT_ONCE):
+            yield range(number, min(number + _READ_AT_ONCE, end))
 
 
 def _shares_in_use(entries: bytes, pages: int) -> np.ndarray:

@@ -189,8 +189,7 @@ def _keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         if not _is_set("MALLOC_ARENA_MAX", "arena_max"):
             mallopt(_ARENA_MAX, max(2, cores.usable()))
-        thresholds = {"MALLOC_MMAP_THRESHOLD_": "mmap_threshold", "MALLOC_TRIM_THRESHOLD_": "trim_threshold"}
-        if not any(_is_set(name, tunable) for name, tunable in thresholds.items()):
+        if not any(_is_set(f"MALLOC_{name.upper()}_", name) for name in ("mmap_threshold", "trim_threshold")):
             mallopt(_MMAP_THRESHOLD, _HEAP_BLOCK_BYTES)
             mallopt(_TRIM_THRESHOLD, _UNUSED_BYTES)
 

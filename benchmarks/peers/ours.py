@@ -74,8 +74,7 @@ def _step(turns: PipeTurns, row: Comparison, folder: pathlib.Path) -> None:
         _store(session, batch, folder)
         losses = [session.run([ops.label_loss, ops.train_op])[0] for _ in range(LOSSES)]
         np.save(losses_path(folder, OURS), losses)
-        if bytes_of_page := huge_pages.size():  # as a run does after ten seconds
-            huge_pages.move_memory(bytes_of_page)
+        huge_pages.move_memory()  # as a run does after ten seconds
         turns.take(lambda: session.run(ops.train_op), row.network.steps, warm=1)
 
 

@@ -16,8 +16,6 @@ from yt8m.lazy import tf
 from yt8m.runner.lines import StepLine
 from yt8m.runner.run_config import Context
 
-PAGE = 2 << 20
-
 
 def hook_of(after_seconds: tuple[float, ...]) -> Any:
     from yt8m.runner.hooks import HugePagesHook
@@ -26,15 +24,14 @@ def hook_of(after_seconds: tuple[float, ...]) -> Any:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the pages into which memory was to be moved, by a system that has huge pages."""
-    sizes: list[int] = []
-    monkeypatch.setattr(huge_pages, "size", lambda: PAGE)
-    monkeypatch.setattr(huge_pages, "move_memory", lambda size, _is_stopped: sizes.append(size))
-    return sizes
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each time that memory was to be moved, whether the run had ended."""
+    moved: list[bool] = []
+    monkeypatch.setattr(huge_pages, "move_memory", lambda is_stopped: moved.append(is_stopped()))
+    return moved
 
 
-def test_memory_is_moved_at_each_of_the_times(calls: list[int]) -> None:
+def test_memory_is_moved_at_each_of_the_times(calls: list[bool]) -> None:
     hook = hook_of((0.0, 0.01, 3600.0))
     ended = time.monotonic() + 60.0
     while len(calls) < 2 and time.monotonic() < ended:
@@ -42,10 +39,10 @@ def test_memory_is_moved_at_each_of_the_times(calls: list[int]) -> None:
         time.sleep(0.01)
     hook.after_run(None, None)
     hook.close()
-    assert calls == [PAGE, PAGE]
+    assert calls == [False, False]
 
 
-def test_a_short_run_moves_nothing(calls: list[int]) -> None:
+def test_a_short_run_moves_nothing(calls: list[bool]) -> None:
     hook = hook_of((3600.0,))
     hook.after_run(None, None)
     hook.after_run(None, None)
@@ -53,22 +50,14 @@ def test_a_short_run_moves_nothing(calls: list[int]) -> None:
     assert calls == []
 
 
-def test_a_system_without_huge_pages_moves_nothing(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "size", lambda: 0)
-    hook = hook_of((0.0,))
-    hook.after_run(None, None)
-    hook.close()
-    assert calls == []
-
-
-def test_the_end_of_the_run_ends_the_moving(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_run_ends_the_moving(calls: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Semaphore(0)
 
-    def move(size: int, is_stopped: Callable[[], bool]) -> None:
+    def move(is_stopped: Callable[[], bool]) -> None:
         begun.release()
         while not is_stopped():
             time.sleep(0.001)
-        calls.append(size)
+        calls.append(True)
 
     monkeypatch.setattr(huge_pages, "move_memory", move)
     hook = hook_of((0.0, 0.0))
@@ -78,10 +67,10 @@ def test_the_end_of_the_run_ends_the_moving(calls: list[int], monkeypatch: pytes
     assert not begun.acquire(timeout=0.05)  # one thread at a time
     assert calls == []
     hook.close()
-    assert calls == [PAGE]
+    assert calls == [True]
 
 
-def test_a_run_does_without_if_it_may_have_no_more_threads(calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_does_without_if_it_may_have_no_more_threads(calls: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

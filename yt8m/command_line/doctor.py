@@ -118,7 +118,7 @@ def run(config: DoctorConfig) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Describes this machine in JSON values: versions, processor, memory, disks, extras. Does not import TensorFlow."""
+    """Describes this machine in JSON values, from versions to plug-ins. Does not import TensorFlow."""
     return {
         "versions": {"yt8m": __version__, "python": platform.python_version()}
         | {package: _installed_version(package) for package in _PACKAGES},

@@ -167,8 +167,7 @@ class HugePagesHook(Callback):
 
     def __init__(self, context: Context, after_seconds: Sequence[float] = (10.0, 60.0, 600.0)) -> None:
         super().__init__(context)
-        self._bytes_of_page = huge_pages.size()
-        self._left = list(after_seconds) if self._bytes_of_page else []
+        self._left = list(after_seconds)
         self._first_step: float | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = threading.Event()
@@ -182,8 +181,7 @@ class HugePagesHook(Callback):
             self._first_step = now
         if now - self._first_step >= self._left[0] and not (self._thread and self._thread.is_alive()):
             del self._left[0]
-            words = (self._bytes_of_page, self._is_closed.is_set)
-            thread = threading.Thread(target=huge_pages.move_memory, args=words, name=huge_pages.THREAD, daemon=True)
+            thread = threading.Thread(target=huge_pages.move_memory, args=(self._is_closed.is_set,), daemon=True)
             with contextlib.suppress(RuntimeError):  # the system allows no more threads; the run does without
                 thread.start()
                 self._thread = thread

@@ -37,8 +37,8 @@ class Runner:
       UsageError: config and inputter have different batch sizes, or inputter or modeler has the wrong base class.
     """
 
-    # Whether another run of this process, which trains, has already said on which devices the towers are.
-    _is_quiet = False
+    # Whether the process trains: then the training says on which devices the towers are, and moves the memory.
+    _is_inside_training = False
 
     def __init__(
         self, config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
@@ -50,7 +50,7 @@ class Runner:
                 f"{inputter.batch_size}; make both equal, or leave batch_size_per_gpu out"
             )
         config = dataclasses.replace(config, batch_size_per_gpu=inputter.batch_size)
-        self.config = creation.fit_to_gpus(config, self._is_quiet)
+        self.config = creation.fit_to_gpus(config, self._is_inside_training)
         self.inputter, self.modeler = inputter, modeler
         self.callbacks = callbacks if isinstance(callbacks, CallbackConfig) else CallbackConfig(tuple(callbacks))
         self._step = 0
@@ -201,7 +201,7 @@ class Runner:
         return [
             *([] if self.config.is_distributed else [hooks.CompileHook(context)]),
             hooks.InputHook(context, files, position),
-            *([] if self._is_quiet else [hooks.HugePagesHook(context)]),
+            *([] if self._is_inside_training else [hooks.HugePagesHook(context)]),
             hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if counts_records else []),
@@ -239,7 +239,7 @@ class StandingEvaluation(Runner):
       callbacks: the callbacks of each evaluation.
     """
 
-    _is_quiet = True
+    _is_inside_training = True
     _created: CreatedGraph | None = None
 
     def evaluate(self, checkpoint: str, signals: StopSignals) -> Outcome:
