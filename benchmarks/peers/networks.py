@@ -200,79 +200,74 @@ class _Stream(nn.Module):
         return (scores - mean) * (norm.weight * torch.rsqrt(variance + _BATCH_NORM_EPSILON)) + norm.bias
 
 
-class Lstm(nn.Module):
-    """Two layers of 1024 cells; a mixture on the output at the last real frame."""
+class Recurrent(nn.Module):
+    """Recurrent layers; a mixture on the output of the last one at the last real frame."""
 
     gives_logits = False
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, layers: nn.LSTM | nn.GRU, weights: Weights) -> None:
         super().__init__()
-        kernels = [f"tower/rnn/multi_rnn_cell/cell_{layer}/basic_lstm_cell" for layer in range(2)]
-        cells = weights[f"{kernels[0]}/bias"].shape[0] // 4
-        self.layers = nn.LSTM(weights[f"{kernels[0]}/kernel"].shape[0] - cells, cells, 2, batch_first=True)
-        for layer, name in enumerate(kernels):
-            self._fill(layer, weights[f"{name}/kernel"], weights[f"{name}/bias"], cells)
-        # Both matrices of a layer are one variable of this project, whose gradient is clipped as a whole.
-        self.joined = [[getattr(self.layers, f"weight_{part}_l{layer}") for part in ("ih", "hh")] for layer in range(2)]
-        self.mixture = Moe(weights)
+        self.layers, self.mixture = layers, Moe(weights)
         self.penalties = self.mixture.penalties
 
-    def _fill(self, layer: int, kernel: np.ndarray, bias: np.ndarray, cells: int) -> None:
-        """Gates i, g, f, o of the variables become i, f, g, o; 1 is added to the forget gate's bias."""
-        order = np.concatenate([np.arange(cells) + gate * cells for gate in (0, 2, 1, 3)])
-        matrix, biases = kernel.T[order].copy(), bias[order].copy()
-        biases[cells : 2 * cells] += 1.0
-        fill_layer(self.layers, layer, matrix, biases)
+    def fill(self, layer: int, matrix: np.ndarray, biases: np.ndarray) -> None:
+        """Gives a layer its weights [gates, inputs + cells] and biases [gates]; its second biases stay zero."""
+        own, cells = self.layers, self.layers.hidden_size
+        with torch.no_grad():
+            getattr(own, f"weight_ih_l{layer}").copy_(torch.tensor(matrix[:, :-cells]))
+            getattr(own, f"weight_hh_l{layer}").copy_(torch.tensor(matrix[:, -cells:]))
+            getattr(own, f"bias_ih_l{layer}").copy_(torch.tensor(biases))
+            getattr(own, f"bias_hh_l{layer}").zero_().requires_grad_(False)
+
+    def last_output(self, batch: Batch) -> Tensor:
+        """The output [B, cells] of the last layer at the last real frame of each video."""
+        frames = torch.cat([dequantised(feature) for feature in batch.features], -1)
+        mask = torch.arange(frames.shape[1]) < batch.num_frames[:, None]
+        outputs, _ = self.layers(functional.normalize(frames, dim=-1) * mask[..., None])
+        last: Tensor = outputs[torch.arange(len(outputs)), batch.num_frames - 1]
+        return last
 
     def forward(self, batch: Batch) -> Tensor:
-        return self.mixture.classify(last_output(self.layers, batch))
+        return self.mixture.classify(self.last_output(batch))
 
 
-class Gru(nn.Module):
-    """Two layers of 1200 cells; a mixture on the output at the last real frame.
+class Lstm(Recurrent):
+    """Two layers of 1024 cells."""
+
+    def __init__(self, weights: Weights) -> None:
+        names = [f"tower/rnn/multi_rnn_cell/cell_{layer}/basic_lstm_cell" for layer in range(2)]
+        cells = weights[f"{names[0]}/bias"].shape[0] // 4
+        inputs = weights[f"{names[0]}/kernel"].shape[0] - cells
+        super().__init__(nn.LSTM(inputs, cells, 2, batch_first=True), weights)
+        # Gates i, g, f, o of the variables become i, f, g, o; 1 is added to the forget gate's bias.
+        order = np.concatenate([np.arange(cells) + gate * cells for gate in (0, 2, 1, 3)])
+        for layer, name in enumerate(names):
+            biases = weights[f"{name}/bias"][order]
+            biases[cells : 2 * cells] += 1.0
+            self.fill(layer, weights[f"{name}/kernel"].T[order].copy(), biases)
+        # Both matrices of a layer are one variable of this project, whose gradient is clipped as a whole.
+        self.joined = [[getattr(self.layers, f"weight_{part}_l{layer}") for part in ("ih", "hh")] for layer in range(2)]
+
+
+class Gru(Recurrent):
+    """Two layers of 1200 cells.
 
     The reset gate r follows the product with the recurrent weights U: r * (U h), as in every GRU of PyTorch. This
     project computes U (r * h). So both have the same weights and as much to multiply, PyTorch in one product for a step
     and this project in two, but not quite the same outputs.
     """
 
-    gives_logits = False
-
     def __init__(self, weights: Weights) -> None:
-        super().__init__()
         names = [f"tower/rnn/multi_rnn_cell/cell_{layer}/gru_cell" for layer in range(2)]
         cells = len(weights[f"{names[0]}/candidate/bias"])
-        self.layers = nn.GRU(weights[f"{names[0]}/candidate/kernel"].shape[0] - cells, cells, 2, batch_first=True)
+        inputs = weights[f"{names[0]}/candidate/kernel"].shape[0] - cells
+        super().__init__(nn.GRU(inputs, cells, 2, batch_first=True), weights)
         for layer, name in enumerate(names):
             matrix, biases = (
                 np.concatenate([weights[f"{name}/{part}/{kind}"] for part in ("gates", "candidate")], -1)
                 for kind in ("kernel", "bias")
             )
-            fill_layer(self.layers, layer, matrix.T.copy(), biases)
-        self.mixture = Moe(weights)
-        self.penalties = self.mixture.penalties
-
-    def forward(self, batch: Batch) -> Tensor:
-        return self.mixture.classify(last_output(self.layers, batch))
-
-
-def fill_layer(layers: nn.LSTM | nn.GRU, layer: int, matrix: np.ndarray, biases: np.ndarray) -> None:
-    """Gives a layer its weights [gates, inputs + cells] and biases [gates]; its second biases stay zero."""
-    cells = layers.hidden_size
-    with torch.no_grad():
-        getattr(layers, f"weight_ih_l{layer}").copy_(torch.tensor(matrix[:, :-cells]))
-        getattr(layers, f"weight_hh_l{layer}").copy_(torch.tensor(matrix[:, -cells:]))
-        getattr(layers, f"bias_ih_l{layer}").copy_(torch.tensor(biases))
-        getattr(layers, f"bias_hh_l{layer}").zero_().requires_grad_(False)
-
-
-def last_output(layers: nn.LSTM | nn.GRU, batch: Batch) -> Tensor:
-    """The output [B, cells] of the last layer at the last real frame of each video."""
-    frames = torch.cat([dequantised(feature) for feature in batch.features], -1)
-    mask = torch.arange(frames.shape[1]) < batch.num_frames[:, None]
-    outputs, _ = layers(functional.normalize(frames, dim=-1) * mask[..., None])
-    last: Tensor = outputs[torch.arange(len(outputs)), batch.num_frames - 1]
-    return last
+            self.fill(layer, matrix.T.copy(), biases)
 
 
 def dequantised(codes: Tensor) -> Tensor:

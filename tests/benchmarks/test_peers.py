@@ -143,7 +143,7 @@ def test_both_grus_compute_the_same_while_the_reset_gate_is_open():
         expected = session.run(finals[-1])
     mixture = {f"tower/{part}/{kind}": np.zeros(1) for part in ("gates", "experts") for kind in ("weights", "biases")}
     with torch.no_grad():
-        got = networks.last_output(networks.Gru({**weights, **mixture}).layers, batch)
+        got = networks.Gru({**weights, **mixture}).last_output(batch)
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
