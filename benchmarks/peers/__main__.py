@@ -14,7 +14,9 @@ def main() -> None:
     """Takes turns until standard input ends."""
     name, *words, folder = sys.argv[1:]
     contestant = importlib.import_module(f"benchmarks.peers.{'ours' if name == OURS else 'theirs'}")
-    contestant.take_turns(PipeTurns(), Comparison(*words), pathlib.Path(folder), name)
+    turns = PipeTurns()
+    if turns.begin():  # the first contestant stores what the others need
+        contestant.take_turns(turns, Comparison(*words), pathlib.Path(folder), name)
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ class Network(NamedTuple):
 NETWORKS = {
     "LogisticModel": Network("video", 1024, 20),
     "MoeModel": Network("video", 1024, 10),
-    "DbofModel": Network("frame", 64, 5, draws_frames=True),
-    "NeXtVladModel": Network("frame", 32, 3, {"drop_rate": 0.0}),
+    "DbofModel": Network("frame", 64, 4, draws_frames=True),
+    "NeXtVladModel": Network("frame", 32, 2, {"drop_rate": 0.0}),
     "LstmModel": Network("frame", 32, 1),
     "GruModel": Network("frame", 32, 1, is_trained=False),
 }
