@@ -2,7 +2,7 @@
 
 To kill a command at all of its calls, it is run once: at each call its processes stand still while everything that a
 kill would leave there is read. A killed process loses nothing that it has written, for the kernel holds it. Each
-distinct state is then restored, and the command is repeated on it.
+distinct state is then restored, and the command is repeated on it; of a command that leaves hundreds, on some of them.
 """
 
 from __future__ import annotations
@@ -163,17 +163,11 @@ def objects(prefix: str) -> Tree:
     return {f"gs://{name}": blob.download_as_bytes() for name, blob in blobs.items() if not _UNSTABLE.fullmatch(name)}
 
 
-def chosen(calls: str, count: int) -> list[int]:
-    """Which calls to kill a command at, counted from 1.
-
-    Args:
-      calls: the kind of each call, a letter.
-      count: so many calls, among them the last; all if it is 0 or larger than their number.
-    """
-    numbers = range(1, len(calls) + 1)
-    if not count or count >= len(calls):
-        return list(numbers)
-    return sorted({max(1, round(len(calls) * (place + 1) / count)) for place in range(count)})
+def chosen(most: int, count: int) -> list[int]:
+    """`count` of the numbers from 1 to `most`, evenly spread, the last among them; all if `count` is 0 or larger."""
+    if not count or count >= most:
+        return list(range(1, most + 1))
+    return sorted({max(1, round(most * (place + 1) / count)) for place in range(count)})
 
 
 class Case:
@@ -231,7 +225,7 @@ def problems(case: Case, count: int) -> list[str]:
     """Kills a command at `count` of its calls, repeats it each time, and says what is not as it should be."""
     calls = case.expect(*case.killed.run(case.prepare()))
     found = list[str]()
-    for call in chosen(calls, count):
+    for call in chosen(len(calls), count):
         where = f"call {call} of {len(calls)} ({calls[call - 1]})"
         words = case.prepare()
         status, said = case.killed.run(words, call)
@@ -271,11 +265,18 @@ def record(case: Case, words: Sequence[str], bucket: Bucket | None = None) -> Re
     return Recording(case.expect(status, said), states)
 
 
-def problems_at_all_calls(case: Case, bucket: Bucket | None = None) -> list[str]:
-    """Repeats a command on each state that a kill at one of its calls leaves, and says what is not as it should be."""
+def problems_in_states(case: Case, bucket: Bucket | None = None, count: int = 0) -> list[str]:
+    """Repeats a command on the states that kills at its calls leave, and says what is not as it should be.
+
+    Args:
+      case: the command.
+      bucket: the bucket that it writes into, if it does.
+      count: so many of the distinct states, evenly spread; all if it is 0.
+    """
     words = case.prepare()
     recording, found = record(case, words, bucket), list[str]()
-    for call, state in recording.distinct().items():
+    states = list(recording.distinct().items())
+    for call, state in (states[number - 1] for number in chosen(len(states), count)):
         write_folder(case.killed.folder, state.entries)
         if bucket and state.stored:
             bucket.restore(state.stored)

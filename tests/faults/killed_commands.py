@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from small_run import FEATURES, evaluate, train_words
 from yt8m import inference
 from yt8m.command_line import cli
 from yt8m.records import vocabulary
+
+# How many of the states that a command with a model may leave are tried: a search or an audit leaves hundreds, most of
+# which are those of a candidate or a part before. KILLED_STATES=0 tries all.
+TRIED_STATES = int(os.environ.get("KILLED_STATES", "24"))
 
 _EXTRACT = ("extract", "--videos={videos}", "--labels=folder", "--extractors=own_extractors:Colours", "--jobs=1")
 _RECORDS = ("make-records", "--table={table}", "--array={array}", "--shards=2", "--out=made")

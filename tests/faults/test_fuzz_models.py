@@ -139,7 +139,7 @@ def open_export(path: pathlib.Path) -> int:
         return scorer.num_classes
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=[pytest.mark.heavy, pytest.mark.long])])
 def test_descriptions_of_exports(exported: pathlib.Path, count: int) -> None:
     draw, file = random.Random(SEED), exported / "saved_model.pb"
     content = file.read_bytes()

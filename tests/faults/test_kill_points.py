@@ -16,7 +16,7 @@ import made_videos
 import numpy as np
 import pytest
 from datasets.download import shard_server
-from faults.kill_points import Case, Killer, chosen, killer, problems, problems_at_all_calls, record
+from faults.kill_points import Case, Killer, chosen, killer, problems, problems_in_states, record
 from faults.killed_commands import DATA, MODELS, REMOTE, REMOTE_MODELS
 from faults.saved_states import Bucket, State
 from reader_records import frame_record
@@ -86,7 +86,7 @@ def test_what_is_made_of_data(plain: Killer, places: dict[str, str], command: st
 @pytest.mark.promise("C12")
 @pytest.mark.parametrize("command", DATA)
 def test_what_is_made_of_data_at_all_calls(plain: Killer, places: dict[str, str], command: str) -> None:
-    assert problems_at_all_calls(Case(plain, DATA[command], places)) == []
+    assert problems_in_states(Case(plain, DATA[command], places)) == []
 
 
 @pytest.mark.heavy
@@ -104,14 +104,14 @@ def test_what_is_made_in_a_bucket(plain: Killer, places: dict[str, str], bucket:
 def test_what_is_made_in_a_bucket_at_all_calls(
     plain: Killer, places: dict[str, str], saved_bucket: Bucket, command: str
 ) -> None:
-    assert problems_at_all_calls(Case(plain, REMOTE[command], places, saved_bucket.url), saved_bucket) == []
+    assert problems_in_states(Case(plain, REMOTE[command], places, saved_bucket.url), saved_bucket) == []
 
 
 @pytest.mark.parametrize(
     ("count", "expected"), [(0, [1, 2, 3, 4, 5, 6]), (9, [1, 2, 3, 4, 5, 6]), (3, [2, 4, 6]), (1, [6])]
 )
 def test_which_calls_a_command_is_killed_at(count: int, expected: list[int]) -> None:
-    assert chosen("sUssUn", count) == expected
+    assert chosen(6, count) == expected
 
 
 # Commands that write nothing that a later start reads.
@@ -129,7 +129,8 @@ def test_every_command_that_writes_is_killed_in_a_folder_and_in_a_bucket() -> No
 def _assert_kills_leave_what_was_read(case: Case, bucket: Bucket | None = None) -> None:
     """Kills a command at four calls, each time as soon as the state before the call has been read."""
     calls = record(case, case.prepare(), bucket).calls
-    digests = {_digest_at_kill(case, call, bucket) for call in chosen(calls, 5)[:-1]}  # its saves depend on a clock
+    numbers = chosen(len(calls), 5)[:-1]  # without the last: its saves depend on a clock
+    digests = {_digest_at_kill(case, call, bucket) for call in numbers}
     assert len(digests) == 4
 
 

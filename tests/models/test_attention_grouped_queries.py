@@ -152,9 +152,9 @@ def megabytes_of_a_video(queries: int, rows: tuple[int, int], model: str = "Atte
 @pytest.mark.heavy
 @pytest.mark.long
 def test_memory_of_a_step() -> None:
-    by_class = megabytes_of_a_video(0, (2, 6))
+    by_class = megabytes_of_a_video(0, (1, 3))
     grouped = {
-        model: megabytes_of_a_video(100, (16, 80), model) for model in ("AttentiveProbeModel", "TransformerModel")
+        model: megabytes_of_a_video(100, (16, 48), model) for model in ("AttentiveProbeModel", "TransformerModel")
     }
     print(f"a query for each class: {by_class:.0f} MB a video; 100 queries: {grouped}")
     assert max(grouped.values()) < 3.7 < by_class / 10
