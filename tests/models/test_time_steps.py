@@ -44,6 +44,16 @@ def test_padded_rows_are_all_frames() -> None:
     assert np.array_equal(again, values)
 
 
+@pytest.mark.parametrize("is_training", [True, False])
+def test_gates_of_a_step_are_those_of_a_split_and_slices_only_where_no_gradient_is_computed(is_training: bool) -> None:
+    values = np.arange(12, dtype=np.float32).reshape(2, 6)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        packed = time_steps.PackedFrames(tf.constant(mask_of([1, 3], 3)), is_training=is_training)
+        gates = packed.gates(tf.constant(values), 3)
+        assert np.array_equal(session.run(gates), np.split(values, 3, 1))
+        assert ("Slice" in {op.type for op in graph.get_operations()}) is not is_training
+
+
 @pytest.mark.parametrize(
     ("is_training", "rows", "device", "kind"),
     [

@@ -72,7 +72,7 @@ def lstm(
 
     def step(preactivation: Preactivation, states: States) -> States:
         memory, hidden = states
-        input_gate, candidate, forget_gate, output_gate = tf.split(preactivation(0, hidden), 4, 1)
+        input_gate, candidate, forget_gate, output_gate = steps.gates(preactivation(0, hidden), 4)
         memory = tf.sigmoid(forget_gate + 1.0) * memory + tf.sigmoid(input_gate) * tf.tanh(candidate)
         return memory, tf.sigmoid(output_gate) * tf.tanh(memory)
 
@@ -98,7 +98,7 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
 
     def step(preactivation: Preactivation, states: States) -> States:
         (hidden,) = states
-        reset_gate, update_gate = tf.split(tf.sigmoid(preactivation(0, hidden)), 2, 1)
+        reset_gate, update_gate = steps.gates(tf.sigmoid(preactivation(0, hidden)), 2)
         proposed = tf.tanh(preactivation(1, reset_gate * hidden))
         return (update_gate * hidden + (1.0 - update_gate) * proposed,)
 

@@ -52,6 +52,11 @@ class PaddedFrames:
         """What a step reads of a state [B, F]."""
         return state
 
+    def gates(self, values: tf.Tensor, count: int) -> list[tf.Tensor]:
+        """Splits what a step computed for all gates, [B, count * F], into one tensor [B, F] for each."""
+        gates: list[tf.Tensor] = tf.split(values, count, 1)
+        return gates
+
     def after(self, time: tf.Tensor, states: States, new: States) -> States:
         """The states [B, F] after a step, from those before it and what the step made of them."""
         is_real = self._is_real.read(time)
@@ -110,6 +115,19 @@ class PackedFrames:
     def before(self, time: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
         """What a step reads of a state: the rows of the videos which have a frame at this time."""
         return state[: self._counts[time]]
+
+    def gates(self, values: tf.Tensor, count: int) -> list[tf.Tensor]:
+        """Splits what a step computed for all gates, [., count * F], into one tensor for each.
+
+        On a CPU slices copy faster than a split, but their gradient pads each of them.
+        """
+        size = int(values.shape[-1]) // count
+        gates: list[tf.Tensor] = (
+            tf.split(values, count, 1)
+            if self._is_training
+            else [tf.slice(values, [0, start], [-1, size]) for start in range(0, count * size, size)]
+        )
+        return gates
 
     def after(self, _time: tf.Tensor, _states: States, new: States) -> States:
         """The states after a step, of the videos that had a frame."""
