@@ -62,6 +62,7 @@ def _who(users: list[str], names: list[str]) -> str:
 
 
 def main() -> None:
+    """Writes the table into the page."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}{table()}{END}{after}")

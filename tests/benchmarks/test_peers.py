@@ -61,6 +61,14 @@ def test_a_contestant_that_fails_ends_the_comparison_with_its_message(tmp_path):
         contestant.turn()
 
 
+def test_the_line_that_a_contestant_begins_with_is_that_of_its_first_turn(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("go\ngo\n"))
+    turns = object.__new__(PipeTurns)  # whose constructor redirects standard output
+    turns._is_told = False
+    assert [turns.begin(), turns.wait(), turns.wait(), turns.wait()] == [True, True, True, False]
+    assert not turns.begin()
+
+
 def test_a_contestant_answers_each_turn_with_a_sample(tmp_path, monkeypatch):
     code = "import sys\nfor turn, _ in enumerate(sys.stdin): print([turn + 0.5, 0.25], flush=True)"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

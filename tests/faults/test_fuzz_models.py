@@ -20,7 +20,14 @@ from yt8m.extractors.hugging_face import explain_errors
 from yt8m.extractors.published_features import open_graph, read_arrays
 
 SEED = 7
-COUNTS = [20, pytest.param(2_000, marks=[pytest.mark.heavy, pytest.mark.long])]
+
+
+def counts(many: int) -> list[Any]:
+    """A few changes, and many in a heavy test."""
+    return [20, pytest.param(many, marks=[pytest.mark.heavy, pytest.mark.long])]
+
+
+COUNTS = counts(2_000)
 ARRAYS = {"mean": np.arange(40.0), "values": np.arange(40.0), "vectors": np.eye(40)[:, ::-1] + 0.5}
 
 
@@ -139,7 +146,7 @@ def open_export(path: pathlib.Path) -> int:
         return scorer.num_classes
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(500, marks=[pytest.mark.heavy, pytest.mark.long])])
+@pytest.mark.parametrize("count", counts(500))
 def test_descriptions_of_exports(exported: pathlib.Path, count: int) -> None:
     draw, file = random.Random(SEED), exported / "saved_model.pb"
     content = file.read_bytes()
