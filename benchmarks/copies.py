@@ -36,8 +36,10 @@ LABEL_RATE = 0.001  # the share of the classes that a video has
 # Videos of a tower and frames of a video: in the step that runs, and in the batch whose bytes are counted. No model has
 # a size that is a multiple of one of the small numbers, so their multiples in a shape are rows and frames.
 SMALL, LARGE = (31, 19), (1024, 300)
-# What `unsupported` can build.
-STEPS = ("training", "training, one tower", "training, copied ahead", "eval", "infer")
+# What `unsupported` can build: a training, whose products may have half precision; an evaluation, which may be of rated
+# segments or report single videos; and an inference.
+TRAININGS = ("training", "training, one tower", "training, copied ahead", "training, bfloat16", "training, float16")
+STEPS = (*TRAININGS, "eval", "eval, videos", "eval, segments", "infer", "infer, listed classes")
 SMALL_TENSOR = 4096  # bytes; smaller tensors are counted, not added
 
 
@@ -81,10 +83,10 @@ class Copy(NamedTuple):
 
 
 class _Videos(Inputter):
-    """Random videos in memory."""
+    """Random videos in memory, or rated segments."""
 
-    def __init__(self, level: str) -> None:
-        self.batch_size, self._level, self._is_packed = SMALL[0], level, False
+    def __init__(self, level: str, is_rated: bool = False) -> None:
+        self.batch_size, self._level, self._is_rated, self._is_packed = SMALL[0], level, is_rated, False
 
     def pack_batches(self) -> None:
         self._is_packed = True
@@ -98,9 +100,10 @@ class _Videos(Inputter):
         if self._level != "frame":
             features = tuple(feature[:, 0].astype(np.float32) for feature in features)
         ids, labels = np.array([b"v"] * batch_size), draw.random((batch_size, CLASSES)) < LABEL_RATE
-        videos = (ids, features, np.full(batch_size, frames, np.int32), labels)
+        ratings = (labels.astype(np.float32),) * self._is_rated
+        videos = (ids, features, np.full(batch_size, frames, np.int32), labels, *ratings)
         dims = (None,) if self._level == "frame" else ()
-        shapes = ((), tuple((*dims, size) for size in SIZES), (), (CLASSES,))
+        shapes = ((), tuple((*dims, size) for size in SIZES), (), (CLASSES,), *[(CLASSES,) for _ in ratings])
         padded = tf.data.Dataset.from_tensor_slices(videos).repeat().padded_batch(batch_size, shapes)
         return padded.map(lambda *fields: self._form_of(Batch(*fields)))
 
@@ -146,12 +149,29 @@ def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_paramet
     return sorted(_received(metadata), key=lambda copy: (-copy.bytes(), copy))
 
 
-def _build(model_name: str, deployment: DevicesOfTowers, prefetch: bool, hyper_parameters: Mapping[str, Any]) -> Any:
+def _build(
+    model_name: str,
+    deployment: DevicesOfTowers,
+    prefetch: bool,
+    hyper_parameters: Mapping[str, Any],
+    precision: str = "float32",
+) -> Any:
     """Builds a training step of a model in the current graph."""
     modeler = _modeler(model_name, hyper_parameters)
     with _as_on_gpus():
-        devices = DeviceConfig(prefetch_to_device=prefetch)
+        devices = DeviceConfig(prefetch_to_device=prefetch, precision=precision)
         return graph.build(_Videos(modeler.model.level), modeler, deployment, OptimizerConfig(), devices)
+
+
+def _build_scoring(model_name: str, step: str, hyper_parameters: Mapping[str, Any]) -> None:
+    """Builds a step of an evaluation or an inference in the current graph; `step` is one of `STEPS`."""
+    modeler = _modeler(model_name, hyper_parameters)
+    mode, _, kind = step.partition(", ")
+    modeler.keeps_videos = kind in ("videos", "segments")
+    modeler.listed_classes = (1, 2) if kind == "listed classes" else ()
+    with _as_on_gpus():
+        videos = _Videos(modeler.model.level, is_rated=kind == "segments")
+        graph.build_eval(videos, modeler, DevicesOfTowers(2), mode)
 
 
 def _modeler(model_name: str, hyper_parameters: Mapping[str, Any]) -> VideoModeler:
@@ -168,14 +188,13 @@ def unsupported(model_name: str, step: str = "training", **hyper_parameters: Any
       hyper_parameters: of the model.
     """
     with tf.Graph().as_default() as built:
-        if step in ("eval", "infer"):
-            modeler = _modeler(model_name, hyper_parameters)
-            with _as_on_gpus():
-                graph.build_eval(_Videos(modeler.model.level), modeler, DevicesOfTowers(2), step)
-        else:
+        if step in TRAININGS:
             towers = 1 if step == "training, one tower" else 2
             deployment = DevicesOfTowers(towers, variables_on_clone=towers == 1)
-            _build(model_name, deployment, step == "training, copied ahead", hyper_parameters)
+            precision = step.rpartition(" ")[2] if step.endswith("float16") else "float32"
+            _build(model_name, deployment, step == "training, copied ahead", hyper_parameters, precision)
+        else:
+            _build_scoring(model_name, step, hyper_parameters)
         ops = [f"{op.type}: {op.name}" for op in ops_without_gpu_kernel()]
         return ops + _without_gpu_kernel_in_functions(built.as_graph_def())
 
@@ -235,22 +254,28 @@ def _feature_sizes(model_name: str) -> dict[str, Any]:
 
 
 def has_gpu_kernel(node: tf.NodeDef) -> bool:
-    """Whether TensorFlow has a GPU kernel for an op and its types; ops without any kernel count as having one."""
+    """Whether TensorFlow has a GPU kernel for an op and its attributes; ops without any kernel count as having one."""
     limits = _gpu_kernels(node.op)
     return limits is None or any(
-        all(node.attr[name].type in types for name, types in kernel.items()) for kernel in limits
+        all((node.attr[name].s or node.attr[name].type) in values for name, values in kernel.items())
+        for kernel in limits
     )
 
 
 @functools.cache
-def _gpu_kernels(op_type: str) -> Sequence[Mapping[str, Sequence[int]]] | None:
-    """The types that each GPU kernel of an op takes, by the name of an attribute; None if it has no kernel at all."""
+def _gpu_kernels(op_type: str) -> Sequence[Mapping[str, Sequence[Any]]] | None:
+    """The types or texts that each GPU kernel of an op takes, by the name of an attribute; None if it has no kernel."""
     from tensorflow.python.framework import kernels
 
     registered = kernels.get_registered_kernels_for_op(op_type).kernel
     on_gpu = [kernel for kernel in registered if kernel.device_type in ("GPU", "DEFAULT")]
-    found = [{limit.name: tuple(limit.allowed_values.list.type) for limit in kernel.constraint} for kernel in on_gpu]
+    found = [{limit.name: _allowed(limit.allowed_values.list) for limit in kernel.constraint} for kernel in on_gpu]
     return found if registered else None
+
+
+def _allowed(values: Any) -> Sequence[Any]:
+    """The values of a list in which one kind alone is set; an empty text is equal to the type 0, which is none."""
+    return [*values.type] or [text or 0 for text in values.s]
 
 
 def _received(metadata: tf.RunMetadata) -> Iterator[Copy]:
@@ -337,7 +362,7 @@ def main() -> None:
     parser.add_argument("--towers", default="1,2,4")
     parser.add_argument("--list", type=int, default=0, help="how many of the largest tensors are listed")
     arguments = parser.parse_args()
-    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower, beside the floor's")
+    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower  of which the floor's")
     for name in arguments.model.split(",") if arguments.model else models.built_in_names():
         for towers in map(int, arguments.towers.split(",")):
             least = floor(name, towers)
@@ -350,7 +375,7 @@ def _print_row(name: str, towers: int, prefetch: bool, least: Crossing, listed: 
     total, small = Crossing.of(crossing)
     print(
         f"{name:25s} {towers:6d} {'yes' if prefetch else 'no':8s} {total / 1e6:10.1f} {least.bytes / 1e6:10.1f} "
-        f"{total / least.bytes:6.2f} {(small - least.small) / towers:14.1f}",
+        f"{total / least.bytes:6.2f} {small / towers:14.1f} {least.small / towers:20.1f}",
         flush=True,
     )
     for copy in crossing[:listed]:

@@ -116,7 +116,7 @@ def test_equals_the_loss_of_all(name: str) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         found, expected = session.run(
             [
-                RatedPairScores(at, *rated, tf.constant(6)).loss(loss),
+                RatedPairScores(at, *rated, tf.constant([1] * 6)).loss(loss),
                 loss.calculate_loss(tf.constant(predictions), tf.constant(labels), tf.constant(weights)),
             ]
         )

@@ -138,39 +138,39 @@ class RatedPairScores(NamedTuple):
       predictions: float32 [P], the score of each pair.
       labels: float32 [P], the label of each pair.
       weights: float32 [P], the label weight of each pair.
-      num_examples: int64 scalar, number of examples of the batch.
+      counts: int64 [B], the number of pairs of each example of the batch.
     """
 
     places: tf.Tensor
     predictions: tf.Tensor
     labels: tf.Tensor
     weights: tf.Tensor
-    num_examples: tf.Tensor
+    counts: tf.Tensor
 
     @classmethod
     def of_batch(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
         """The rated pairs of a batch with label weights; `select_pairs` says when no other score is computed."""
         weights = tf.convert_to_tensor(batch.label_weights)
-        places = tf.where(weights > 0)
+        is_rated = weights > 0
+        places = tf.where(is_rated)
         return cls(
             places,
             select_pairs(predictions, places),
             tf.gather_nd(tf.cast(batch.labels, tf.float32), places),
             tf.gather_nd(weights, places),
-            tf.shape(weights, out_type=tf.int64)[0],
+            tf.reduce_sum(tf.cast(is_rated, tf.int64), axis=1),
         )
 
     def loss(self, label_loss: Any) -> tf.Tensor:
         """The mean over the examples of the weighted terms of `label_loss`, for which `losses.is_of_pairs` is True."""
         weighted_terms = label_loss.terms(self.predictions, self.labels) * self.weights
-        return tf.reduce_sum(weighted_terms) / tf.cast(self.num_examples, tf.float32)
+        return tf.reduce_sum(weighted_terms) / tf.cast(tf.size(self.counts), tf.float32)
 
     def reports(self) -> dict[str, Report]:
         """The fields of `eval_util.segments.Pairs`, each under its name with `pair_` before it, as in `pair_scores`."""
-        examples, classes = tf.unstack(self.places, axis=1)
         return {
-            "pair_counts": Report(tf.math.bincount(examples, minlength=self.num_examples, dtype=tf.int64)),
-            "pair_classes": Report(classes, Reduction.LIST),
+            "pair_counts": Report(self.counts),
+            "pair_classes": Report(self.places[:, 1], Reduction.LIST),
             "pair_scores": Report(self.predictions, Reduction.LIST),
             "pair_hits": Report(self.labels > 0, Reduction.LIST),
         }
