@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import products, runs
@@ -11,8 +13,7 @@ from benchmarks.products import Product
 from yt8m import deploy
 from yt8m.lazy import tf
 
-# Dense peak in TFLOP/s from the vendors' data sheets: float32 (TF32 from Ampere on), and 16 bits on
-# tensor cores, which support only float16 before Ampere.
+# Dense peak in TFLOP/s from the vendors' data sheets: float32 (TF32 from Ampere on), and 16 bits on tensor cores.
 _PEAKS = {
     "B200": (1100.0, 2250.0),
     "H200": (494.7, 989.4),
@@ -23,6 +24,7 @@ _PEAKS = {
     "V100": (15.7, 125.0),
     "T4": (8.1, 65.0),
 }
+_WITHOUT_BFLOAT16 = ("V100", "T4")  # whose tensor cores multiply float16 alone
 MODELS = {
     "LogisticModel": (4096, lambda batch: products.dense(batch, 1152, 3862, to_input=False)),
     "MoeModel": (4096, lambda batch: products.mixture(batch, 1152, to_input=False)),
@@ -55,17 +57,20 @@ def train(model: str, precision: str, xla: bool, repeats: int) -> Measured:
     return dataclasses.replace(measured, notes=[f"{name}: {note}"])
 
 
-def timed_training(model: str, repeats: int, is_small: bool = False, **settings: Any) -> Measured:
+def timed_training(
+    model: str, repeats: int, is_small: bool = False, model_options: Mapping[str, Any] | None = None, **settings: Any
+) -> Measured:
     """Times training steps of a model, on the first GPU if there is one.
 
     Args:
       is_small: whether the sizes are those that a CPU computes in a moment.
+      model_options: hyper-parameters of the model that are not its defaults.
       **settings: fields of `RunnerConfig`.
     """
     batch = _SMALL_BATCH if is_small else MODELS[model][0]
     data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
     steps, sizes = (_SMALL_STEPS, SMALL_SIZES.get(model, {})) if is_small else (_STEPS, {})
-    return runs.train(data, model, repeats, steps=steps, model_options=sizes, **settings)
+    return runs.train(data, model, repeats, steps=steps, model_options={**sizes, **(model_options or {})}, **settings)
 
 
 def operations_of(model: str) -> float:
@@ -88,9 +93,11 @@ def operations(needed: list[Product]) -> float:
 
 
 def peak(name: str, precision: str) -> float | None:
-    """TFLOP/s of the GPU called `name`; None if the table lacks it."""
-    peaks = next((values for chip, values in _PEAKS.items() if chip in name.split()), None)
-    return None if peaks is None else peaks[precision != "float32"]
+    """TFLOP/s of the GPU called `name`, such as `NVIDIA A100-SXM4-40GB`; None if the table lacks it."""
+    chip = next((word for word in re.split(r"[\s-]+", name) if word in _PEAKS), None)
+    if chip is None or (precision == "bfloat16" and chip in _WITHOUT_BFLOAT16):
+        return None
+    return _PEAKS[chip][precision != "float32"]
 
 
 def describe_share(rate: float, limit: float | None) -> str:

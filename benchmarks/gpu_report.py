@@ -2,7 +2,7 @@
 
 It says first what it will measure. Each row runs in a process of its own; if one fails or takes too long, that is noted
 and the next row runs. The table at the end has the rates, their share of the chip's peak, and the bytes that a step
-copies to the device beside what it must copy.
+copies to the device beside what it must copy; rows that the time was too short for stand there too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import dataclasses
 import fnmatch
+import functools
 import json
 import pathlib
 import sys
@@ -24,9 +25,12 @@ from yt8m.lazy import tf
 MINUTES = 8.0
 _ROW_SECONDS = 60.0  # a row should take 10 to 25 s on a GPU, the start of TensorFlow included
 _DATA_SECONDS = 240.0  # likewise for the making of the videos, which later runs find
+_CUDNN = (("lstm_kernel", "cudnn"),)
 _PRECISIONS = ("float32", "bfloat16", "float16")
 _LINK_MB, _MATRIX = 256, 8192  # what is copied to the device, and the rows of the square matrices that are multiplied
 _SMALL_LINK_MB, _SMALL_MATRIX = 1, 128
+_NO_GPU = """TensorFlow found no GPU: it needs a driver that `nvidia-smi` shows, and CUDA (`pip install '.[gpu]'`).
+`make bench` measures the CPU, and --small tries this script on it."""
 _ERROR_CHARACTERS = 100  # of a message are shown
 
 
@@ -38,27 +42,38 @@ class Part:
       kind: `data`, `device`, `rate` or `bytes`.
       model: name of the model; empty for `data` and `device`.
       settings: further devices options of a training, such as the precision.
+      model_options: hyper-parameters of the model that are not its defaults.
     """
 
     kind: str
     model: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
+    model_options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
         """Its name in the table and in the file of results."""
-        options = [value if isinstance(value, str) else key for key, value in self.settings]
+        options = [value if isinstance(value, str) else key for key, value in self.settings + self.model_options]
         return f"gpu/{', '.join([self.model or self.kind, *options])}" + (" bytes" if self.kind == "bytes" else "")
 
 
 def parts(models: Sequence[str]) -> list[Part]:
-    """The rows, those first that tell most: they may not all fit into the time."""
-    plain = [Part("rate", model, (("precision", name),)) for name in ("float32", "bfloat16") for model in models]
-    copied = [Part("bytes", model) for model in models]
-    ahead = [Part("rate", model, (("precision", "bfloat16"), ("prefetch_to_device", True))) for model in models]
-    half = [Part("rate", model, (("precision", "float16"),)) for model in models]
-    compiled = [Part("rate", model, (("precision", "bfloat16"), ("xla", True))) for model in models]
-    return [Part("data"), Part("device"), *plain, *copied, *ahead, *half, *compiled]
+    """The rows, those first that tell most: if the data take long to make, the last ones do not fit into the time."""
+
+    def rates(names: Sequence[str], **settings: Any) -> list[Part]:
+        return [Part("rate", model, tuple(settings.items())) for model in models if model in names]
+
+    return [
+        Part("data"),
+        Part("device"),
+        *rates(models, precision="float32"),
+        *(Part("bytes", model) for model in models),
+        *rates(models, precision="bfloat16"),
+        *(dataclasses.replace(part, model_options=_CUDNN) for part in rates(["LstmModel"], precision="float32")),
+        *rates(["LogisticModel", "DbofModel"], precision="bfloat16", prefetch_to_device=True),
+        *rates(["MoeModel", "DbofModel"], precision="float16"),
+        *rates(["MoeModel", "DbofModel"], precision="bfloat16", xla=True),
+    ]
 
 
 def run(part: Part, is_small: bool) -> dict[str, Any]:
@@ -70,7 +85,8 @@ def run(part: Part, is_small: bool) -> dict[str, Any]:
     if part.kind == "bytes":
         return _bytes(part.model, is_small)
     settings = dict(part.settings)
-    measured = measure.watched(lambda repeats: gpu.timed_training(part.model, repeats, is_small, **settings), 2)
+    timed = functools.partial(gpu.timed_training, part.model, is_small=is_small, model_options=dict(part.model_options))
+    measured = measure.watched(lambda repeats: timed(repeats, **settings), 2)
     needed = gpu.operations_of(part.model)
     rate = measured["rate"]["median"]
     share = gpu.describe_share(rate * needed, gpu.peak(gpu.gpu_name() or "", str(settings["precision"])))
@@ -130,7 +146,7 @@ def main() -> int:
     end = time.monotonic() + 60 * arguments.minutes
     name = "small sizes" if arguments.small else _gpu_of_a_process()
     if not name:
-        print("no GPU found: `make bench` measures the CPU, and --small tries this script on it", file=sys.stderr)
+        print(_NO_GPU, file=sys.stderr)
         return 1
     print(f"{name}: at most {arguments.minutes:g} minutes for these rows, in this order:", flush=True)
     print("".join(f"  {part.name}\n" for part in planned), flush=True)
@@ -147,7 +163,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_report", description=__doc__)
     parser.add_argument("--models", default=",".join(gpu.MODELS), help="names with commas between")
     parser.add_argument("--rows", default="*", help="names of rows, with * as in a shell")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="rows that would end later are left out")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="after which no row is begun, and the one that runs is given up"
+    )
     parser.add_argument("--row_seconds", type=float, default=_ROW_SECONDS, help="after which a row is given up")
     parser.add_argument("--small", action="store_true", help="tiny sizes, on the CPU too: tries the script")
     parser.add_argument("--json", help="file to write the results to; compare two by -m benchmarks.compare")

@@ -92,6 +92,9 @@ def test_the_share_of_a_chips_peak():
     assert gpu.peak("NVIDIA H200", "bfloat16") == 989.4
     assert [gpu.peak("Tesla T4", precision) for precision in ("float32", "float16")] == [8.1, 65.0]
     assert gpu.peak("NVIDIA L4", "float32") == 60.0
+    assert gpu.peak("NVIDIA A100-SXM4-40GB", "bfloat16") == 312.0
+    assert gpu.peak("NVIDIA H100 80GB HBM3", "float32") == 494.7
+    assert [gpu.peak("Tesla V100-SXM2-16GB", each) for each in ("float16", "bfloat16")] == [125.0, None]
     assert gpu.peak("Unheard Of 1", "float32") is None
     assert gpu.describe_share(2e12, 10.0) == "2.00 TFLOP/s, 20.0% of the peak"
     assert gpu.describe_share(2e12, None) == "2.00 TFLOP/s, peak unknown"

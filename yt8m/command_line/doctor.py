@@ -37,8 +37,8 @@ from yt8m.version import __version__
 from yt8m.video.modeler import VideoModeler
 
 _ON_A_GPU = (
-    "`make bench-gpu` in a checkout measures the speed of the GPU in eight minutes: rates, their share of the chip's "
-    "peak, and the bytes that are copied to it. No GPU has run it yet: please send us its table."
+    "`make bench-gpu` in a checkout measures the speed of the GPU in at most eight minutes: rates, their share of the "
+    "chip's peak, and the bytes that are copied to it. No GPU has run it yet: please send us its table."
 )
 _PACKAGES = ("tensorflow", "numpy", "protobuf", "absl-py", "google-cloud-storage")  # whose versions are shown
 # Instruction sets that TensorFlow's kernels use if the processor has them; `yt8m doctor` shows those that it has.
