@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fnmatch
 import json
 import math
@@ -10,6 +11,7 @@ import pathlib
 import platform
 import sys
 import time
+from importlib import metadata
 from typing import Any
 
 from benchmarks import measure, rows
@@ -30,7 +32,8 @@ def main() -> int:
     head = {"processor": measure.describe_processor(), "machine": _describe_machine()}
     print(*head.values(), rows.heading(), sep="\n\n", flush=True)
     results: dict[str, Any] = {}
-    end = time.monotonic() + 60 * arguments.minutes
+    begun = time.monotonic()
+    end = begun + 60 * arguments.minutes
     for name in names:
         try:
             results[name] = _measure(name, arguments.repeat, end)
@@ -39,7 +42,8 @@ def main() -> int:
             continue
         print(rows.line(name, every[name], results[name]), flush=True)
         if arguments.json:  # after each row: an interruption leaves the rows before it
-            measure.write_beside(pathlib.Path(arguments.json), json.dumps({**head, "rows": results}, indent=1) + "\n")
+            found = {**head, "minutes": (time.monotonic() - begun) / 60, "rows": results}
+            measure.write_beside(pathlib.Path(arguments.json), json.dumps(found, indent=1) + "\n")
     return 0 if len(results) == len(names) else 1
 
 
@@ -69,13 +73,22 @@ def _describe_machine() -> str:
     others = measure.Others()
     time.sleep(1.0)
     used = others.cores()
-    line = f"{measure.cores()} cores, {platform.machine()}, Python {platform.python_version()}"
+    line = f"{measure.cores()} cores, {platform.machine()}, Python {platform.python_version()}{_versions()}"
     if used < measure.QUIET:
         return f"{line}; quiet"
     return (
         f"{line}; NOT QUIET: other programs use {used:.1f} cores. Rates are too low then; "
         "ratios, taken side by side, suffer less."
     )
+
+
+def _versions() -> str:
+    """Those of TensorFlow and PyTorch, each after a comma, if it is installed."""
+    lines = ""
+    for package, name in (("tensorflow", "TensorFlow"), ("torch", "PyTorch")):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            lines += f", {name} {metadata.version(package)}"
+    return lines
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.rows import number
+
 
 def main(paths: list[str]) -> int:
     """Prints one line for each row that both files have."""
@@ -24,10 +26,10 @@ def main(paths: list[str]) -> int:
 
 def compared(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """One line. It compares ratios to the floor if the row has a floor, since rates drift with the machine."""
-    by, pattern = ("ratio", "{:.1%}") if "ratio" in before and "ratio" in after else ("rate", "{:,.0f}")
+    by, shown = ("ratio", "{:.1%}".format) if "ratio" in before and "ratio" in after else ("rate", number)
     old, new = before[by], after[by]
     apart = new["low"] > old["high"] or new["high"] < old["low"]
-    medians = [pattern.format(one["median"]) for one in (old, new)]
+    medians = [shown(old["median"]), shown(new["median"])]
     change = new["median"] / old["median"] - 1
     note = "" if apart else "  (the spreads overlap)"
     return f"{name:30s} {by:>10s} {medians[0]:>10s} {medians[1]:>10s} {change:>+8.1%}{note}"

@@ -1,7 +1,7 @@
 """`python -m benchmarks.peers.table bench-peers.json [PAGE]`: writes the results of a processor into the page.
 
 The page, docs/developers/beside_pytorch.md, has a section for each processor, whose heading is its name. That of this
-processor is replaced, or added before the notes. A row that was not measured this time keeps its figure.
+processor is replaced, or added before the notes. A row that was not measured this time keeps its figure, with a mark.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from benchmarks.measure import QUIET, write_beside
 from benchmarks.peers.comparison import NETWORKS, ROWS
 
 PAGE = pathlib.Path("docs/developers/beside_pytorch.md")
+EARLIER = "°"  # marks a cell of an earlier run
 NOTES = "\n## Notes\n"  # the heading of the section after those of the processors
 _COLUMNS = {
     "step": "peers/step/{}",
@@ -36,7 +37,7 @@ def section(results: Mapping[str, Any]) -> str:
     lines = [
         f"## {results['processor']}",
         "",
-        f"{results['machine']}. {_turns(rows)}",
+        f"{results['machine']}. {_turns(rows)} The run took {results['minutes']:.0f} minutes.",
         "",
         f"| model | {' | '.join(_COLUMNS)} |",
         "|---|" + "---:|" * len(_COLUMNS),
@@ -44,7 +45,16 @@ def section(results: Mapping[str, Any]) -> str:
     for model in NETWORKS:
         cells = (_cell(name.format(model), rows) for name in _COLUMNS.values())
         lines.append(f"| {model} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", _slower_rows(rows)]) + "\n"
+
+
+def _slower_rows(rows: Mapping[str, Any]) -> str:
+    """The rows of this run in which a peer is faster, with their ratio by CPU time too."""
+    ratios = {
+        name.removeprefix("peers/"): (row["ratio"]["median"], row["cpu_ratio"]["median"]) for name, row in rows.items()
+    }
+    slower = [f"{name} {ratio:.2f} ({by_cpu:.2f})" for name, (ratio, by_cpu) in ratios.items() if ratio < 1]
+    return f"Below 1.0, in parentheses by CPU time: {', '.join(slower)}." if slower else "No row is below 1.0."
 
 
 def _turns(rows: Mapping[str, Any]) -> str:
@@ -76,17 +86,23 @@ def with_section(page: str, new: str) -> str:
 
 
 def _with_earlier_cells(new: str, old: str) -> str:
-    """A section whose empty cells have what an earlier one has there."""
+    """A section whose empty cells have what an earlier one has there, marked as of an earlier run."""
     earlier = {line.split("|")[1]: line.split("|") for line in old.splitlines() if line.startswith("|")}
     lines = []
     for line in new.splitlines():
         cells, before = line.split("|"), earlier.get(line.split("|")[1]) if line.startswith("|") else None
         if before and len(before) == len(cells):
             line = "|".join(
-                cell if cell.strip() else earlier_cell for cell, earlier_cell in zip(cells, before, strict=True)
+                cell if cell.strip() else _marked(earlier_cell)
+                for cell, earlier_cell in zip(cells, before, strict=True)
             )
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _marked(cell: str) -> str:
+    text = cell.strip()
+    return cell if not text or text.endswith(EARLIER) else f" {text} {EARLIER} "
 
 
 def main(words: list[str]) -> int:

@@ -194,7 +194,7 @@ def test_comparison_goes_by_the_ratio_and_marks_spreads_that_overlap(tmp_path, c
     assert compare.main([str(tmp_path / "before.json"), str(tmp_path / "after.json")]) == 0
     _, first, second = capsys.readouterr().out.splitlines()
     assert first.split() == ["a", "ratio", "50.0%", "60.0%", "+20.0%"]
-    assert second.split()[:5] == ["b", "rate", "10", "10", "+1.0%"]
+    assert second.split()[:5] == ["b", "rate", "10.00", "10.10", "+1.0%"]
     assert "overlap" in second
 
 
