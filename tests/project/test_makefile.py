@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -77,3 +78,24 @@ def test_pins_hold_for_every_python_that_has_a_released_tensorflow() -> None:
         assert [pin.name for pin in pins if pin.marker and not pin.marker.evaluate({"python_version": version})] == []
     unpinned = {pin.name for pin in pins if pin.marker and not pin.marker.evaluate({"python_version": "3.14"})}
     assert unpinned == {"tensorflow", "h5py"}
+
+
+def test_a_gpu_is_measured_with_cuda_where_its_driver_is(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "env/bin").mkdir(parents=True)
+    for name in ("env/bin/python", "driver/nvidia-smi"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('#!/bin/sh\necho "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    for stamp in (".runnable", ".installed"):
+        (tmp_path / "env" / stamp).touch()
+
+    def calls(path: str) -> list[str]:
+        words = ["make", "--silent", "-C", ROOT, f"VENV={tmp_path}/env", "bench-gpu"]
+        done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.splitlines() if line.startswith("-m ")]
+
+    installs, measures = calls(f"{tmp_path}/driver{os.pathsep}{os.environ['PATH']}")
+    assert ".[gpu]" in installs
+    assert "-m benchmarks.gpu_report " in measures
+    if not shutil.which("nvidia-smi"):
+        assert calls(os.environ["PATH"]) == [measures]
