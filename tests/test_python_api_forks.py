@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 
-import cases
 import made_videos
 import pytest
 import small_exports
@@ -61,7 +60,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), session.run(value), fl
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("moment", cases.all_of(["at the end"], heavy=["let go"]))
+@pytest.mark.parametrize("moment", ["at the end", "let go"])
 def test_a_child_of_a_user_of_tensorflow_ends_by_exit(moment: str) -> None:
     words = [sys.executable, "-c", _EXITING, moment]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})

@@ -32,8 +32,7 @@ def sizes(name: str) -> dict[str, Any]:
     return {key: value for key, value in CASES[name].hyper_parameters.items() if key != "feature_sizes"}
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("name", "is_ahead", "towers"), cases.only(TRAININGS, [("GatedMoeModel", True, 2)]))
+@pytest.mark.parametrize(("name", "is_ahead", "towers"), cases.only(TRAININGS, [("LogisticModel", True, 2)]))
 def test_a_step_copies_nothing_twice_and_few_small_tensors(name: str, is_ahead: bool, towers: int) -> None:
     crossing, least = copies(name, towers, is_ahead, **sizes(name)), floor(name, towers, **sizes(name))
     copied = Crossing.of(crossing)
@@ -53,7 +52,6 @@ def test_a_tower_picks_its_frames_on_its_own_device_where_they_are() -> None:
     assert [copy.shape() for copy in frames] == [(*LARGE, 1024), (*LARGE, 128)]
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("name", quick(["DbofModel"], models.built_in_names()))
 def test_every_op_of_a_step_has_a_device(name: str) -> None:
     assert without_device(name, **sizes(name)) == []
@@ -70,7 +68,6 @@ def test_bytes_cannot_be_gathered_on_a_gpu_but_words_can() -> None:
         assert has_gpu_kernel(tf.bitcast(of_words, tf.uint8).op.node_def)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", quick(["LogisticModel"], models.built_in_names()))
 def test_every_op_of_a_tower_has_a_gpu_kernel(name: str, step: str) -> None:

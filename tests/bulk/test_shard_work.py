@@ -134,7 +134,7 @@ def test_predictions_from_a_cache_are_the_same_bytes(
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame"]))
+@pytest.mark.parametrize("level", ["video", "frame"])
 @pytest.mark.promise("I11")
 def test_figures_from_a_cache_are_the_same(level: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
     run, pattern = request.getfixturevalue(level)

@@ -50,9 +50,7 @@ def run(folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.heavy
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("before", "told"), [("new", ["fitted", "0"]), pytest.param("fitted", ["refused", "1"], marks=pytest.mark.heavy)]
-)
+@pytest.mark.parametrize(("before", "told"), [("new", ["fitted", "0"]), ("fitted", ["refused", "1"])])
 def test_a_forked_child_leaves_no_folder(tmp_path: pathlib.Path, before: str, told: list[str]) -> None:
     """Such a child ends without the functions that `atexit` has."""
     done = run(tmp_path, before, "fork", "ends")

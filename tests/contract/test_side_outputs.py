@@ -44,7 +44,7 @@ def softmax_cross_entropy(logits: np.ndarray, target: np.ndarray) -> float:
     [
         ("DeepCombineChainModel", {}, 2, None),
         ("MixNeXtVladModel", {}, 4, WEIGHTS),
-        pytest.param("MixNeXtVladModel", CHAIN, 8, None, marks=pytest.mark.heavy),
+        ("MixNeXtVladModel", CHAIN, 8, None),
         ("LstmAttentionMaxModel", CHAIN, 2, WEIGHTS),
         ("DbofModel", {**CHAIN, "dbof_pooling_method": "none"}, 2, None),
     ],

@@ -83,7 +83,7 @@ def check_same(found: list[dict[str, np.ndarray]], one: dict[str, np.ndarray], t
 @pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.promise("N3")
-@pytest.mark.parametrize("accumulated", [1, pytest.param(2, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("accumulated", [1, 2])
 def test_two_replicas_with_batch_norm_train_as_two_towers(
     trained: Callable[..., list[dict[str, np.ndarray]]], accumulated: int
 ) -> None:

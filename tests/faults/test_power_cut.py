@@ -51,7 +51,8 @@ DATA = {
     ],
     "download": ["--partition=2/frame/train", "--dest=shards", "--plan_url={url}", "--mirror_url={url}"],
 }
-POINTS = [10, pytest.param(200, marks=pytest.mark.heavy)]
+ALL_POINTS = [10, 200]
+POINTS = cases.only(ALL_POINTS, [10])
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +145,7 @@ def test_training_goes_on_from_a_whole_checkpoint(training: Recording, tmp_path:
 @pytest.mark.heavy
 @pytest.mark.promise("C11")
 @pytest.mark.long
-@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("count", [1, 10])
 def test_training_ends_as_without_a_power_cut(training: Recording, tmp_path: pathlib.Path, count: int) -> None:
     whole = {path: content for path, (_, content) in training.after.items() if content is not None}
     expected = weights(write_files(tmp_path / "whole", whole) / "run", 12)
@@ -168,7 +169,7 @@ def test_what_a_training_makes(training: Recording, count: int) -> None:
 @pytest.mark.heavy
 @pytest.mark.promise("C11")
 @pytest.mark.long
-@pytest.mark.parametrize("count", POINTS)
+@pytest.mark.parametrize("count", ALL_POINTS)
 @pytest.mark.parametrize("command", [name for name in MODELS if name != "train"])
 def test_what_is_made_of_models(models: Recording, command: str, count: int) -> None:
     check(models, command, count)
@@ -177,7 +178,7 @@ def test_what_is_made_of_models(models: Recording, command: str, count: int) -> 
 @pytest.mark.heavy
 @pytest.mark.promise("C11")
 @pytest.mark.long
-@pytest.mark.parametrize("count", POINTS)
+@pytest.mark.parametrize("count", ALL_POINTS)
 @pytest.mark.parametrize("command", DATA)
 def test_what_is_made_of_data(data: Recording, command: str, count: int) -> None:
     check(data, command, count)

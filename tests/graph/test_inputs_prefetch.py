@@ -91,7 +91,7 @@ def test_the_input_begins_anew_without_what_was_put_in_place(training: Callable[
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
+@pytest.mark.parametrize("towers", [1, 2])
 def test_what_the_input_refuses_is_told_in_the_same_words(training: Callable[..., Training], towers: int) -> None:
     told, steps = [], []
     for ahead in (False, True):
@@ -107,7 +107,7 @@ def test_what_the_input_refuses_is_told_in_the_same_words(training: Callable[...
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
+@pytest.mark.parametrize("towers", [1, 2])
 def test_a_meta_graph_goes_on_as_the_graph_that_was_saved(
     training: Callable[..., Training], tmp_path: pathlib.Path, towers: int
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_batch_without_a_row() -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["bfloat16", pytest.param("float16", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_the_gradient_is_computed_in_the_precision_of_the_model(kind: str) -> None:
     expected, computed = whole("AttentiveProbeModel", kind), run("AttentiveProbeModel", 2, inputs(), kind)
     exact = whole("AttentiveProbeModel")

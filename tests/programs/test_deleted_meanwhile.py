@@ -149,7 +149,7 @@ def predicted(trained: pathlib.Path) -> bytes:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3))])
+@pytest.mark.parametrize("reading", [1, 2, 3])
 @pytest.mark.promise("C7")
 def test_inference(trains: Callable, predicted: bytes, tmp_path: pathlib.Path, reading: int) -> None:
     words = [f"--input_data_pattern={DATA}", f"--output_model_tgz={tmp_path}/m.tgz", f"--train_dir={trains(reading)}"]
@@ -170,7 +170,7 @@ def test_what_a_scorer_opens(trains: Callable, reading: int) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("reading", [1, *(pytest.param(number, marks=pytest.mark.heavy) for number in (2, 3, 4))])
+@pytest.mark.parametrize("reading", [1, 2, 3, 4])
 @pytest.mark.promise("C7")
 def test_export(trains: Callable, tmp_path: pathlib.Path, reading: int) -> None:
     folder = trains(reading)

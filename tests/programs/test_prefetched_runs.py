@@ -29,7 +29,7 @@ def frames() -> list[str]:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("words", [videos, pytest.param(frames, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("words", [videos, frames])
 def test_losses_and_weights_are_those_without(tmp_path: pathlib.Path, words: Callable[[], list[str]]) -> None:
     usual = ["--exact_resume=False", "--max_steps=4", *words()]
     for name, more in (("plain", []), ("ahead", ["--prefetch_to_device"])):

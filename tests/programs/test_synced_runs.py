@@ -43,7 +43,7 @@ def test_two_towers_learn_what_one_does(tmp_path: pathlib.Path) -> None:
     assert saved["config"]["devices"]["sync_batch_norm"] is True
 
 
-@pytest.mark.parametrize("kind", ["from its meta-graph", pytest.param("from code", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("kind", ["from its meta-graph", "from code"])
 def test_a_resumed_run_is_the_unbroken_one(tmp_path: pathlib.Path, lines: Callable[[], str], kind: str) -> None:
     words = [*TWO, "--sync_batch_norm"]
     assert run(tmp_path / "whole", *words, "--max_steps=8") == 0
@@ -56,7 +56,7 @@ def test_a_resumed_run_is_the_unbroken_one(tmp_path: pathlib.Path, lines: Callab
     assert furthest(weights(tmp_path / "halted", 8), weights(tmp_path / "whole", 8)) == 0
 
 
-@pytest.mark.parametrize("begun_with", [True, pytest.param(False, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("begun_with", [True, False])
 def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
     tmp_path: pathlib.Path, lines: Callable[[], str], begun_with: bool
 ) -> None:

@@ -151,7 +151,7 @@ def test_examples_and_their_order_are_those_without_it(
 
 
 @pytest.mark.heavy
-@kinds("rated", heavy=("video", "frame", "floats", "every"))
+@kinds("rated", "video", "frame", "floats", "every")
 def test_so_are_those_of_the_pass_that_fills_it(
     pattern: str, kind: str, tmp_path: pathlib.Path, plain: Batches
 ) -> None:
@@ -159,7 +159,7 @@ def test_so_are_those_of_the_pass_that_fills_it(
 
 
 @pytest.mark.heavy
-@kinds("frame", heavy=("video", "floats", "rated", "every"))
+@kinds("frame", "video", "floats", "rated", "every")
 def test_so_are_those_of_a_pass_in_order(pattern: str, kind: str, filled: pathlib.Path) -> None:
     """And each shard is read to its end."""
     ordered = queue(pattern, filled, kind=kind, shuffle=False, num_epochs=1)
@@ -203,7 +203,7 @@ def test_what_is_there_is_not_parsed_again(
 
 @pytest.mark.heavy
 @kinds("video")
-@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.heavy), 6])
+@pytest.mark.parametrize("count", [2, 6])
 def test_shares_together_have_every_record_once(pattern: str, kind: str, filled: pathlib.Path, count: int) -> None:
     """Fewer files than processes too."""
     found: Counter[bytes] = Counter()
@@ -274,7 +274,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_made_anew(
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["video", pytest.param("frame", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("kind", ["video", "frame"])
 @pytest.mark.promise("I11")
 def test_a_batch_may_have_records_of_more_shards_than_files_can_be_open(kind: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "shards").mkdir()
@@ -308,7 +308,7 @@ OTHERS = {
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", OTHERS, indirect=True, scope="module")
-@pytest.mark.parametrize("place", [0, *(pytest.param(place, marks=pytest.mark.heavy) for place in (1, 2))])
+@pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.promise("I11")
 def test_another_reader_has_files_of_its_own(
     pattern: str, kind: str, filled: pathlib.Path, tmp_path: pathlib.Path, place: int

@@ -127,7 +127,7 @@ def test_the_class_gets_what_its_constructor_takes(folder: pathlib.Path) -> None
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["LabelInId", pytest.param("Duck", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("name", ["LabelInId", "Duck"])
 def test_a_run_by_it_is_trained_resumed_evaluated_predicted_and_exported(folder: pathlib.Path, name: str) -> None:
     words = [f"--reader=layout:{name}", *FLAGS, "--batch_size=8", "--base_learning_rate=0.5", "--train_dir=run"]
     assert train.main([*words, "--max_steps=30", "--num_epochs=99"]) == 0

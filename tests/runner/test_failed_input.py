@@ -100,7 +100,7 @@ def test_so_is_a_shard_that_the_cache_could_not_parse(
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("keep", [1, pytest.param(30, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("keep", [1, 30])
 def test_a_position_of_an_earlier_version_that_holds_an_error_is_found(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path, keep: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

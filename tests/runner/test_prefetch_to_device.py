@@ -53,10 +53,7 @@ def live(
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("towers", "split"),
-    [(2, True), *(pytest.param(*kind, marks=pytest.mark.heavy) for kind in ((2, False), (1, True), (1, False)))],
-)
+@pytest.mark.parametrize(("towers", "split"), [(2, True), (2, False), (1, True), (1, False)])
 def test_steps_shards_and_videos(live: Callable[..., list[str]], towers: int, split: bool) -> None:
     plain = live("plain", False, towers=towers, split_batch=split)
     assert live("ahead", True, towers=towers, split_batch=split) == plain
@@ -68,13 +65,7 @@ def test_steps_shards_and_videos(live: Callable[..., list[str]], towers: int, sp
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("kind", "towers"),
-    [
-        ("from its meta-graph", 2),
-        pytest.param("from code", 1, marks=pytest.mark.heavy),
-        pytest.param("from its meta-graph", 1, marks=pytest.mark.heavy),
-        pytest.param("from code", 2, marks=pytest.mark.heavy),
-    ],
+    ("kind", "towers"), [("from its meta-graph", 2), ("from code", 1), ("from its meta-graph", 1), ("from code", 2)]
 )
 def test_a_resumed_run_reads_the_shards_that_one_without_reads(
     live: Callable[..., list[str]], tmp_path: pathlib.Path, lines: Callable[[], list[str]], towers: int, kind: str
@@ -92,7 +83,7 @@ def test_a_resumed_run_reads_the_shards_that_one_without_reads(
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("ahead", [True, pytest.param(False, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("ahead", [True, False])
 def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
     live: Callable[..., list[str]], lines: Callable[[], list[str]], ahead: bool
 ) -> None:
@@ -118,7 +109,7 @@ def test_weights_are_the_same_to_the_bit(train: Callable, data: str, tmp_path: p
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
+@pytest.mark.parametrize("towers", [1, 2])
 def test_a_damaged_record_is_named_as_without(
     train: Callable[..., runner.Outcome], shards: pathlib.Path, tmp_path: pathlib.Path, towers: int
 ) -> None:

@@ -49,7 +49,7 @@ def kill_after(process: Forked, log: pathlib.Path, steps: int, pause: float) -> 
 
 @pytest.mark.heavy
 @pytest.mark.promise("C1")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in range(1, 6))])
+@pytest.mark.parametrize("seed", range(6))
 def test_killed_at_any_moment_it_reads_no_shard_twice_in_an_epoch(
     start: Callable[..., Forked], tmp_path: pathlib.Path, seed: int
 ) -> None:

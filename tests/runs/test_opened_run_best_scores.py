@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 
-import cases
 import numpy as np
 import pytest
 from golden_data import golden
@@ -96,7 +95,7 @@ READERS = {
 
 @pytest.mark.heavy
 @pytest.mark.long
-@pytest.mark.parametrize("reader", cases.only(READERS, ["Python"]))
+@pytest.mark.parametrize("reader", READERS)
 def test_a_reader_scores_with_the_best_weights(
     folder: pathlib.Path, expected: dict[str, dict[str, float]], tmp_path: pathlib.Path, reader: str
 ) -> None:

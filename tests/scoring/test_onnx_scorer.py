@@ -55,7 +55,7 @@ def test_an_onnx_file_predicts_and_is_evaluated_like_the_saved_model(tmp_path: p
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("most", cases.all_of([3], heavy=[320]))
+@pytest.mark.parametrize("most", [3, 320])
 def test_an_export_uses_as_many_frames_of_a_record_as_its_run(tmp_path: pathlib.Path, most: int) -> None:
     names, sizes = ("rgb", "audio"), small_exports.SIZES
     data = DataConfig(feature_names=names, feature_sizes=sizes, frame_features=True, num_classes=30, max_frames=most)

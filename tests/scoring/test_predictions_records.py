@@ -91,7 +91,7 @@ def test_a_few_records_need_no_ops_that_parse_them_and_the_checkpoint_is_checked
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("names", [("rgb", "audio/floats"), pytest.param(("rgb", "audio"), marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("names", [("rgb", "audio/floats"), ("rgb", "audio")])
 def test_parsed_frames_have_the_scores_of_the_records(tmp_path, names):
     """The model was trained on the first 3 frames of a video; most videos have more."""
     draw = np.random.default_rng(1)

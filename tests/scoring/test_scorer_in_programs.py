@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import bulk_jobs
-import cases
 import numpy as np
 import pytest
 import requests
@@ -182,7 +181,7 @@ def test_all_programs_use_the_same_weights(
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("choice", cases.all_of(["best"], heavy=["last"]))
+@pytest.mark.parametrize("choice", ["best", "last"])
 def test_evaluations_are_of_the_same_checkpoint(states: dict[str, State], choice: str) -> None:
     folder = states["resumed"].folder
     words = [f"--train_dir={folder}", f"--eval_data_pattern={DATA}", "--run_once", f"--checkpoint={choice}"]

@@ -9,7 +9,6 @@ import re
 import shutil
 from typing import Any
 
-import cases
 import made_videos
 import numpy as np
 import pytest
@@ -174,7 +173,7 @@ def test_a_folder_of_videos(world: World, tmp_path: pathlib.Path, capsys: pytest
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("level", cases.all_of(["video"], heavy=["frame"]))
+@pytest.mark.parametrize("level", ["video", "frame"])
 def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
     world: World, level: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,8 +99,8 @@ MLP = ["--model=ResidualMlpModel", "--mlp_hidden_size=8", "--num_epochs=9"]
     "optimizer",
     [
         ["--optimizer=AdamWOptimizer", "--weight_decay=0.1", "--moving_average_decay=0.9"],
-        pytest.param(["--accumulate_steps=2", "--clip_by=global"], marks=pytest.mark.heavy),
-        pytest.param(["--optimizer=MomentumOptimizer", "--base_learning_rate=0.5"], marks=pytest.mark.heavy),
+        ["--accumulate_steps=2", "--clip_by=global"],
+        ["--optimizer=MomentumOptimizer", "--base_learning_rate=0.5"],
     ],
 )
 def test_only_new_classes_learn(tmp_path: pathlib.Path, optimizer: list[str]) -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import cases
 import numpy as np
 import pytest
 from own_clips import NAMES, contents, frames_of, labels_of, read, split_of, write_table
@@ -248,10 +247,12 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     "given",
-    cases.all_of(
-        [{"table": "rows.csv", "array": "clip.npy"}],
-        heavy=[{"table": "a.csv"}, {"table": "lists.parquet"}, {"table": "rows.csv", "array": "beside.npz"}],
-    ),
+    [
+        {"table": "rows.csv", "array": "clip.npy"},
+        {"table": "a.csv"},
+        {"table": "lists.parquet"},
+        {"table": "rows.csv", "array": "beside.npz"},
+    ],
     ids=lambda given: "+".join(given.values()),
 )
 def test_tables_and_arrays_in_a_bucket_give_the_same_records(
@@ -285,7 +286,7 @@ def test_paths_must_not_lead_out_of_the_folder_of_a_table_in_a_bucket(tmp_path: 
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", cases.all_of(["wide.parquet"], heavy=["wide.npy", "frames.npy"]))
+@pytest.mark.parametrize("name", ["wide.parquet", "wide.npy", "frames.npy"])
 def test_memory_does_not_grow_with_the_table(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

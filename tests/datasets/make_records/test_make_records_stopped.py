@@ -58,10 +58,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     ("trouble", "status", "message"),
     [
         ("SIGKILL", -signal.SIGKILL, ""),
-        pytest.param("SIGINT", -signal.SIGINT, "KeyboardInterrupt", marks=pytest.mark.heavy),
-        pytest.param(
-            "no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: ", marks=pytest.mark.heavy
-        ),
+        ("SIGINT", -signal.SIGINT, "KeyboardInterrupt"),
+        ("no room", 1, "cannot write OUT/.video.making/train/train0000.tfrecord: "),
     ],
 )
 def test_after_trouble_no_unfinished_records_appear_and_the_next_start_makes_all(

@@ -101,9 +101,7 @@ def _logistic_regression(features: np.ndarray, labels: np.ndarray, batch: int, e
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("count", "num_classes", "batch"), [(1500, 200, 100), pytest.param(5000, 3862, 256, marks=pytest.mark.heavy)]
-)
+@pytest.mark.parametrize(("count", "num_classes", "batch"), [(1500, 200, 100), (5000, 3862, 256)])
 def test_logistic_regression_learns_the_classes(count: int, num_classes: int, batch: int) -> None:
     features, labels = _matrices(0, count, num_classes)
     weights = _logistic_regression(features, labels, batch, 5)
