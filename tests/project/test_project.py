@@ -17,6 +17,7 @@ import tomllib
 import mutation_campaign
 import pytest
 import sources
+from packaging.requirements import Requirement
 from sources import ROOT
 
 
@@ -254,6 +255,27 @@ def test_every_dependency_is_pinned_and_has_its_reason():
     assert names - set(pinned) == set()
     reasons = (ROOT / "docs/developers/dependencies.md").read_text()
     assert [name for name in sorted(names) if f"| {name} |" not in reasons] == []
+
+
+def upper_bounds():
+    """{package: the versions below which pyproject.toml takes it}, of the packages that have such a version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    bounds = collections.defaultdict(set)
+    for group in (project["dependencies"], *project["optional-dependencies"].values()):
+        for requirement in map(Requirement, group):
+            bounds[requirement.name] |= {bound.version for bound in requirement.specifier if bound.operator == "<"}
+    return bounds
+
+
+def test_a_reason_that_gives_a_limit_gives_that_of_the_range():
+    """The row of pyarrow had said "below 26", which only constraints.txt is."""
+    table = (ROOT / "docs/developers/dependencies.md").read_text().partition("\n\n`constraints.txt`")[0]
+    rows = dict(re.findall(r"^\| ([\w-]+) \| (.*) \|$", table, re.MULTILINE))
+    limits = {name: set(re.findall(r"\bbelow (\d+(?:\.\d+)*)", reason)) for name, reason in rows.items()}
+    limits = {name: versions for name, versions in limits.items() if versions}
+    assert limits.keys() >= {"uvicorn", "h11", "tf2onnx", "pyarrow"}
+    bounds = upper_bounds()
+    assert limits == {name: bounds[name] for name in limits}
 
 
 GOOGLE = {
