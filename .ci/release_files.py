@@ -30,6 +30,7 @@ IN_DIST_INFO = {
     "licenses/NOTICE",
 }
 IN_SOURCE = {"pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"}
+IN_SOURCE |= {"CHANGELOG.md", "CITATION.cff", "SECURITY.md"}
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
 
 

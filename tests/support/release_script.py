@@ -36,7 +36,8 @@ packages = ["yt8m"]
     "README.md": PAGE,
     "CHANGELOG.md": "# Changelog\n\n## 0.2.0 (2026-12-01)\n\n## 0.1.0 (2026-11-30)\n",
     "CITATION.cff": "cff-version: 1.2.0\nversion: 0.2.0\n",
-    "MANIFEST.in": "",
+    "SECURITY.md": "# Security\n",
+    "MANIFEST.in": (FOLDER.parent / "MANIFEST.in").read_text(),  # so that the tests notice what this file leaves out
     "LICENSE": "L\n",
     "NOTICE": "N\n",
     "constraints.txt": "numpy==2.0\ntensorflow==99.1.0\n",
