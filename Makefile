@@ -59,7 +59,7 @@ help:
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
 	@echo 'make pictures the pictures of the README, from its own commands, and those of the architecture; needs chromium'
-	@echo 'make release the files of a release, checked and tried with each Python, in dist/; VERSION=0.1.0; it uploads nothing'
+	@echo 'make release the files of a release, checked and tried with each Python of a pinned TensorFlow, in dist/; VERSION=0.1.0; it uploads nothing'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)

@@ -3,14 +3,15 @@
 Checks that the version, the changelog and CITATION.cff agree, and that nothing is uncommitted. Builds the source
 distribution and the wheel twice, under other permissions and paths, which must give the same bytes. Checks their
 members, their metadata (twine), CITATION.cff (cffconvert) and the forge's workflow (zizmor). With each Python that the
-package takes, in a fresh environment with the versions of constraints.txt, the wheel is installed, trains on sample
-data, and predicts.
+package takes and constraints.txt names a TensorFlow for, in a fresh environment with the versions of constraints.txt,
+the wheel is installed, trains on sample data, and predicts. The other Pythons are named as not tried.
 
 Writes into dist/: both packages, a list of all components (CycloneDX), MEMBERS, SHA256SUMS, and TAG, the message of
 the tag, which holds the checksums. Says what has to be done before the version can have its tag, or how to make it.
 
-With --strict, as the forge runs it at the tag, it ends if anything is still to be done, if a Python is missing, or if
-the packages have other checksums than the tag's message. The same bytes need the same zlib, which compresses them.
+With --strict, as the forge runs it at the tag, it ends if anything is still to be done, if a Python to try, or its
+TensorFlow, is missing, or if the packages have other checksums than the tag's message. The same bytes need the same
+zlib, which compresses them, so TAG names its version.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zlib
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -39,7 +41,7 @@ DIST = ROOT / "dist"
 PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
 # Not in constraints.txt: it takes no jsonschema of the last five years, and so has an environment of its own.
 CFFCONVERT = "cffconvert==2.0.0"
-NO_WHEEL = "has no wheel of the TensorFlow of constraints.txt that pip finds"
+UNPINNED = "has no TensorFlow in constraints.txt"
 
 
 def run(*words: object, cwd: pathlib.Path | None = None) -> str:
@@ -95,21 +97,29 @@ def reasons_against() -> dict[str, str]:
     takes = SpecifierSet(project["requires-python"])
     versions = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     return {
-        f"python{version}": why_not(f"python{version}", takes) if has_wheel(version) else NO_WHEEL
-        for version in versions
+        f"python{version}": why_no_tensorflow(version) or why_not(f"python{version}", takes) for version in versions
     }
 
 
-def has_wheel(python: str) -> bool:
-    """Whether constraints.txt names a TensorFlow for this version of Python, which the index has for it."""
+def why_no_tensorflow(python: str) -> str:
+    """Why pip cannot install the TensorFlow of constraints.txt for this version of Python, or nothing.
+
+    It is UNPINNED alone that lets a release go on: an index that fails for one Python must not leave this one untried.
+    """
     pins = [Requirement(line) for line in read("constraints.txt").splitlines() if line.startswith("tensorflow==")]
     pins = [pin for pin in pins if pin.marker is None or pin.marker.evaluate({"python_version": python})]
+    if not pins:
+        return UNPINNED
     options = ("--pre", "--only-binary=:all:", f"--python-version={python}")
     words = [sys.executable, "-m", "pip", "index", "versions", "tensorflow", *options]
-    listed = subprocess.run(words, capture_output=True, text=True).stdout
-    available = re.search(r"^Available versions: (.*)", listed, re.M)
-    versions = available[1].split(", ") if available else []
-    return any(pin.specifier.contains(version, prereleases=True) for pin in pins for version in versions)
+    done = subprocess.run(words, capture_output=True, text=True)
+    available = re.search(r"^Available versions: (.*)", done.stdout, re.M)
+    versions = available[1].split(", ") if available and not done.returncode else []
+    if any(pin.specifier.contains(version, prereleases=True) for pin in pins for version in versions):
+        return ""
+    names = " or ".join(f"tensorflow{pin.specifier}" for pin in pins)
+    words_of_pip = done.stderr if done.returncode else done.stdout
+    return f"has no wheel of {names} that pip finds: {' '.join(words_of_pip.split())}"
 
 
 def why_not(python: str, takes: SpecifierSet) -> str:
@@ -153,8 +163,21 @@ def check_citation_and_workflow(folder: pathlib.Path) -> None:
 def other_checksums(version: str, sums: dict[str, str]) -> list[str]:
     """The packages whose checksums the message of the tag does not have, in words."""
     message = run("git", "tag", "--list", "--format=%(contents)", f"v{version}")
-    wrong = [name for name, checksum in sums.items() if f"{checksum}  {name}" not in message.splitlines()]
-    return [f"the tag v{version} has no or another checksum of {', '.join(wrong)} than this build"] if wrong else []
+    tagged = {name: checksum for checksum, name in re.findall(r"^([0-9a-f]{64})  (.+)$", message, re.M)}
+    wrong = [
+        f"{name} is {checksum} here and {tagged.get(name, 'not named')} in the message of the tag v{version}"
+        for name, checksum in sums.items()
+        if tagged.get(name) != checksum
+    ]
+    if not wrong:
+        return []
+    named = re.search(r"^zlib (\S+)$", message, re.M)
+    return [
+        *wrong,
+        f"another zlib compresses to other bytes: it is {zlib.ZLIB_RUNTIME_VERSION} here, and "
+        f"{named[1] if named else 'not named'} in the tag. Run make release with a Python of the forge's kind "
+        "(.github/workflows/release.yml has the system and what installs it), and make the tag anew of dist/TAG",
+    ]
 
 
 def install(python: str, version: str, folder: pathlib.Path) -> pathlib.Path:
@@ -197,7 +220,8 @@ def list_components(environment: pathlib.Path, version: str, path: pathlib.Path)
 
 def write_sums(version: str, sums: dict[str, str]) -> None:
     """Writes SHA256SUMS of all files, and TAG with those of the packages: components may differ with the platform."""
-    (DIST / "TAG").write_text(f"yt8m {version}\n\n" + "".join(f"{value}  {name}\n" for name, value in sums.items()))
+    lines = [f"yt8m {version}", "", *(f"{checksum}  {name}" for name, checksum in sums.items())]
+    (DIST / "TAG").write_text("\n".join([*lines, f"zlib {zlib.ZLIB_RUNTIME_VERSION}"]) + "\n")
     paths = sorted(path for path in DIST.iterdir() if path.name != "TAG")
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
     (DIST / "SHA256SUMS").write_text("".join(lines))
@@ -209,7 +233,7 @@ def report(version: str, notes: list[str], reasons: dict[str, str]) -> None:
     print(*(line for line in (DIST / "MEMBERS").read_text().splitlines() if not line.startswith(" ")), sep="\n")
     print("built twice, the same to the byte; the files in the packages are those of dist/MEMBERS, as they should be")
     for python, reason in reasons.items():
-        print(f"not tried: {python} {reason}" if reason else f"{python} installed it, trained and predicted")
+        print(f"not tried with {python}, which {reason}" if reason else f"{python} installed it, trained and predicted")
     if notes:
         print(f"a dry run: nothing is uploaded, and {version} is not ready for its tag:", *notes, sep="\n- ")
     else:
@@ -226,7 +250,7 @@ def main() -> None:
     version = arguments.version
     end(version, wrong_places(version))
     notes, reasons = not_ready(version), reasons_against()
-    missing = [f"{python} {reason}" for python, reason in reasons.items() if reason not in ("", NO_WHEEL)]
+    missing = [f"{python} {reason}" for python, reason in reasons.items() if reason not in ("", UNPINNED)]
     tried = [python for python, reason in reasons.items() if not reason]
     if arguments.strict:
         end(version, notes + missing)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import zlib
 from typing import Any
 
 import pytest
@@ -115,17 +117,26 @@ def add_wheel(programs: pathlib.Path, version: str, python: str) -> None:
     (programs.parent / f"wheels/tensorflow-{version}-{python}-{python}-manylinux_2_17_aarch64.whl").touch()
 
 
-def test_pythons_without_a_wheel_of_the_pinned_tensorflow_are_not_tried(release: Any, programs: pathlib.Path) -> None:
+def test_pythons_without_a_pinned_tensorflow_are_not_tried(release: Any, programs: pathlib.Path) -> None:
     """TensorFlow 2.21 has none for Python 3.14: where that was installed, pip refused, and so the release ended."""
     add_wheel(programs, "99.1.0", "cp311")
     add_wheel(programs, "99.2.0rc0", "cp314")
     add_python(programs, "python3.11", "echo 3.11.9")
     add_python(programs, "python3.14", "echo 3.14.0")
-    assert release.reasons_against() == {"python3.11": "", "python3.14": release.NO_WHEEL}
-    rewrite(release, "constraints.txt", "99.1.0", "99.2.0rc0")
-    assert release.reasons_against() == {"python3.11": release.NO_WHEEL, "python3.14": ""}
-    rewrite(release, "constraints.txt", "99.2.0rc0", '99.2.0rc0; python_version < "3.14"')
-    assert release.reasons_against()["python3.14"] == release.NO_WHEEL
+    assert release.reasons_against() == {"python3.11": "", "python3.14": release.UNPINNED}
+
+
+def test_a_pinned_tensorflow_that_the_index_lacks_is_named_with_those_that_it_has(
+    release: Any, programs: pathlib.Path
+) -> None:
+    add_wheel(programs, "99.1.0", "cp311")
+    add_wheel(programs, "99.2.0rc0", "cp314")
+    add_python(programs, "python3.11", "echo 3.11.9")
+    add_python(programs, "python3.14", "echo 3.14.0")
+    rewrite(release, "constraints.txt", '99.1.0; python_version < "3.14"', "99.2.0rc0")
+    reasons = release.reasons_against()
+    assert reasons["python3.14"] == ""
+    assert re.search(r"tensorflow==99\.2\.0rc0 .*99\.1\.0", reasons["python3.11"])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +174,24 @@ def test_strict_refuses_what_a_dry_run_notes(
     assert "cannot release 0.2.0" in said
     assert "'0.2.0 (not released)'" in said
     assert "python3.11 is not on this machine" in said
-    assert "python3.14" not in said  # for which no TensorFlow is
+    assert "python3.14" not in said  # for which no TensorFlow is pinned
+    assert not release.DIST.exists()
+
+
+def test_strict_refuses_an_index_that_fails_for_one_python(
+    release: Any, programs: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a Python counted as one without a TensorFlow: the release would have been published without trying it."""
+    rewrite(release, "constraints.txt", '; python_version < "3.14"', "")
+    add_wheel(programs, "99.1.0", "cp311")
+    add_python(programs, "python3.11", "echo 3.11.9")
+    add_python(programs, "python3.14", "echo 3.14.0")
+    failing = 'case "$*" in *python-version=3.14*) echo "ERROR: HTTP error 503" >&2; exit 1;; esac'
+    add_python(programs, "python", f'{failing}\nexec {sys.executable} "$@"')
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    said = ended(release, monkeypatch, "0.2.0", "--strict")
+    assert re.search(r"python3\.14 .*tensorflow==99\.1\.0.*HTTP error 503", said)
+    assert "python3.11" not in said
     assert not release.DIST.exists()
 
 
@@ -173,10 +201,11 @@ def test_a_wheel_that_no_python_can_try_is_refused(
     add_wheel(programs, "99.1.0", "cp311")
     said = ended(release, monkeypatch, "0.2.0")
     assert "python3.11 is not on this machine" in said
-    assert f"python3.14 {release.NO_WHEEL}" in said
+    assert f"python3.14 {release.UNPINNED}" in said
 
 
-def test_the_tag_holds_the_checksums_that_the_forge_compares(release: Any) -> None:
+def test_the_tag_holds_the_checksums_that_the_forge_compares(release: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tagging = zlib.ZLIB_RUNTIME_VERSION
     release.DIST.mkdir()
     (release.DIST / "yt8m-0.2.0.tar.gz").write_bytes(b"x")
     (release.DIST / "components.cdx.json").write_bytes(b"{}")
@@ -185,12 +214,16 @@ def test_the_tag_holds_the_checksums_that_the_forge_compares(release: Any) -> No
     summed = (release.DIST / "SHA256SUMS").read_text().splitlines()
     assert [line.split()[1] for line in summed] == ["components.cdx.json", "yt8m-0.2.0.tar.gz"]
     assert subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=release.DIST).returncode == 0
-    (missing,) = release.other_checksums("0.2.0", sums)
-    assert "yt8m-0.2.0.tar.gz" in missing
+    missing, advice = release.other_checksums("0.2.0", sums)
+    assert re.search(r"yt8m-0\.2\.0\.tar\.gz is 2d711642\w{56} here and not named .*v0\.2\.0", missing)
+    assert f"{zlib.ZLIB_RUNTIME_VERSION} here, and not named in the tag" in advice
     release_script.git(release.ROOT, "tag", "--annotate", "v0.2.0", f"--file={release.DIST / 'TAG'}")
     assert release.other_checksums("0.2.0", sums) == []
-    (other,) = release.other_checksums("0.2.0", {"yt8m-0.2.0.tar.gz": "0" * 64})
-    assert "yt8m-0.2.0.tar.gz" in other
+    monkeypatch.setattr(release.zlib, "ZLIB_RUNTIME_VERSION", "9.9.9")
+    other, advice = release.other_checksums("0.2.0", {"yt8m-0.2.0.tar.gz": "0" * 64})
+    assert re.search(r"yt8m-0\.2\.0\.tar\.gz is 0{64} here and 2d711642\w{56} in .*v0\.2\.0", other)
+    assert f"9.9.9 here, and {tagging} in the tag" in advice
+    assert "release.yml" in advice
 
 
 @pytest.mark.parametrize("place", ["argument", "environment"])

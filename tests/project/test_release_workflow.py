@@ -92,7 +92,7 @@ def test_the_published_bytes_are_those_that_were_built_and_compared(jobs: dict[s
     assert publish["with"] == {"packages-dir": "packages"}
 
 
-def test_the_wheel_is_tried_with_every_python_that_the_package_names(jobs: dict[str, Any]) -> None:
+def test_the_workflow_has_every_python_that_the_package_names(jobs: dict[str, Any]) -> None:
     (setup,) = (step for step in jobs["build"]["steps"] if "setup-python" in step.get("uses", ""))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))

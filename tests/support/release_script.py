@@ -40,7 +40,7 @@ packages = ["yt8m"]
     "MANIFEST.in": (FOLDER.parent / "MANIFEST.in").read_text(),  # so that the tests notice what this file leaves out
     "LICENSE": "L\n",
     "NOTICE": "N\n",
-    "constraints.txt": "numpy==2.0\ntensorflow==99.1.0\n",
+    "constraints.txt": 'numpy==2.0\ntensorflow==99.1.0; python_version < "3.14"\n',
 }
 
 
