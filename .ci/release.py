@@ -41,6 +41,7 @@ DIST = ROOT / "dist"
 PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
 # Not in constraints.txt: it takes no jsonschema of the last five years, and so has an environment of its own.
 CFFCONVERT = "cffconvert==2.0.0"
+IN_A_CHECKOUT = re.compile(r"pip install [^`\n]*'\.\[")
 UNPINNED = "has no TensorFlow in constraints.txt"
 
 
@@ -88,7 +89,19 @@ def not_ready(version: str) -> list[str]:
         )
     if "`pip install yt8m` does not work yet" in read("README.md"):
         notes.append("README.md says that `pip install yt8m` does not work yet: say that it does")
+    if pages := naming_a_checkout():
+        notes.append(
+            f"users of the package have no checkout, in which these install an extra: {', '.join(pages)}; "
+            "say pip install 'yt8m[EXTRA]'"
+        )
     return notes
+
+
+def naming_a_checkout() -> list[str]:
+    """The files for users that say how to install an extra in a checkout."""
+    paths = run("git", "ls-files", "README.md", "docs/users", "examples", "yt8m").splitlines()
+    texts = {path: (ROOT / path).read_text(encoding="utf-8", errors="replace") for path in paths}
+    return [path for path, text in texts.items() if IN_A_CHECKOUT.search(text)]
 
 
 def reasons_against() -> dict[str, str]:

@@ -85,6 +85,12 @@ def test_a_tag_on_another_commit_is_refused(release: Any, options: tuple[str, ..
         ("CHANGELOG.md", "2026-12-01", "not released", "CHANGELOG.md says '0.2.0 (not released)'"),
         ("pyproject.toml", "Repository", "Dataset", "pyproject.toml lacks 'Repository'"),
         ("README.md", "# yt8m\n", "`pip install yt8m` does not work yet", "README.md says"),
+        (
+            "yt8m/program.py",
+            "...",
+            "print(\"pip install -c c.txt -e '.[data]'\")",
+            "yt8m/program.py; say pip install 'yt8m[",
+        ),
     ],
 )
 def test_a_dry_run_notes_what_is_to_be_done(release: Any, name: str, old: str, new: str, said: str) -> None:
@@ -93,6 +99,19 @@ def test_a_dry_run_notes_what_is_to_be_done(release: Any, name: str, old: str, n
     assert release.wrong_places("0.2.0") == []
     (note,) = release.not_ready("0.2.0")
     assert said in note
+
+
+def test_what_users_of_the_package_may_read_names_no_checkout_at_the_tag(
+    release: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the first release all of these say so; afterwards nobody who installed the package could do it."""
+    monkeypatch.setattr(release, "ROOT", ROOT)
+    pages = release.naming_a_checkout()
+    if "`pip install yt8m` does not work yet" in (ROOT / "README.md").read_text():
+        assert {"README.md", "docs/users/bulk.md", "examples/own_data.ipynb", "yt8m/errors.py"} <= set(pages)
+    else:
+        assert pages == []
+    assert [page for page in pages if page.startswith("yt8m/")] in ([], ["yt8m/errors.py"])
 
 
 @pytest.fixture
