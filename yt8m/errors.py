@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # The type around a number or text of NumPy in its repr: `np.int64(3)`, `np.True_`. In quotes it is a text of the user.
@@ -64,8 +65,21 @@ def refusing(refusal: Callable[[Exception], Exception]) -> Iterator[None]:
         raise refusal(error) from error
 
 
+# The first Python without a version of Apache Beam, and the first whose TensorFlow has no release yet.
+_WITHOUT_BEAM = (3, 14)
+_WITHOUT_RELEASED_TENSORFLOW = (3, 14)
+_EXTRAS_OF_BEAM = ("beam", "dataflow")
+
+
+def install_advice(extra: str) -> str:
+    """What to do about an extra that is missing; the checkout is named because no package is published."""
+    if extra in _EXTRAS_OF_BEAM and sys.version_info >= _WITHOUT_BEAM:
+        return "Apache Beam has no version for Python 3.14, so use Python 3.11.2 to 3.13"
+    return f"run pip install -e '.[{extra}]' in the checkout of yt8m"
+
+
 def missing_extra(purpose: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
-    """An error that says how to install an optional dependency, in a checkout, since no package is published.
+    """An error that says what to do about an optional dependency that is not installed.
 
     Args:
       purpose: the feature that needs the dependency.
@@ -73,8 +87,7 @@ def missing_extra(purpose: str, needs: str, extra: str, otherwise: str = "") -> 
       extra: the extra of pyproject.toml that installs it.
       otherwise: the end of the message: what the user can do instead, such as `, or leave out --report`.
     """
-    install = f"run pip install -e '.[{extra}]' in the checkout of yt8m{otherwise}"
-    return UsageError(f"{purpose} needs {needs}, which is not installed: {install}.")
+    return UsageError(f"{purpose} needs {needs}, which is not installed: {install_advice(extra)}{otherwise}.")
 
 
 def missing_tensorflow(needed_by: str, otherwise: str = "") -> UsageError:
@@ -84,7 +97,8 @@ def missing_tensorflow(needed_by: str, otherwise: str = "") -> UsageError:
       needed_by: what needs TensorFlow, with the verb, such as `the training steps need`.
       otherwise: as for `missing_extra`.
     """
-    install = "run pip install 'tensorflow>=2.21,<2.23'"
+    option = "--pre " if sys.version_info >= _WITHOUT_RELEASED_TENSORFLOW else ""
+    install = f"run pip install {option}'tensorflow>=2.21,<2.23'"
     return UsageError(f"{needed_by} TensorFlow, which is not installed: {install}{otherwise}.")
 
 

@@ -13,6 +13,7 @@ import pytest
 from yt8m import storage
 from yt8m.bulk import bulk_config
 from yt8m.command_line import bulk, cli
+from yt8m.errors import UsageError, install_advice
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -52,7 +53,7 @@ def test_a_missing_beam_is_named_with_its_install(
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     text = refused(capsys, "eval", "--model=m", "--input=x", "--output=o")
     assert "yt8m bulk eval needs apache-beam" in text
-    assert "pip install -e '.[beam]'" in text
+    assert install_advice("beam") in text
 
 
 def test_another_runner_is_refused_before_anything_is_written(
@@ -87,6 +88,18 @@ def test_options_of_dataflow_are_known_and_those_of_a_job_server_may_be_unknown(
     assert len(words) >= 5
     beam_runs.check_options("DirectRunner", 2, words)
     beam_runs.check_options("FlinkRunner", 2, ["--object_reuse"])
+
+
+def test_a_missing_client_of_dataflow_is_named_with_its_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+    beam_runs = bulk._import_bulk_module("beam_runs")
+
+    def without_client(runner: str) -> None:
+        raise ImportError(f"no client of {runner}")
+
+    monkeypatch.setattr(beam_runs, "create_runner", without_client)
+    with pytest.raises(UsageError, match=r"--runner=DataflowRunner: .*pip install -e '\.\[dataflow\]'"):
+        beam_runs.check_options("DataflowRunner", 2, [])
 
 
 def test_words_after_two_dashes_are_beams() -> None:

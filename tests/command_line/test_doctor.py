@@ -16,7 +16,7 @@ import pytest
 from installed_packages import Packages
 
 from yt8m.command_line import cli, doctor
-from yt8m.errors import RunError
+from yt8m.errors import RunError, missing_tensorflow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -65,9 +65,17 @@ def test_steps_without_tensorflow_are_refused_in_one_line(flags: list[str]) -> N
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "yt8m doctor: error: the training steps need TensorFlow, which is not installed: run pip install "
-        "'tensorflow>=2.21,<2.23', or leave out the steps by --nosteps."
+        f"yt8m doctor: error: {missing_tensorflow('the training steps need', ', or leave out the steps by --nosteps')}"
     ]
+
+
+def test_an_extra_that_is_missing_is_shown_with_its_install(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor._print_facts(doctor.machine() | {"missing_packages_of_extras": {"serve": ["fastapi", "h11"], "data": []}})
+    rows = dict(re.findall(r"^extra (\w+) +(\S.*)$", capsys.readouterr().out, re.MULTILINE))
+    assert rows == {
+        "serve": "lacks fastapi, h11: run pip install -e '.[serve]' in the checkout of yt8m",
+        "data": "installed",
+    }
 
 
 @pytest.mark.heavy

@@ -1,15 +1,17 @@
-"""Pages name the Pythons and TensorFlows that pyproject.toml takes and constraints.txt pins."""
+"""Pages and errors name the Pythons and TensorFlows that pyproject.toml takes and constraints.txt pins."""
 
 from __future__ import annotations
 
 import pathlib
 import re
+import sys
 import tomllib
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from yt8m import errors
 from yt8m.command_line import cloud_job
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -26,7 +28,7 @@ PINNED = next(iter(PIN.specifier)).version.rpartition(".")[0]  # 2.21
 RELEASED = [minor for minor in MINORS if not PIN.marker or PIN.marker.evaluate({"python_version": minor})]
 
 RANGE = re.compile(r"(3\.\d+[.\d]*\d)[^.,;]{0,20}? to (3\.\d+)")
-PAGES = ["README.md", "CONTRIBUTING.md", ".ci/run", "yt8m/command_line/cloud_job.py", "Makefile"]
+PAGES = ["README.md", "CONTRIBUTING.md", ".ci/run", "yt8m/command_line/cloud_job.py", "yt8m/errors.py", "Makefile"]
 PAGES += [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
 
 
@@ -61,3 +63,26 @@ def test_a_job_in_the_cloud_takes_the_pythons_of_a_released_tensorflow() -> None
 def test_the_classifiers_are_the_pythons_that_are_taken() -> None:
     named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if ":: Python :: 3." in text]
     assert named == MINORS
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_advice_without_tensorflow_is_its_range_and_takes_pre_releases_where_there_is_no_release(
+    minor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (requirement,) = (line for line in PROJECT["dependencies"] if line.startswith("tensorflow"))
+    monkeypatch.setattr(sys, "version_info", (3, int(minor[2:]), 0))
+    install = str(errors.missing_tensorflow("this needs")).partition("run pip install ")[2]
+    assert install == (f"'{requirement}'." if minor in RELEASED else f"--pre '{requirement}'.")
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_advice_without_beam_is_another_python_where_make_leaves_beam_out(
+    minor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = re.search(r"^BEAM := .*version_info >= \(3, (\d+)\)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    monkeypatch.setattr(sys, "version_info", (3, int(minor[2:]), 0))
+    for extra in ("beam", "dataflow"):
+        advice = errors.install_advice(extra)
+        assert (f"pip install -e '.[{extra}]'" in advice) == (int(minor[2:]) < int(bound[1]))
+        assert (f"no version for Python 3.{bound[1]}," in advice) == (int(minor[2:]) >= int(bound[1]))
+    assert "pip install -e '.[data]'" in errors.install_advice("data")

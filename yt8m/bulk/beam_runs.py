@@ -32,7 +32,7 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
 from yt8m import storage, terminal
 from yt8m.bulk.bulk_config import WORKERS_LOG, Done
-from yt8m.errors import RunError, UsageError, first_line, suggestion
+from yt8m.errors import RunError, UsageError, first_line, install_advice, suggestion
 from yt8m.storage import copies, temporary
 
 _MOST_ATTEMPTS = 3  # how often a pipeline is run at most; it is run again if a worker process died
@@ -128,7 +128,7 @@ def check_options(runner: str, workers: int, beam_words: Sequence[str]) -> None:
         reason = stderr.getvalue().rstrip().rpartition("error: ")[2]
         raise UsageError(f"Beam refuses an option: {reason or ' '.join(beam_words)}") from error
     except (ValueError, ImportError) as error:
-        hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
+        hint = f" To have the client of Dataflow, {install_advice('dataflow')}." if "Dataflow" in runner else ""
         raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
     if unknown and runner not in _RUNNERS_WITH_JOB_SERVER:  # a job server may have options that only it knows
         name = unknown[0].partition("=")[0]

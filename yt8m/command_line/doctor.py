@@ -25,7 +25,7 @@ from rich import filesize
 
 from yt8m import cores, deploy, forks, graph, huge_pages, losses, models, options, plug_ins, terminal
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
-from yt8m.errors import RunError, refuse_without_tensorflow
+from yt8m.errors import RunError, install_advice, refuse_without_tensorflow
 from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.options import option
@@ -275,7 +275,7 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
         ["NVIDIA driver", facts["nvidia_driver"] or "none"],
     ]
     for extra, packages in sorted(facts["missing_packages_of_extras"].items()):
-        missing = f"lacks {', '.join(packages)}: pip install -e '.[{extra}]' in the checkout"
+        missing = f"lacks {', '.join(packages)}: {install_advice(extra)}"
         rows.append([f"extra {extra}", missing if packages else "installed"])
     for added in facts["plug_ins"]:
         rows.append([f"plug-in {added['name']}", f"{added['kind']}: {added['class']} of {added['package']}"])

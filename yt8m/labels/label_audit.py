@@ -30,7 +30,7 @@ from yt8m import options, storage, terminal
 from yt8m.config.programs import AuditConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.datasets.make_records.human_labels import read_decisions
-from yt8m.errors import RunError, UsageError, quantity, refuse_without_tensorflow
+from yt8m.errors import RunError, UsageError, install_advice, quantity, refuse_without_tensorflow
 from yt8m.eval_util.arrays import Bools
 from yt8m.labels import audited_cells, audited_videos, findings, folds, video_copies
 from yt8m.labels.audit_summary import CLASSES, COPIES, DECISIONS, ISSUES, format_summary
@@ -354,8 +354,9 @@ def write_page(folder: str, summary: dict[str, Any], tables: Mapping[str, str], 
     if importlib.util.find_spec("jinja2") is None:
         logging.warning(
             "%s is not written, because Jinja2 is not installed; the CSV files have all that it would show. To get it, "
-            "run pip install -e '.[reports]' in the checkout of yt8m, and the command again",
+            "%s, and the command again",
             PAGE,
+            install_advice("reports"),
         )
         return
     path = storage.join(folder, PAGE)
