@@ -227,12 +227,9 @@ def test_what_does_not_fit_is_refused(world: pathlib.Path, data: yt8m.Records) -
     wrong = [
         (f"{world}/nothing", "no file matches"),
         (f"{world}/frame/*.tfrecord", None),
-        (
-            yt8m.read_records(f"{world}/frame/*.tfrecord"),
-            "the model takes video level with clip of 8; these records are",
-        ),
-        ([{"clip": batch.features["clip"]}], "expected a file pattern, what read_records gives"),
-        (5, "expected a file pattern, what read_records gives, .*; found a int"),
+        (yt8m.read_records(f"{world}/frame/*.tfrecord"), r"takes video level .*clip of 8\b"),
+        ([{"clip": batch.features["clip"]}], "expected a file pattern, .*read_records"),
+        (5, "read_records .*; found a int"),
         (
             yt8m.NumpyBatch(["a"], {"clip": np.zeros((1, 7))}, np.ones(1), batch.labels[:1]),
             r"this batch has clip \[1, 7\]",

@@ -149,7 +149,7 @@ def test_a_workload_of_ones_own_has_the_flags_that_it_declares(capsys: pytest.Ca
     [
         ("DataConfig: batch_size must be at least 1; it is 0", "--batch_size must be at least 1; it is 0"),
         ("--a and --b: give one of them", "--a and --b: give one of them"),
-        ("MoeModel has a mind of its own", "MoeModel has a mind of its own"),
+        ("MoeModel has no flag", "MoeModel has no flag"),
     ],
 )
 def test_an_error_of_a_config_is_told_of_its_flag(told: str, expected: str) -> None:

@@ -43,10 +43,10 @@ def test_a_missing_or_another_package_is_refused_before_the_export(tmp_path: pat
 @pytest.mark.parametrize(
     ("name", "content", "found"),
     [
-        ("package.json", b"{", "is cut short or damaged \\(Expecting property name"),
-        ("package.json", b"\xff\xfe\xfd", "is cut short or damaged \\('utf-?"),
-        ("package.json", b"[]", "names no version of the package"),
-        ("package.json", b'{"name": "onnxruntime-web"}', "names no version of the package"),
+        ("package.json", b"{", r"is cut short .*\(Expecting property name"),
+        ("package.json", b"\xff\xfe\xfd", r"is cut short .*\('utf-?"),
+        ("package.json", b"[]", "names no version"),
+        ("package.json", b'{"name": "onnxruntime-web"}', "names no version"),
         ("dist/ort.wasm.bundle.min.mjs", None, "is missing"),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_damaged_package_is_to_be_installed_again(
 ) -> None:
     path = pathlib.Path(package(tmp_path / "damaged")) / name
     path.unlink() if content is None else path.write_bytes(content)
-    remedy = rf"\. Remove the package and install it again: npm install onnxruntime-web@{web_page.VERSION}\.$"
+    remedy = rf": npm install onnxruntime-web@{web_page.VERSION}\.$"
     with pytest.raises(UsageError, match=f"^{re.escape(str(path))} {found}.*{remedy}"):
         web_page.runtime_files(str(tmp_path / "damaged"))
 

@@ -207,10 +207,7 @@ def test_a_bad_record_is_named(tmp_path: pathlib.Path, changed: dict, problem: s
 def test_uneven_frames_and_records_of_another_level_are_named(tmp_path: pathlib.Path) -> None:
     uneven = frame_record({"id": [b"u"]}, {"rgb": np.zeros((2, 4), np.uint8), "audio": np.zeros((3, 2), np.uint8)})
     video = video_record(id=[b"w"], rgb=np.zeros(4), audio=np.zeros(2))
-    for bad, problem in (
-        (uneven, "video u: unequal numbers of frames: "),
-        (video, "video w: it is a video-level record, expected frame level"),
-    ):
+    for bad, problem in ((uneven, "video u: .*numbers of frames"), (video, "video w: .*video-level .*frame level")):
         path = write_shard(tmp_path / "a.tfrecord", [*frames(2), bad])
         with pytest.raises(DamagedError, match=f"record 2: {problem}"):
             list(read_records(path, num_classes=CLASSES))

@@ -117,20 +117,20 @@ WHOLE = b"".join(map(shards.framed, PAYLOADS))
     [
         (WHOLE[:-1], 2, "it is cut short"),
         (WHOLE[: 16 + 19 + 12], 2, "it is cut short"),
-        (WHOLE[: 16 + 5], 1, "its length is damaged or cut short"),
-        (WHOLE[:16] + b"\4" + WHOLE[17:], 1, "its length is damaged or cut short"),
+        (WHOLE[: 16 + 5], 1, "its length .*cut short"),
+        (WHOLE[:16] + b"\4" + WHOLE[17:], 1, "its length .*cut short"),
         (WHOLE[:28] + b"A" + WHOLE[29:], 1, "its checksum is wrong"),
         (WHOLE[:-1] + bytes([WHOLE[-1] ^ 1]), 2, "its checksum is wrong"),
-        (b"\x1f\x8b\x08" + WHOLE, 0, "the file is compressed by gzip, and read as plain; unpack it (gunzip)"),
-        (WHOLE[:16] + b"\x1f\x8b" + WHOLE[18:], 1, "its length is damaged or cut short"),
-        (zlib.compress(WHOLE), 0, "the file is compressed by zlib, and read as plain; write the records again without"),
-        (zlib.compress(WHOLE, 1), 0, "the file is compressed by zlib"),
-        (bz2.compress(WHOLE), 0, "the file is compressed by bzip2"),
-        (lzma.compress(WHOLE), 0, "the file is compressed by xz"),
-        (zlib.compress(WHOLE, wbits=-15), 0, "the file is compressed by zlib (raw deflate), and read as plain; write"),
-        (zlib.compress(b"x" * 99, wbits=-15), 0, "its length is damaged or cut short"),
-        (b"\x04\x22\x4d\x18\x64\x40\xa7" + WHOLE, 0, "the file is compressed by lz4, and read as plain; unpack it"),
-        (b"\xff\x06\0\0sNaPpY\x01\x1a\0\0" + WHOLE, 0, "the file is compressed by snappy, and read as plain"),
+        (b"\x1f\x8b\x08" + WHOLE, 0, r".*by gzip, .*\(gunzip\)"),
+        (WHOLE[:16] + b"\x1f\x8b" + WHOLE[18:], 1, "its length .*cut short"),
+        (zlib.compress(WHOLE), 0, ".*by zlib, .*write"),
+        (zlib.compress(WHOLE, 1), 0, ".*by zlib, "),
+        (bz2.compress(WHOLE), 0, ".*by bzip2, "),
+        (lzma.compress(WHOLE), 0, ".*by xz, "),
+        (zlib.compress(WHOLE, wbits=-15), 0, r".*by zlib \(raw deflate\), .*write"),
+        (zlib.compress(b"x" * 99, wbits=-15), 0, "its length .*cut short"),
+        (b"\x04\x22\x4d\x18\x64\x40\xa7" + WHOLE, 0, ".*by lz4, .*unpack"),
+        (b"\xff\x06\0\0sNaPpY\x01\x1a\0\0" + WHOLE, 0, ".*by snappy, "),
     ],
 )
 def test_damage_names_file_record_and_what_is_wrong(
@@ -139,12 +139,10 @@ def test_damage_names_file_record_and_what_is_wrong(
     path = tmp_path / "a"
     path.write_bytes(content)
     found = []
-    with pytest.raises(
-        DamagedError, match=rf"^{re.escape(str(path))}: record {read}: {re.escape(what)}.*[;.]"
-    ) as damaged:
+    with pytest.raises(DamagedError, match=rf"^{re.escape(str(path))}: record {read}: {what}.*[;.]") as damaged:
         found.extend(shards.read_shard(str(path)))  # what came before was read
     assert (damaged.value.path, damaged.value.record) == (str(path), read)
-    assert damaged.value.what.startswith(what)
+    assert re.match(what, damaged.value.what)
 
 
 @pytest.mark.parametrize(("length", "is_there"), [(0, True), (1 << 40, False), ((1 << 24) + 10, False)])

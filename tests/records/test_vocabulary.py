@@ -114,16 +114,16 @@ def test_segment_classes_of_a_file(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("Index\n3\nx4\n", "line 3: 'x4' is not a class number; expected one per line under `Index`."),
-        ("Index\n-4\n", "line 2: '-4' is not a class number"),
-        ("Index\n", "line 1: there is no class; expected one number per line under the header `Index`."),
+        ("Index\n3\nx4\n", "line 3: 'x4' .*`Index`"),
+        ("Index\n-4\n", "line 2: '-4' .*number"),
+        ("Index\n", "line 1: there is no class; .*`Index`"),
         ("", "line 1: there is no class"),
     ],
 )
 def test_a_file_that_lists_no_classes_is_refused(tmp_path: pathlib.Path, content: str, told: str) -> None:
     path = tmp_path / "ids.csv"
     path.write_text(content)
-    with pytest.raises(RunError, match=f"^{re.escape(f'{path}, {told}')}"):
+    with pytest.raises(RunError, match=f"^{re.escape(str(path))}, {told}"):
         vocabulary.read_segment_classes(str(path))
 
 
@@ -191,37 +191,34 @@ def test_a_vocabulary_that_a_spreadsheet_wrote_is_read(tmp_path: pathlib.Path) -
         assert vocabulary.read(str(path)).names == ("B\u00e4r, gro\u00df", "Fu\u00df")
 
 
-_COUNTING = "indexes count from 0, without gaps and in order."
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("index,name\n0,cat\n0,dog\n", f", line 3: the index 0 is in an earlier line already; expected 1: {_COUNTING}"),
-        ("index,name\n0,cat\n2,dog\n", f", line 3: the index is 2; expected 1: {_COUNTING}"),
-        ("index,name\n1,dog\n0,cat\n", f", line 2: the index is 1; expected 0: {_COUNTING}"),
-        ("index,name\nx,dog\n", f", line 2: 'x' is not a class number; expected 0: {_COUNTING}"),
-        ("index,name\n-1,dog\n", ", line 2: '-1' is not a class number"),
-        ("index,name\n0,cat\n1, \n", ", line 3: the name of class 1 is empty; give the class a name."),
+        ("index,name\n0,cat\n0,dog\n", ", line 3: the index 0 .*earlier line .*expected 1: .*from 0"),
+        ("index,name\n0,cat\n2,dog\n", ", line 3: the index is 2; expected 1: .*from 0"),
+        ("index,name\n1,dog\n0,cat\n", ", line 2: the index is 1; expected 0: .*from 0"),
+        ("index,name\nx,dog\n", ", line 2: 'x' .*number; expected 0: .*from 0"),
+        ("index,name\n-1,dog\n", ", line 2: '-1' .*number"),
+        ("index,name\n0,cat\n1, \n", ", line 3: the name of class 1 is empty"),
         ('index,name,x\n0,cat,"a\nb"\n1,,c\n', ", line 4: the name of class 1 is empty"),
-        ('index,name\n0,"c\tat"\n', r", line 2: the name 'c\tat' holds a control character; remove it."),
-        ('index,name\n0,"c\u2028at"\n', r", line 2: the name 'c\u2028at' holds a control character"),
-        ("index,name\n0,cat,dog\n", ", line 2: 3 fields, but the header has 2; put a name with a comma in quotes."),
-        ("index,name\n0\n", ", line 2: 1 fields, but the header has 2"),
-        ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' is not a number of videos; expected a whole number"),
-        ("cat,dog\na,b\n", ", line 1: the columns are cat, dog; expected a header with `index,name`"),
+        ('index,name\n0,"c\tat"\n', r", line 2: the name 'c\\tat' holds a control character"),
+        ('index,name\n0,"c\u2028at"\n', r", line 2: the name 'c\\u2028at' holds a control character"),
+        ("index,name\n0,cat,dog\n", ", line 2: 3 fields, .*header has 2; .*in quotes"),
+        ("index,name\n0\n", ", line 2: 1 fields, .*header has 2"),
+        ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' .*expected a whole number"),
+        ("cat,dog\na,b\n", ", line 1: .*cat, dog; .*`index,name`"),
         ("\nindex,name\n", " lists no class"),
-        ("index,name,name\n0,cat,dog\n", ", line 1: a column is repeated in index,name,name"),
-        ('index,name\n0,"cat\n', ", line 2: this is not CSV (unexpected end of data)."),
+        ("index,name,name\n0,cat,dog\n", ", line 1: .*repeated in index,name,name"),
+        ('index,name\n0,"cat\n', r", line 2: this is not CSV \(unexpected end of data\)\."),
         ("index,name\n0,\udc8e\n", ", line 2: this is not UTF-8 text"),
-        ("index,name\n", " lists no class; expected a header, then a line `index,name` for each class."),
+        ("index,name\n", " lists no class; .*`index,name`"),
         ("", " lists no class"),
     ],
 )
 def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: pathlib.Path, content: str, told: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(RunError, match=f"^{re.escape(f'{path}{told}')}"):
+    with pytest.raises(RunError, match=f"^{re.escape(str(path))}{told}"):
         vocabulary.read(str(path))
 
 

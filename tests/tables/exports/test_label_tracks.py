@@ -130,7 +130,7 @@ def test_several_tiers_of_elan_must_be_chosen(tmp_path: pathlib.Path) -> None:
     ("name", "text", "message"),
     [
         ("a.vtt", "WEBVTT\n\n00:01.000 -> 00:02.000\nx\n", "is no cue"),
-        ("a.vtt", "WEBVTT\n\nsoon --> 00:02.000\nx\n", "no times of a cue"),
+        ("a.vtt", "WEBVTT\n\nsoon --> 00:02.000\nx\n", "no times"),
         ("a.eaf", "<ANNOTATION_DOCUMENT>", "is not XML"),
         ("a.eaf", "<annotations/>", "a file of ELAN"),
     ],
