@@ -139,6 +139,11 @@ import json, sys, yt8m
 with yt8m.load(sys.argv[1]) as model:
     print(json.dumps([[video.id, video.classes[0].index] for video in model.predict(sys.argv[2], top_k=1)]))
 """
+_COMMANDS = """
+import json, sys
+from yt8m.command_line import cli
+print([cli.main(words) for words in json.loads(sys.argv[1])])
+"""
 
 
 @pytest.mark.long
@@ -160,7 +165,18 @@ def test_a_model_is_used_where_tensorflow_cannot_be_imported(tmp_path: pathlib.P
     assert [line.split()[-1] for line in predicted.stdout.split("\n") if line.startswith("0.")] == [
         str(index) for _, index in expected
     ], predicted.stderr
-    assert "9 records" in python("-m", "yt8m", "verify", shard).stdout
+    usual = [f"--model={path}", f"--data={shard}"]
+    labelled = write_shard(tmp_path / "labelled.tfrecord", small_exports.video_records(18)[9:])
+    commands = [
+        ["inference", *usual, "--out=p.csv"],
+        ["select", *usual, f"--labelled={labelled}", "--count=2", "--out=s.csv"],
+        ["count", *usual, f"--labelled={labelled}", "--out=c.csv"],
+    ]
+    ended = python("-c", _COMMANDS, json.dumps(commands))
+    assert ended.stdout.splitlines()[-1] == "[0, 0, 0]", ended.stderr
+    assert {line.partition(",")[0] for line in (tmp_path / "p.csv").read_text().splitlines()[1:]} == {
+        video for video, _ in expected
+    }
 
 
 def test_what_needs_tensorflow_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
