@@ -56,6 +56,13 @@ def exported(folder: pathlib.Path, path: pathlib.Path, *words: str) -> dict[str,
         return {name: file[name] for name in file}
 
 
+def keys_on_the_page() -> list[str]:
+    """The keys of about.json in the table of the page on formats, in order."""
+    section = PAGE.with_name("formats.md").read_text().partition("## The weights of a model")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    return [key for cell in cells for key in re.findall(r"`(\w+)`", cell)]
+
+
 @pytest.mark.parametrize(("choice", "step"), [((), 12), (("--checkpoint=best",), 6), (("--checkpoint=6",), 6)])
 def test_every_variable_of_the_model_is_equal_to_the_bit(
     trained: pathlib.Path, tmp_path: pathlib.Path, choice: tuple[str, ...], step: int
@@ -64,6 +71,7 @@ def test_every_variable_of_the_model_is_equal_to_the_bit(
     about = json.loads(str(file["about.json"]))
     assert (about["model"], about["step"], about["is_averaged"]) == ("MoeModel", step, True)
     assert about["hyper_parameters"]["moe_num_mixtures"] == 2
+    assert list(about) == keys_on_the_page()
     assert str(file["README.md"]).startswith(f"# MoeModel, step {step}\n")
     ending = "/ExponentialMovingAverage"
     averages = {n.removesuffix(ending): v for n, v in weights(trained, step).items() if n.endswith(ending)}
