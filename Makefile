@@ -12,6 +12,7 @@ INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
 MUTABLE := $(VENV)/.mutable
+NEWEST := build/newest
 # The extras that `make test` needs, beside Beam, which holds versions of others back and so is not in `make newest`.
 TESTED := reports,test,serve,data,video,onnx,onnx-export,examples
 PYTEST_ARGS ?=
@@ -41,7 +42,7 @@ help:
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
 	@echo 'make test-fast  before a commit: lint, the tests nearest to what differs from main (SINCE=main), one run'
 	@echo 'make check   lint, types and tests of one file: FILE=yt8m/readers/base.py'
-	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in build/newest; PRE=1 takes pre-releases too'
+	@echo 'make newest  the tests with the newest version of each dependency that pyproject.toml takes, in $(NEWEST); PRE=1 takes pre-releases too'
 	@echo 'make distributions  the first two commands of the README in fresh Debian 12, 13 and sid; MIRROR=ADDRESS, as root'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make fit-stub  the types of yt8m.fit, after a change of an option'
@@ -64,13 +65,18 @@ help:
 
 venv: $(INSTALLED)
 
+# $(call environment,FOLDER,TARGET) makes an environment, which does not stay if pip finds no TensorFlow for its Python.
+define environment
+@[ -n "$(PYTHON)" ] || { echo '$(NO_PYTHON)'; exit 1; }
+$(PYTHON) -m venv $(1)
+@$(1)/bin/python -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
+  $(1)/bin/python -m pip index versions $(if $(PRE),--pre) tensorflow >$(1)/index.log 2>&1 || { cat $(1)/index.log; rm -rf $(1); \
+  echo 'make: pip found no TensorFlow$(if $(PRE),, that is released) for this Python; its words stand above.'; \
+  echo 'Take an earlier Python (make $(2) PYTHON=python3.13)$(if $(PRE),, or pre-releases (make $(2) PRE=1)).'; exit 1; }
+endef
+
 $(BIN)/python:
-	@[ -n "$(PYTHON)" ] || { echo '$(NO_PYTHON)'; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
-	  $(BIN)/python -m pip index versions $(if $(PRE),--pre) tensorflow >$(VENV)/index.log 2>&1 || { cat $(VENV)/index.log; rm -rf $(VENV); \
-	  echo 'make: pip found no TensorFlow$(if $(PRE),, that is released) for this Python; its words stand above.'; \
-	  echo 'Take an earlier Python (make venv PYTHON=python3.13)$(if $(PRE),, or pre-releases (make venv PRE=1)).'; exit 1; }
+	$(call environment,$(VENV),venv)
 
 # The demo does without the tools of tests. Without --no-compile pip would compile all of TensorFlow,
 # of which a run imports a small part. PRE=1 takes pre-releases of what constraints.txt does not name.
@@ -169,14 +175,13 @@ test-all: lint $(DOCUMENTED)
 # No constraints.txt, and an environment of its own. What is newer than there is listed before the tests run. PRE=1 takes
 # pre-releases too.
 newest:
-	@[ -n "$(PYTHON)" ] || { echo '$(NO_PYTHON)'; exit 1; }
-	rm -rf build/newest
-	$(PYTHON) -m venv build/newest
-	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(PRE),--pre) -e '.[$(TESTED)]'
-	build/newest/bin/python -m pip freeze --exclude-editable | tr _ - >build/newest/versions.txt
-	@sed 's/;.*//' constraints.txt >build/newest/pins.txt
-	grep -ivxFf build/newest/pins.txt build/newest/versions.txt || true
-	build/newest/bin/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
+	rm -rf $(NEWEST)
+	$(call environment,$(NEWEST),newest)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(PRE),--pre) -e '.[$(TESTED)]'
+	$(NEWEST)/bin/python -m pip freeze --exclude-editable | tr _ - >$(NEWEST)/versions.txt
+	@sed 's/;.*//' constraints.txt >$(NEWEST)/pins.txt
+	grep -ivxFf $(NEWEST)/pins.txt $(NEWEST)/versions.txt || true
+	$(NEWEST)/bin/pytest $(SHARED) -m 'not heavy' $(PYTEST_ARGS)
 
 # The two commands of the README, as an ordinary user, in fresh systems made by debootstrap. It needs root.
 distributions:

@@ -31,17 +31,24 @@ case "$*" in
 esac
 """
 
+# The same, where the index has a release too.
+RELEASED = NEWEST.replace(
+    '*"index versions tensorflow"*) echo "ERROR: no matching distribution"; exit 1 ;;', "*index*) ;;"
+)
+
 
 @pytest.fixture
 def make(tmp_path: pathlib.Path):
-    """Runs make with the one stand-in that is named; the others are absent."""
+    """Runs make with the one stand-in that is named, for the environment or another target; the others are absent."""
 
-    def run(name: str, text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        name: str, text: str, *words: str, target: str = f"{tmp_path}/env/bin/python"
+    ) -> subprocess.CompletedProcess[str]:
         for each in NAMES:
             (tmp_path / each).write_text(text if each == name else ABSENT)
             (tmp_path / each).chmod(0o755)
         environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-        command = ["make", "-C", ROOT, f"VENV={tmp_path}/env", f"{tmp_path}/env/bin/python", *words]
+        command = ["make", "-C", ROOT, f"VENV={tmp_path}/env", f"NEWEST={tmp_path}/newest", target, *words]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     return run
@@ -69,6 +76,23 @@ def test_without_a_released_tensorflow_pre_releases_are_for_whoever_asks(make, t
     assert not (tmp_path / "env").exists()
     assert make("python3.14", NEWEST, "PRE=1").returncode == 0
     assert (tmp_path / "env/bin/python").exists()
+
+
+def test_with_a_released_tensorflow_nobody_has_to_ask_for_pre_releases(make, tmp_path: pathlib.Path) -> None:
+    done = make("python3.14", RELEASED)
+    assert (done.returncode, "PRE=1" in done.stdout) == (0, False)
+    assert (tmp_path / "env/bin/python").exists()
+
+
+def test_the_newest_versions_too_need_a_tensorflow(make, tmp_path: pathlib.Path) -> None:
+    """There make ended with pip's bare error."""
+    done = make("python3.14", NEWEST, target="newest")
+    assert done.returncode == 2
+    assert "no matching distribution" in done.stdout
+    assert "make newest PRE=1" in done.stdout
+    assert not (tmp_path / "newest").exists()
+    assert "no matching distribution" not in make("python3.14", RELEASED, target="newest").stdout
+    assert (tmp_path / "newest/bin/python").exists()  # whose stand-in of pip installs nothing
 
 
 def test_pins_hold_for_every_python_that_has_a_released_tensorflow() -> None:
