@@ -56,6 +56,13 @@ def test_links_lead_to_a_file_and_a_heading(page: pathlib.Path) -> None:
     assert wrong_links(page) == []
 
 
+def test_templates_of_the_forge_have_no_link_to_a_file() -> None:
+    """Their text is shown at the address of a pull request, from which such a link leads nowhere."""
+    templates = sorted((ROOT / ".github").rglob("*.md"))
+    assert len(templates) >= 3
+    assert {_name(path): links(path) for path in templates if links(path)} == {}
+
+
 def test_a_wrong_link_is_noticed(tmp_path: pathlib.Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One `title`\n[a](#one-title) [b](#two) [c](none.md) [d](page.md#one-title) [e](page.md#x)\n")
