@@ -94,6 +94,7 @@ ROWS: dict[str, Row] = {
     "start/help": Row(starting.overview, within=0.2),
     "start/first step": Row(starting.first_step, within=2.3),
     "start/first step beside import": Row(starting.first_step_beside, within=1.0),
+    "start/resumed step beside import": Row(starting.resumed_step_beside),
     "start/predict one record": Row(starting.predict, within=2.5),
     "start/predict beside import": Row(starting.predict_beside, within=0.6),
     "start/predict one record, ONNX": Row(starting.predict_by_onnx, within=0.5),

@@ -7,6 +7,7 @@ import glob
 import os
 import pathlib
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -34,6 +35,13 @@ def first_step(repeats: int) -> Measured:
 def first_step_beside(repeats: int) -> Measured:
     """The time of `first_step` that a process that imports TensorFlow as this project does would not need."""
     return _beside(take_turns(1, _first_step, {"import": _process(*_IMPORT)}, repeats))
+
+
+def resumed_step_beside(repeats: int) -> Measured:
+    """Likewise the time up to the end of step 2 of a run that has ended at step 1: it imports its meta-graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        _trained_step(f"{folder}/run", 1)
+        return _beside(take_turns(1, lambda: _resumed_step(f"{folder}/run"), {"import": _process(*_IMPORT)}, repeats))
 
 
 def predict(repeats: int) -> Measured:
@@ -79,10 +87,26 @@ def _shards() -> str:
 
 
 def _first_step() -> Sample:
-    """Times from process start to the end of step 1; the checkpoint and export after it are left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _trained_step(f"{folder}/run", 1)
+
+
+def _resumed_step(run: str) -> Sample:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(run, f"{folder}/run")
+        return _trained_step(f"{folder}/run", 2)
+
+
+def _trained_step(run: str, number: int) -> Sample:
+    """Times from process start to the end of a step, after which the run ends; its checkpoint and export do not count.
+
+    Args:
+      run: the folder of the run, whose last step is `number` - 1, or that is new.
+      number: of the step.
+    """
     with tempfile.TemporaryDirectory() as folder:
         times = pathlib.Path(folder, "times")
-        flags = (f"--train_data_pattern={_shards()}", "--max_steps=1", f"--train_dir={folder}/run")
+        flags = (f"--train_data_pattern={_shards()}", f"--max_steps={number}", f"--train_dir={run}")
         start = time.time()
         _process(*_CLI, "train", *flags, f"--callbacks={__name__}:note_first_step", **{_TIMES_FILE: str(times)})()
         end, cpu = map(float, times.read_text().split())
