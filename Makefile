@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
+CUDA := $(VENV)/.cuda
 MUTABLE := $(VENV)/.mutable
 NEWEST := build/newest
 # The extras that `make test` needs, beside Beam, which holds versions of others back and so is not in `make newest`.
@@ -212,8 +213,11 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
 
 # CUDA's packages have 3 GB, so only where there is a driver. The eight minutes begin after it.
-bench-gpu: $(INSTALLED)
-	@! command -v nvidia-smi >/dev/null || $(PIP_INSTALL) -e '.[gpu]'
+$(CUDA): $(INSTALLED)
+	$(PIP_INSTALL) -e '.[gpu]'
+	@touch $@
+
+bench-gpu: $(INSTALLED) $(if $(shell command -v nvidia-smi),$(CUDA))
 	$(BIN)/python -m benchmarks.gpu_report --json bench-gpu.json $(BENCH_ARGS)
 
 bench-exchange bench-whole: bench-%: $(INSTALLED)

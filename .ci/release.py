@@ -182,15 +182,19 @@ def other_checksums(version: str, sums: dict[str, str]) -> list[str]:
         for name, checksum in sums.items()
         if tagged.get(name) != checksum
     ]
-    if not wrong:
-        return []
+    return [*wrong, why_other_bytes(message)] if wrong else []
+
+
+def why_other_bytes(message: str) -> str:
+    """What may have changed the packages since the tag with this message was made, and what to do."""
     named = re.search(r"^zlib (\S+)$", message, re.M)
-    return [
-        *wrong,
+    if named and named[1] == zlib.ZLIB_RUNTIME_VERSION:
+        return "the zlib is the same, so something else differs: compare dist/MEMBERS with that of the tag's maker"
+    return (
         f"another zlib compresses to other bytes: it is {zlib.ZLIB_RUNTIME_VERSION} here, and "
         f"{named[1] if named else 'not named'} in the tag. Run make release with a Python of the forge's kind "
-        "(.github/workflows/release.yml has the system and what installs it), and make the tag anew of dist/TAG",
-    ]
+        "(.github/workflows/release.yml has the system and what installs it), and make the tag anew of dist/TAG"
+    )
 
 
 def install(python: str, version: str, folder: pathlib.Path) -> pathlib.Path:

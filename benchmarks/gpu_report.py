@@ -29,8 +29,9 @@ _CUDNN = (("lstm_kernel", "cudnn"),)
 _PRECISIONS = ("float32", "bfloat16", "float16")
 _LINK_MB, _MATRIX = 256, 8192  # what is copied to the device, and the rows of the square matrices that are multiplied
 _SMALL_LINK_MB, _SMALL_MATRIX = 1, 128
-_NO_GPU = """TensorFlow found no GPU: it needs a driver that `nvidia-smi` shows, and CUDA (`pip install '.[gpu]'`).
-`make bench` measures the CPU, and --small tries this script on it."""
+_NO_GPU = """TensorFlow found no GPU. It needs a driver that `nvidia-smi` shows, and CUDA, which `make bench-gpu`
+installs where nvidia-smi is (or `pip install -e '.[gpu]'`, by the pip of this Python). `make bench` measures the CPU,
+and --small tries this script on it."""
 _ERROR_CHARACTERS = 100  # of a message are shown
 
 

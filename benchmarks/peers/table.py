@@ -49,12 +49,14 @@ def section(results: Mapping[str, Any]) -> str:
 
 
 def _slower_rows(rows: Mapping[str, Any]) -> str:
-    """The rows of this run in which a peer is faster, with their ratio by CPU time too."""
+    """The rows of this run in which a peer is faster, as the table rounds it, with their ratio by CPU time too."""
     ratios = {
         name.removeprefix("peers/"): (row["ratio"]["median"], row["cpu_ratio"]["median"]) for name, row in rows.items()
     }
-    slower = [f"{name} {ratio:.2f} ({by_cpu:.2f})" for name, (ratio, by_cpu) in ratios.items() if ratio < 1]
-    return f"Below 1.0, in parentheses by CPU time: {', '.join(slower)}." if slower else "No row is below 1.0."
+    slower = [f"{name} {ratio:.2f} ({by_cpu:.2f})" for name, (ratio, by_cpu) in ratios.items() if round(ratio, 2) < 1]
+    if not slower:
+        return "No row of this run is below 1.0."
+    return f"Below 1.0 in this run, in parentheses by CPU time: {', '.join(slower)}."
 
 
 def _turns(rows: Mapping[str, Any]) -> str:

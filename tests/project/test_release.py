@@ -238,6 +238,7 @@ def test_the_tag_holds_the_checksums_that_the_forge_compares(release: Any, monke
     assert f"{zlib.ZLIB_RUNTIME_VERSION} here, and not named in the tag" in advice
     release_script.git(release.ROOT, "tag", "--annotate", "v0.2.0", f"--file={release.DIST / 'TAG'}")
     assert release.other_checksums("0.2.0", sums) == []
+    assert "dist/MEMBERS" in release.other_checksums("0.2.0", {"yt8m-0.2.0.tar.gz": "0" * 64})[1]
     monkeypatch.setattr(release.zlib, "ZLIB_RUNTIME_VERSION", "9.9.9")
     other, advice = release.other_checksums("0.2.0", {"yt8m-0.2.0.tar.gz": "0" * 64})
     assert re.search(r"yt8m-0\.2\.0\.tar\.gz is 0{64} here and 2d711642\w{56} in .*v0\.2\.0", other)
