@@ -120,7 +120,14 @@ class _Videos(Inputter):
 @contextlib.contextmanager
 def _as_on_gpus() -> Iterator[None]:
     """A context in which ops of towers are chosen as for GPUs, but for the recurrent kernels, which no CPU can run."""
-    rooms = ("numerics.compiled", "models.frames", "models.time_steps", "video.transforms", "video.modeler")
+    rooms = (
+        "numerics.compiled",
+        "numerics.precision",
+        "models.frames",
+        "models.time_steps",
+        "video.transforms",
+        "video.modeler",
+    )
 
     def is_of_tower(tensor: tf.Tensor) -> bool:
         return bool(tf.DeviceSpec.from_string(tensor.device).device_index)

@@ -43,6 +43,18 @@ def test_products_and_their_gradients(name: str, shape: tuple[int, ...]) -> None
         np.testing.assert_allclose(found, wanted, rtol=1e-6 if name == "float32" else 2**-8, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "device", "copies"), [("bfloat16", "CPU", 1), ("bfloat16", "GPU", 0), ("float32", "CPU", 0)]
+)
+def test_inputs_are_transposed_for_the_gradient_of_weights_where_that_is_faster(
+    name: str, device: str, copies: int
+) -> None:
+    with tf.Graph().as_default() as graph, tf.device(f"/device:{device}:0"), precision.scope(name):
+        weights = tf.zeros([5, 4])
+        tf.gradients(precision.product(tf.zeros([7, 5]), weights), weights)
+        assert [op.type for op in graph.get_operations()].count("Snapshot") == copies
+
+
 def product(
     left: np.ndarray, right: np.ndarray, slope: np.ndarray, *, transpose_a: bool, transpose_b: bool
 ) -> list[np.ndarray]:

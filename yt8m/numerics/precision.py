@@ -25,7 +25,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.numerics import whole_blocks, within
-from yt8m.numerics.compiled import custom_gradient
+from yt8m.numerics.compiled import custom_gradient, is_on_gpu
 
 _MOST_TERMS = 32768.0  # a sum of so many terms of at most 1 fits float16, which ends at 65504, with room for rounding
 # The exponents of the powers of two by which `_scale` divides stay between these, those of normal float32 numbers.
@@ -153,6 +153,23 @@ def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return matmul(tf.transpose(inputs), weights, transpose_a=True)
 
 
+def _few_rows_with_own_gradient(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """`few_rows` in bfloat16 on a CPU, which transposes the inputs before the product for the gradient of the weights.
+
+    That product, x^T g, reads x by columns; it is faster if x is transposed by an op of its own. The graph optimizer
+    would fold the transposition into the product, but for `Snapshot`, which copies it.
+    """
+
+    def multiply(x: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            of_inputs = tf.transpose(tf.matmul(weights, upstream, transpose_b=True))
+            return [of_inputs, tf.matmul(tf.raw_ops.Snapshot(input=tf.transpose(x)), upstream)]
+
+        return tf.matmul(tf.transpose(x), weights, transpose_a=True), gradient
+
+    return tf.cast(custom_gradient(multiply)(rounded(inputs), rounded(weights)), inputs.dtype)
+
+
 def few_rows_in_loop(inputs: tf.Tensor, transposed: tf.Tensor) -> tf.Tensor:
     """The product of inputs and weights, like `few_rows`, for a loop that uses the same weights in many steps.
 
@@ -179,7 +196,8 @@ def wide_product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """inputs [..., F] times weights [F, U], like `product`, but with the columns of zeros that `whole_blocks` adds."""
     weights = whole_blocks.extend_columns(weights)
     if inputs.shape.rank == 2:
-        return few_rows(inputs, weights)
+        has_own_gradient = current() == "bfloat16" and not is_on_gpu(tf.identity(inputs))
+        return (_few_rows_with_own_gradient if has_own_gradient else few_rows)(inputs, weights)
     rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
     return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
 
