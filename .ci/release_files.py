@@ -29,8 +29,10 @@ IN_DIST_INFO = {
     "licenses/LICENSE",
     "licenses/NOTICE",
 }
-IN_SOURCE = {"pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"}
-IN_SOURCE |= {"CHANGELOG.md", "CITATION.cff", "SECURITY.md"}
+IN_SOURCE = {
+    *("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE"),
+    *("CHANGELOG.md", "CITATION.cff", "SECURITY.md"),
+}
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
 
 

@@ -165,7 +165,7 @@ def _few_rows_with_own_gradient(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Ten
             of_inputs = tf.transpose(tf.matmul(weights, upstream, transpose_b=True))
             return [of_inputs, tf.matmul(tf.raw_ops.Snapshot(input=tf.transpose(x)), upstream)]
 
-        return tf.matmul(tf.transpose(x), weights, transpose_a=True), gradient
+        return few_rows(x, weights), gradient
 
     return tf.cast(custom_gradient(multiply)(rounded(inputs), rounded(weights)), inputs.dtype)
 
