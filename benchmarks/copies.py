@@ -7,9 +7,8 @@ runs on few short videos, and the sizes are computed for 1,024 videos of 300 fra
 
 The floor is what a step must copy: the frames that the model uses, the labels (eight bytes each) and the numbers of
 frames, once for each tower; each weight once for each tower, and each gradient once. With one tower the weights are on
-its device. Tensors of less than 4 kB are counted, since each takes the time of a copy, however small it is; those that
-are weights, gradients or batch statistics are in the floor too. Not seen is what a GPU's kernels read from the host's
-memory or leave there, such as shapes.
+its device. Tensors of less than 4 kB are counted too, since each takes the time of a copy, however small it is. Not
+seen is what a GPU's kernels read from the host's memory or leave there, such as shapes.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ import numpy as np
 from yt8m import deploy, graph, losses, models
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.graph import Inputter
+from yt8m.graph.joined_copies import SMALL_TENSOR
 from yt8m.lazy import tf
 from yt8m.readers import listed_labels
 from yt8m.types import Batch
@@ -40,7 +40,6 @@ SMALL, LARGE = (31, 19), (1024, 300)
 # segments or report single videos; and an inference.
 TRAININGS = ("training", "training, one tower", "training, copied ahead", "training, bfloat16", "training, float16")
 STEPS = (*TRAININGS, "eval", "eval, videos", "eval, segments", "infer", "infer, listed classes")
-SMALL_TENSOR = 4096  # bytes; smaller tensors are counted, not added
 
 
 class DevicesOfTowers(deploy.DeploymentConfig):
@@ -74,7 +73,9 @@ class Copy(NamedTuple):
     small_shape: tuple[int, ...]
 
     def shape(self, sizes: tuple[int, int] = LARGE) -> tuple[int, ...]:
-        """Its shape in a batch of so many videos and frames."""
+        """Its shape in a batch of so many videos and frames. What joins weights has none of them."""
+        if "/joined_" in self.name:
+            return self.small_shape
         return tuple(_enlarged(size, sizes) for size in self.small_shape)
 
     def bytes(self, sizes: tuple[int, int] = LARGE) -> int:
@@ -138,11 +139,14 @@ def _as_on_gpus() -> Iterator[None]:
         yield
 
 
-def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_parameters: Any) -> list[Copy]:
+def copies(
+    model_name: str, towers: int, prefetch: bool = False, sync_batch_norm: bool = False, **hyper_parameters: Any
+) -> list[Copy]:
     """The tensors that cross devices in a training step of a model, which fetches train_op, loss and learning rate."""
     deployment = DevicesOfTowers(towers, variables_on_clone=towers == 1)
     with tf.Graph().as_default():
-        ops = _build(model_name, deployment, prefetch, hyper_parameters)
+        devices = DeviceConfig(prefetch_to_device=prefetch, sync_batch_norm=sync_batch_norm)
+        ops = _build(model_name, deployment, devices, hyper_parameters)
         for op in ops_without_gpu_kernel():
             op._set_device("/device:CPU:0")
         with tf.Session(config=deployment.session_config()) as session:
@@ -157,16 +161,11 @@ def copies(model_name: str, towers: int, prefetch: bool = False, **hyper_paramet
 
 
 def _build(
-    model_name: str,
-    deployment: DevicesOfTowers,
-    prefetch: bool,
-    hyper_parameters: Mapping[str, Any],
-    precision: str = "float32",
+    model_name: str, deployment: DevicesOfTowers, devices: DeviceConfig, hyper_parameters: Mapping[str, Any]
 ) -> Any:
     """Builds a training step of a model in the current graph."""
     modeler = _modeler(model_name, hyper_parameters)
     with _as_on_gpus():
-        devices = DeviceConfig(prefetch_to_device=prefetch, precision=precision)
         return graph.build(_Videos(modeler.model.level), modeler, deployment, OptimizerConfig(), devices)
 
 
@@ -199,7 +198,8 @@ def unsupported(model_name: str, step: str = "training", **hyper_parameters: Any
             towers = 1 if step == "training, one tower" else 2
             deployment = DevicesOfTowers(towers, variables_on_clone=towers == 1)
             precision = step.rpartition(" ")[2] if step.endswith("float16") else "float32"
-            _build(model_name, deployment, step == "training, copied ahead", hyper_parameters, precision)
+            devices = DeviceConfig(prefetch_to_device=step == "training, copied ahead", precision=precision)
+            _build(model_name, deployment, devices, hyper_parameters)
         else:
             _build_scoring(model_name, step, hyper_parameters)
         ops = [f"{op.type}: {op.name}" for op in ops_without_gpu_kernel()]
@@ -212,7 +212,7 @@ def without_device(model_name: str, **hyper_parameters: Any) -> list[str]:
     Ops that read or write a variable are left out: they run where the variable is.
     """
     with tf.Graph().as_default():
-        ops = _build(model_name, DevicesOfTowers(2), False, hyper_parameters)
+        ops = _build(model_name, DevicesOfTowers(2), DeviceConfig(), hyper_parameters)
         needed, found = [ops.train_op, ops.label_loss.op, ops.learning_rate.op], {}
         while needed:
             op = needed.pop()
@@ -316,7 +316,7 @@ class Crossing(NamedTuple):
     """What crosses devices in a training step.
 
     Attributes:
-      bytes: those of the tensors that are not small.
+      bytes: those of all tensors.
       small: number of tensors of less than `SMALL_TENSOR` bytes.
     """
 
@@ -327,11 +327,11 @@ class Crossing(NamedTuple):
     def of(cls, crossing: Sequence[Copy], sizes: tuple[int, int] = LARGE) -> Crossing:
         """The sums of the tensors that cross, for a batch of so many videos and frames."""
         found = [copy.bytes(sizes) for copy in crossing]
-        return cls(sum(size for size in found if size >= SMALL_TENSOR), sum(size < SMALL_TENSOR for size in found))
+        return cls(sum(found), sum(size < SMALL_TENSOR for size in found))
 
 
-def floor(model_name: str, towers: int, sizes: tuple[int, int] = LARGE, **hyper_parameters: Any) -> Crossing:
-    """What a training step of a model must copy, for a batch of so many videos and frames."""
+def floor(model_name: str, towers: int, sizes: tuple[int, int] = LARGE, **hyper_parameters: Any) -> int:
+    """The bytes that a training step of a model must copy, for a batch of so many videos and frames."""
     model = models.create(model_name, {**_feature_sizes(model_name), **hyper_parameters})
     rows, frames = sizes
     if model.level == "video":
@@ -342,19 +342,8 @@ def floor(model_name: str, towers: int, sizes: tuple[int, int] = LARGE, **hyper_
     with tf.Graph().as_default():
         modeler = VideoModeler(model, None, CLASSES, feature_sizes=SIZES)
         modeler.predict_placeholders(model.level == "frame")
-        weights = [_float_bytes(variable) for variable in tf.trainable_variables()]
-        means = [_float_bytes(variable) for variable in tf.global_variables() if "moving_mean" in variable.name]
-    if towers == 1:
-        return Crossing(data, 0)
-    # The first tower sends the mean and the variance of each batch normalisation, and the rate, as one tensor.
-    statistics = sum(2 * size + 4 < SMALL_TENSOR for size in means)
-    small = 2 * towers * sum(size < SMALL_TENSOR for size in weights) + statistics
-    return Crossing(towers * data + 2 * towers * sum(size for size in weights if size >= SMALL_TENSOR), small)
-
-
-def _float_bytes(variable: tf.Variable) -> int:
-    """The bytes of a float32 variable."""
-    return int(variable.shape.num_elements()) * 4
+        weights = sum(4 * int(variable.shape.num_elements()) for variable in tf.trainable_variables())
+    return data if towers == 1 else towers * (data + 2 * weights)
 
 
 def _frames_used(model: Any) -> int:
@@ -369,7 +358,7 @@ def main() -> None:
     parser.add_argument("--towers", default="1,2,4")
     parser.add_argument("--list", type=int, default=0, help="how many of the largest tensors are listed")
     arguments = parser.parse_args()
-    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower  of which the floor's")
+    print("model                     towers prefetch  MB copied   MB floor  ratio  small a tower")
     for name in arguments.model.split(",") if arguments.model else models.built_in_names():
         for towers in map(int, arguments.towers.split(",")):
             least = floor(name, towers)
@@ -377,12 +366,12 @@ def main() -> None:
                 _print_row(name, towers, prefetch, least, arguments.list)
 
 
-def _print_row(name: str, towers: int, prefetch: bool, least: Crossing, listed: int) -> None:
+def _print_row(name: str, towers: int, prefetch: bool, least: int, listed: int) -> None:
     crossing = copies(name, towers, prefetch)
     total, small = Crossing.of(crossing)
     print(
-        f"{name:25s} {towers:6d} {'yes' if prefetch else 'no':8s} {total / 1e6:10.1f} {least.bytes / 1e6:10.1f} "
-        f"{total / least.bytes:6.2f} {small / towers:14.1f} {least.small / towers:20.1f}",
+        f"{name:25s} {towers:6d} {'yes' if prefetch else 'no':8s} {total / 1e6:10.1f} {least / 1e6:10.1f} "
+        f"{total / least:6.2f} {small / towers:14.1f}",
         flush=True,
     )
     for copy in crossing[:listed]:

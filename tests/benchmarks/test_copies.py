@@ -15,7 +15,7 @@ from yt8m.lazy import tf
 pytestmark = pytest.mark.long
 
 ALLOWED = 1.05  # times the floor
-MOST_SMALL = 12  # tensors of less than 4 kB that a tower may copy beside those of the floor
+MOST_SMALL = 12  # tensors of less than 4 kB that a tower may copy
 DBOF = {"dbof_cluster_size": 64, "dbof_hidden_size": 32}
 # (model, whether batches are copied ahead, towers): two of each model, and all of some that differ most
 TRAININGS = [
@@ -36,11 +36,18 @@ def sizes(name: str) -> dict[str, Any]:
 def test_a_step_copies_nothing_twice_and_few_small_tensors(name: str, is_ahead: bool, towers: int) -> None:
     crossing, least = copies(name, towers, is_ahead, **sizes(name)), floor(name, towers, **sizes(name))
     copied = Crossing.of(crossing)
-    assert least.bytes <= copied.bytes <= ALLOWED * least.bytes, crossing[:12]
-    assert least.small <= copied.small <= least.small + MOST_SMALL * towers, [copy.name for copy in crossing]
+    assert least <= copied.bytes <= ALLOWED * least, crossing[:12]
+    assert copied.small <= MOST_SMALL * towers, [copy.name for copy in crossing]
     # In the large batch a weight that is read twice hides behind all the frames.
     copied, least = Crossing.of(crossing, SMALL), floor(name, towers, SMALL, **sizes(name))
-    assert copied.bytes <= ALLOWED * least.bytes, sorted(crossing, key=lambda copy: -copy.bytes(SMALL))
+    assert copied.bytes <= ALLOWED * least, sorted(crossing, key=lambda copy: -copy.bytes(SMALL))
+
+
+@pytest.mark.parametrize("name", cases.only(["GatedMoeModel", "MixNeXtVladModel"], ["GatedMoeModel"]))
+def test_few_small_tensors_are_copied_if_towers_exchange_statistics(name: str) -> None:
+    """At the sizes of YouTube-8M. What a normalisation exchanges is needed by the next, so it is not joined."""
+    crossing = copies(name, 2, sync_batch_norm=True)
+    assert Crossing.of(crossing).small <= 2 * MOST_SMALL, [copy.name for copy in crossing]
 
 
 @pytest.mark.heavy

@@ -11,76 +11,28 @@ import numpy as np
 import pytest
 from contract.model_cases import SIZES, C, T
 from contract.model_session import tiny
+from trained_towers import SGD, distance, moved, trained, weights
 from uneven_videos import Videos, quick
 
 from yt8m import deploy, graph, losses
-from yt8m.config.train_config import DeviceConfig, OptimizerConfig
+from yt8m.config.train_config import DeviceConfig
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers
 from yt8m.video.modeler import VideoModeler
 
-SGD = OptimizerConfig(
-    optimizer="GradientDescentOptimizer", base_learning_rate=0.5, clip_gradient_norm=0, regularization_penalty=0.1
-)
-STEPS = 5
 # Every frame is sampled, so that no tower draws anything.
 EVERY_FRAME = {"iterations": T, "sample_random_frames": False}
+FAST = {"batch_norm_decay": 0.5}
+DBOF = {**EVERY_FRAME, **FAST}
 NORMALISED = {
-    "DbofModel": EVERY_FRAME,
-    "NetVladModel": EVERY_FRAME,
-    "ResidualMlpModel": {"drop_rate": 0.0},
-    "GatedMoeModel": {},
+    "DbofModel": DBOF,
+    "NetVladModel": {**EVERY_FRAME, **FAST},
+    "ResidualMlpModel": {**FAST, "drop_rate": 0.0},
+    "GatedMoeModel": FAST,
 }
 PLAIN = {"DbofModel": {**EVERY_FRAME, "dbof_add_batch_norm": False}, "LstmModel": {}, "MoeModel": {}}
 QUICK = ("MoeModel", "GatedMoeModel")
 HEAVY = [pytest.mark.long, pytest.mark.heavy]
-
-
-def trained(
-    name: str,
-    settings: Mapping[str, Any],
-    towers: int,
-    sizes: list[int],
-    *,
-    steps: int = STEPS,
-    config: OptimizerConfig = SGD,
-    **options: Any,
-) -> dict[str, np.ndarray]:
-    """All variables after some steps, and before them as `first/NAME`; from the same weights each time."""
-    model = tiny(name, {**settings, "batch_norm_decay": 0.5} if name in NORMALISED else settings)
-    modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)
-    inputter = Videos(sizes, model.level == "frame", towers)
-    with tf.Graph().as_default():
-        tf.set_random_seed(3)
-        deployment = deploy.DeploymentConfig(num_clones=towers, spread_on_cpu=True)
-        ops = graph.build(inputter, modeler, deployment, config, DeviceConfig(**options))
-        with tf.Session(config=quick(deployment)) as session:
-            session.run(tf.global_variables_initializer())
-            session.run(ops.input.initializer, {ops.input.files: inputter.files()})
-            generator = np.random.default_rng(1)
-            for variable in sorted(tf.trainable_variables(), key=lambda v: v.op.name):
-                variable.load(generator.normal(size=variable.shape) * 0.4, session)
-            first = {f"first/{v.op.name}": v.eval(session) for v in tf.trainable_variables()}
-            reported = [session.run([ops.label_loss, ops.train_op])[0] for _ in range(steps)]
-            values = {v.op.name: v.eval(session) for v in tf.global_variables()}
-    return {**first, **values, "losses": np.array(reported)}
-
-
-def distance(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> float:
-    """The largest difference of any value of any variable."""
-    assert sorted(one) == sorted(other)
-    return max(float(np.abs(one[name] - other[name]).max()) for name in one)
-
-
-def weights(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What was trained."""
-    names = [name.removeprefix("first/") for name in values if name.startswith("first/")]
-    return {name: values[name] for name in names}
-
-
-def moved(values: Mapping[str, np.ndarray]) -> float:
-    """How far the weight that moved most went."""
-    return max(float(np.abs(now - values[f"first/{name}"]).max()) for name, now in weights(values).items())
 
 
 def cases(names: Mapping[str, Any]) -> list[Any]:
@@ -129,8 +81,8 @@ def test_with_accumulation_averages_and_clipping() -> None:
         SGD, accumulate_steps=2, moving_average_decay=0.5, clip_gradient_norm=0.2, clip_by="global"
     )
     settings = {"config": config, "steps": 6}
-    one = trained("DbofModel", EVERY_FRAME, 1, [8, 2, 5], **settings)
-    many = trained("DbofModel", EVERY_FRAME, 3, [8, 2, 5], sync_batch_norm=True, **settings)
+    one = trained("DbofModel", DBOF, 1, [8, 2, 5], **settings)
+    many = trained("DbofModel", DBOF, 3, [8, 2, 5], sync_batch_norm=True, **settings)
     assert moved(one) > 0.05
     assert any("ExponentialMovingAverage" in name for name in one)
     assert distance(many, one) < 2e-6
@@ -141,8 +93,8 @@ def test_with_accumulation_averages_and_clipping() -> None:
 def test_gradients_that_are_summed_are_those_of_all_rows_times_the_towers() -> None:
     """Two towers with as many rows each: twice the mean."""
     halved = dataclasses.replace(SGD, combine_gradients="sum", base_learning_rate=0.25)
-    one = trained("DbofModel", EVERY_FRAME, 1, [6])
-    assert distance(trained("DbofModel", EVERY_FRAME, 2, [6], config=halved, sync_batch_norm=True), one) < 2e-6
+    one = trained("DbofModel", DBOF, 1, [6])
+    assert distance(trained("DbofModel", DBOF, 2, [6], config=halved, sync_batch_norm=True), one) < 2e-6
 
 
 @pytest.mark.long
@@ -150,10 +102,9 @@ def test_gradients_that_are_summed_are_those_of_all_rows_times_the_towers() -> N
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_rounded_products(precision: str) -> None:
     """What is rounded differs in its last bit where statistics do in theirs."""
-    one = trained("DbofModel", EVERY_FRAME, 1, [8, 2], precision=precision)
+    one = trained("DbofModel", DBOF, 1, [8, 2], precision=precision)
     many, apart = (
-        trained("DbofModel", EVERY_FRAME, 3, [8, 2], precision=precision, sync_batch_norm=flag)
-        for flag in (True, False)
+        trained("DbofModel", DBOF, 3, [8, 2], precision=precision, sync_batch_norm=flag) for flag in (True, False)
     )
     assert distance(many, one) < 0.02 * moved(one)
     assert distance(weights(apart), weights(one)) > 0.2 * moved(one)

@@ -97,6 +97,11 @@ class DeploymentConfig:
         """The job prefix, such as /job:ps, in the devices of the variables; empty without parameter servers."""
         return f"/job:{self.ps_job_name}" if self.num_ps_tasks else ""
 
+    @property
+    def computes_on_cpu(self) -> bool:
+        """Whether all clones compute on CPU devices, which share the memory of the host."""
+        return self.clone_on_cpu or self.spread_on_cpu
+
     def clone_device(self, clone_index: int) -> str:
         """The name of the device on which one clone computes.
 
@@ -155,7 +160,7 @@ class DeploymentConfig:
         # Soft placement moves two kinds of ops to a device that can run them: ops without a kernel for their
         # device (strings on a GPU), and assignments inside a clone to a variable on another device.
         config = tf.ConfigProto(allow_soft_placement=True)
-        if self.clone_on_cpu or self.spread_on_cpu:
+        if self.computes_on_cpu:
             config.device_count["GPU"] = 0
         if self.spread_on_cpu:
             config.device_count["CPU"] = self.num_clones

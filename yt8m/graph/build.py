@@ -14,6 +14,7 @@ from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import Gradients, apply_gradients, tower_gradients
 from yt8m.graph.inputs import read_shares
+from yt8m.graph.joined_copies import join_small_copies
 from yt8m.graph.optimizers import Columns, Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps, check_workload
 from yt8m.graph.towers import Towers, build_towers
@@ -97,6 +98,7 @@ def _build_step(
     rate = learning_rate(optimizer, start_step, inputter.batch_size * deployment.num_clones * replicas)
     with tf.device(deployment.optimizer_device()):
         update = _build_update(towers, rate, optimizer, global_step, synchrony, columns)
+    join_small_copies(towers, [update.train_op, update.gradients.bad_tower.op], deployment)
     train_op, step = _complete_step(update.train_op, read.put_next, global_step)
     losses = _step_losses(towers, optimizer.regularization_penalty)
     shown = {"learning_rate": rate, **_trained(losses, optimizer.regularization_penalty)}
@@ -123,7 +125,7 @@ def _build_step(
 
 def _pack_for(deployment: deploy.DeploymentConfig, inputter: Inputter, modeler: Modeler) -> None:
     """Packs the batches if they are copied to the towers' devices; from one CPU device to another nothing is copied."""
-    if modeler.unpacks and not (deployment.clone_on_cpu or deployment.spread_on_cpu):
+    if modeler.unpacks and not deployment.computes_on_cpu:
         inputter.pack_batches()
 
 
