@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -150,20 +152,33 @@ def test_tags_are_the_classes_that_reach_their_thresholds(site: Site, tmp_path: 
             check_scores(site, "run", {name: values[0] for name, values in features.items()})
 
 
+@contextlib.contextmanager
+def with_thresholds(path: pathlib.Path, first: float | None) -> Iterator[None]:
+    """A context in which a page.json has thresholds: that of class 0 is `first`, the others are null."""
+    text = path.read_text()
+    facts = json.loads(text)
+    replace(path, json.dumps({**facts, "thresholds": [first, *[None] * (len(facts["classes"]) - 1)]}))
+    try:
+        yield
+    finally:
+        replace(path, text)
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+    """Changes a file, some days after its last change: a browser asks for changes since a whole second."""
+    changed = path.stat().st_mtime + 3 * 86_400
+    path.write_text(text)
+    os.utime(path, (changed, changed))
+
+
 @pytest.mark.parametrize(("first", "tags"), [(None, []), (0.0, ["class 0"])])
 def test_a_class_that_is_never_a_tag_says_so(
     site: Site, tmp_path: pathlib.Path, first: float | None, tags: list[str]
 ) -> None:
-    path = site.folder / "FrameLevelLogisticModel" / "page.json"
-    text = path.read_text()
-    facts = json.loads(text)
-    path.write_text(json.dumps({**facts, "thresholds": [first, *[None] * (len(facts["classes"]) - 1)]}))
     np.save(tmp_path / "ones.npy", np.ones((3, 8), "f4"))
-    try:
+    with with_thresholds(site.folder / "FrameLevelLogisticModel" / "page.json", first):
         site.open("FrameLevelLogisticModel")
         assert site.choose(tmp_path / "ones.npy") == ""
-    finally:
-        path.write_text(text)
     head, *rows = site.page.run(VISIBLE_CELLS)
     assert head == ["class", "score", "threshold"]
     expected = {"class 0": "never" if first is None else "0.000"}
@@ -178,6 +193,20 @@ def test_a_model_without_thresholds_has_no_column_for_them(site: Site, tmp_path:
     head, *rows = site.page.run(VISIBLE_CELLS)
     assert head == ["class", "score"]
     assert {len(row) for row in rows} == {2}
+
+
+def test_the_files_of_a_new_export_are_taken_though_the_browser_has_the_old_ones(site: Site) -> None:
+    """A browser keeps a file that is years old for weeks without asking, if the server does not say how long."""
+    folder = shutil.copytree(site.folder / "LogisticModel", site.folder / "old")
+    os.utime(folder / "page.json", (1e9, 1e9))
+    has_thresholds = "return !document.getElementById('threshold').hidden"
+    site.open("old")
+    assert not site.page.run(has_thresholds)
+    with with_thresholds(folder / "page.json", 0.5):
+        site.open("old")
+        assert site.page.run(has_thresholds)
+    site.open("old")
+    assert not site.page.run(has_thresholds)
 
 
 def test_wrong_files_get_a_clear_line_and_the_next_one_is_scored(site: Site, tmp_path: pathlib.Path) -> None:

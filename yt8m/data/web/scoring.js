@@ -15,7 +15,8 @@ export async function start() {
 }
 
 export async function fetched(path) {
-  const response = await fetch(path);
+  // Asks the server whether the file has changed: one of an earlier export would not fit the others.
+  const response = await fetch(path, { cache: "no-cache" });
   if (!response.ok) throw new Error(`${path}: the server answers ${response.status}`);
   return response.arrayBuffer();
 }
