@@ -25,7 +25,7 @@ import numpy as np
 from yt8m import deploy, graph, losses, models
 from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.graph import Inputter
-from yt8m.graph.joined_copies import SMALL_TENSOR
+from yt8m.graph.joined_copies import SMALL_TENSOR, with_needed_ops
 from yt8m.lazy import tf
 from yt8m.readers import listed_labels
 from yt8m.types import Batch
@@ -213,15 +213,10 @@ def without_device(model_name: str, **hyper_parameters: Any) -> list[str]:
     """
     with tf.Graph().as_default():
         ops = _build(model_name, DevicesOfTowers(2), DeviceConfig(), hyper_parameters)
-        needed, found = [ops.train_op, ops.label_loss.op, ops.learning_rate.op], {}
-        while needed:
-            op = needed.pop()
-            if op.name not in found:
-                found[op.name] = op
-                needed += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+        needed_ops = with_needed_ops([ops.train_op, ops.label_loss.op, ops.learning_rate.op])
     return sorted(
         f"{op.type}: {op.name}"
-        for op in found.values()
+        for op in needed_ops
         if not op.device and op.type != "NoOp" and not any(tensor.dtype == tf.resource for tensor in op.inputs)
     )
 

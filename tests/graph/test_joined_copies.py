@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,19 +26,25 @@ SLOW = dataclasses.replace(SGD, base_learning_rate=0.02)
 SPREAD = deploy.DeploymentConfig(num_clones=2, spread_on_cpu=True)
 
 
-def joined(deployment: deploy.DeploymentConfig, name: str = "GatedMoeModel", **settings: Any) -> dict[str, Any]:
-    """{name of an op that joins or splits: the sizes of its parts}, in a training step of the model."""
+def joined(deployment: deploy.DeploymentConfig, name: str = "GatedMoeModel", **settings: Any) -> dict[str, list[int]]:
+    """{scope of a joined tensor: the sizes of its parts}, in a training step of the model."""
     model = tiny(name, settings)
     with tf.Graph().as_default() as built:
         modeler = VideoModeler(model, losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)
         videos = Videos([7], model.level == "frame", deployment.num_clones)
         graph.build(videos, modeler, deployment, OptimizerConfig(), DeviceConfig())
-        ops = [op for op in built.get_operations() if op.name.rpartition("/joined_")[1]]
-        sizes: dict[str, Any] = collections.defaultdict(list)
-        for op in ops:
-            if op.type == "ConcatV2":
-                sizes[op.name.rpartition("/")[0]] = [tensor.shape.num_elements() for tensor in op.inputs[:-1]]
-        return dict(sizes)
+        return sizes_of_joined(built)
+
+
+def sizes_of_joined(built: tf.Graph) -> dict[str, list[int]]:
+    joins = [op for op in built.get_operations() if op.type == "ConcatV2" and "/joined_" in op.name]
+    return {op.name.removesuffix("/concat"): [tensor.shape.num_elements() for tensor in op.inputs[:-1]] for op in joins}
+
+
+def check_equal_to_the_bit(of_towers: Mapping[str, np.ndarray], spread: Mapping[str, np.ndarray]) -> None:
+    assert sorted(of_towers) == sorted(spread)
+    for variable, values in spread.items():
+        np.testing.assert_array_equal(of_towers[variable], values, err_msg=variable)
 
 
 @pytest.mark.parametrize("name", quick(["GatedMoeModel"], models.built_in_names()))
@@ -51,9 +56,7 @@ def test_a_run_learns_the_same_to_the_bit(name: str) -> None:
         trained(name, settings, 2, [7, 4], config=SLOW, deployment=each) for each in (DevicesOfTowers(2), SPREAD)
     )
     assert moved(spread) > 1e-3
-    assert sorted(of_towers) == sorted(spread)
-    for variable, values in spread.items():
-        np.testing.assert_array_equal(of_towers[variable], values, err_msg=variable)
+    check_equal_to_the_bit(of_towers, spread)
 
 
 @pytest.mark.heavy
@@ -65,8 +68,7 @@ def test_so_it_does_with_accumulated_gradients_averages_and_exchanged_statistics
         for each in (DevicesOfTowers(2), SPREAD)
     )
     assert moved(spread) > 1e-3
-    for variable, values in spread.items():
-        np.testing.assert_array_equal(of_towers[variable], values, err_msg=variable)
+    check_equal_to_the_bit(of_towers, spread)
 
 
 def test_each_small_weight_its_gradient_and_the_statistics_are_joined_once() -> None:
@@ -169,23 +171,21 @@ STATISTICS = {  # and how many tensors the first tower sends together, beside tw
 def test_what_may_not_come_or_is_needed_earlier_crosses_alone(statistics: Any) -> None:
     of_towers, sizes = three_steps(statistics, DevicesOfTowers(2))
     spread, nothing = three_steps(statistics, SPREAD)
-    assert nothing == []
+    assert nothing is None
     assert sorted(sizes) == sorted([FEATURES, FEATURES * CLASSES, *[FEATURES] * STATISTICS[statistics]])
-    for variable, values in spread.items():
-        np.testing.assert_array_equal(of_towers[variable], values, err_msg=variable)
+    check_equal_to_the_bit(of_towers, spread)
 
 
-def three_steps(statistics: Any, deployment: deploy.DeploymentConfig) -> tuple[dict[str, np.ndarray], list[int]]:
+def three_steps(statistics: Any, deployment: deploy.DeploymentConfig) -> tuple[dict[str, np.ndarray], Any]:
     """All variables after three steps; and the sizes of what the first tower sends to the host together."""
     with tf.Graph().as_default() as built:
         tf.set_random_seed(1)
         inputter = Rows(*rows(24), batch_size=4)
         ops = graph.build(inputter, Normalised(statistics), deployment, OptimizerConfig())
-        joins = [op for op in built.get_operations() if op.name == "clone_0/joined_from_tower/concat"]
         with tf.Session(config=deployment.session_config()) as session:
             session.run(tf.global_variables_initializer())
             session.run(ops.input.initializer, {ops.input.files: inputter.files()})
             for _ in range(3):
                 session.run([ops.train_op, ops.label_loss])
             values = session.run({variable.op.name: variable for variable in tf.global_variables()})
-        return values, [tensor.shape.num_elements() for join in joins for tensor in join.inputs[:-1]]
+        return values, sizes_of_joined(built).get("clone_0/joined_from_tower")

@@ -38,8 +38,8 @@ def join_small_copies(towers: Towers, update_ops: Sequence[tf.Operation], deploy
         return
     host = deployment.inputs_device()
     losses = [loss for each in towers.outputs for loss in (each.loss, each.regularization_loss) if loss is not None]
-    ops_of_update = _with_needed_ops(update_ops)
-    ops_of_step = _with_needed_ops([*update_ops, *(loss.op for loss in losses)])
+    ops_of_update = with_needed_ops(update_ops)
+    ops_of_step = with_needed_ops([*update_ops, *(loss.op for loss in losses)])
     for clone in towers.clones:
         results = [use for use in _uses_on(host, ops_of_update) if _comes_from(clone.device, use)]
         _join(results, clone.device, host, f"{clone.scope}joined_from_tower/")
@@ -47,8 +47,8 @@ def join_small_copies(towers: Towers, update_ops: Sequence[tf.Operation], deploy
         _join(weights, host, clone.device, f"{clone.scope}joined_to_tower/")
 
 
-def _with_needed_ops(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """The ops and all that they need."""
+def with_needed_ops(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """The ops and all that they need, each once."""
     to_follow, needed_ops = list(ops), dict[str, tf.Operation]()
     while to_follow:
         op = to_follow.pop()
@@ -87,7 +87,7 @@ def _join(uses: Sequence[_Use], source: str, target: str, scope: str) -> None:
 
     A tensor from which another of them is computed is left as it is, since the joined one would wait for itself.
     """
-    earlier = {op.name for op in _with_needed_ops(use.tensor.op for use in uses)}
+    earlier = {op.name for op in with_needed_ops(use.tensor.op for use in uses)}
     uses = [use for use in uses if use.op.name not in earlier]
     tensors = list({use.tensor.ref(): use.tensor for use in uses}.values())
     if len(tensors) < 2:
